@@ -13,7 +13,7 @@ import pytest
 
 from pmoss_env import _native, index_check
 from pmoss_env.backends import make_backend
-from pmoss_env.backends.data_facts import placed_in_words
+from pmoss_env.backends.data_facts import placement_lines
 from pmoss_env.baselines import Context, make_baseline
 from pmoss_env.errors import BackendError, PluginError, UnsupportedError
 from pmoss_env.index_check import check_index
@@ -66,7 +66,7 @@ def test_where_the_data_lie_is_told(faulty) -> None:
     if data["not_known"]:
         pytest.skip("NOT RUN: this process may not place memory")
     assert sum(data["pages_by_node"].values()) > 20_000 * 32 // 4096
-    told = placed_in_words({"data": data})
+    told = placement_lines({"data": data})
     assert len(told) == 1 and re.match(r"Data: [\d,]+ pages \(node \d+: ", told[0])
 
 
@@ -79,7 +79,7 @@ def test_bound_loaders_place_what_a_library_hides(faulty) -> None:
     loaders = data["loaded"]["loaders"]
     assert sum(loader["slices"] for loader in loaders) == SMALL["slices"]
     assert all(node_of[loader["cpu"]] == loader["node"] for loader in loaders)
-    [line] = placed_in_words({"data": data})
+    [line] = placement_lines({"data": data})
     assert "hides its memory" in line
     if not data["loaded"]["not_known"]:
         assert sum(data["loaded"]["pages_by_node"].values()) > 20_000 * 32 // 4096

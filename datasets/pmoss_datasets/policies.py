@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from pmoss_env.baselines import Baseline, asks, make_baseline
+from pmoss_env.baselines import Baseline, make_baseline, needs_backend
 from pmoss_env.context import Context
 from pmoss_env.envs.spatial.env import Observation
 from pmoss_env.errors import DescriptionError, UnsupportedError
@@ -160,8 +160,8 @@ class SchedulePolicy:
     def __init__(self, baseline: str | Baseline) -> None:
         """Takes a baseline's name or the function itself; raises UnknownNameError."""
         self._baseline = make_baseline(baseline) if isinstance(baseline, str) else baseline
-        #: Whether the baseline asks a backend that can be searched.
-        self.searches = asks(self._baseline)
+        #: Whether the baseline evaluates schedules on a backend.
+        self.searches = needs_backend(self._baseline)
         self._actions: list[int] = []
         self._t = 0
 

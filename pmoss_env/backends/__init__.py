@@ -1,4 +1,4 @@
-"""Backends: the analytic model and the real machine behind one protocol."""
+"""Backends measure schedules: the models and the real machine behind one protocol."""
 
 from pmoss_env.backends.base import Backend, IncrementalBackend, Subject, incremental
 from pmoss_env.backends.catalog import (

@@ -1,7 +1,7 @@
-"""The analytic backend: throughput of a schedule in microseconds, from a model of the machine.
+"""The analytic backend: the throughput of a schedule in microseconds, from a model of the machine.
 
-Demand profiles of the slices, cache sharing by Che's approximation, and a fixed point over memory
-and link contention. C++ code computes them (native/analytic).
+C++ code (native/analytic) computes demand profiles of the slices, cache sharing by Che's
+approximation, and a fixed point over the contention of memories and links.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 
 from pmoss_env import __version__, _native
 from pmoss_env.backends.base import Subject, SubjectBackend, check_dispatch
-from pmoss_env.backends.deviation import check_deviation, of_instance, true_machine
+from pmoss_env.backends.deviation import check_deviation, machine_rng, true_machine
 from pmoss_env.backends.model_snapshot import model_snapshot
 from pmoss_env.backends.native_forms import (
     native_interference,
@@ -33,26 +33,27 @@ from pmoss_env.types import (
 
 
 class AnalyticBackend(SubjectBackend):
-    """Implements IncrementalBackend (pmoss_env.backends.base); has no state but its schedule.
+    """Implements IncrementalBackend (pmoss_env.backends.base); its schedule is its only state.
 
     The profile of a B+-tree comes from formulas. An R-tree is built and run once per process,
-    workload and number of slices. That takes tens of seconds for 50 million records, seconds for 5,
-    and serves all instances. Making a backend is cheap: profiles are made when first needed.
+    workload and number of slices, for all instances. That takes tens of seconds for 50 million
+    records. Creating a backend is cheap: profiles are computed at their first use.
 
     Args:
-        subject: what is modelled.
-        records: records in the index, instead of the workload's.
+        subject: the modelled system.
+        records: number of records in the index; None: the workload's.
         dispatch: one of DISPATCH.
-        overhead_cycles: what a worker takes per query beyond the index's own code, cycles.
-        numa_balancing: whether the operating system has moved pages that it placed itself.
-        deviation: by what share latencies, bandwidths and core speeds differ from the description;
+        overhead_cycles: cycles of a worker per query, in addition to the index's own code.
+        numa_balancing: whether the operating system has moved the pages that it placed.
+        deviation: relative deviation of latencies, bandwidths and core speeds from the description;
             see ``true_machine``. The seed of the workload instance draws them.
-        progress: called about twice a second with (what is done, seconds so far) while an R-tree
-            is profiled for longer than two seconds.
-        recording: of a user's library (``pmoss record``): its folder. None: beside the library.
+        progress: called about twice a second with (stage, seconds so far) while an R-tree is
+            profiled for longer than two seconds.
+        recording: folder of a user-defined library's recording (``pmoss record``). None: beside
+            the library.
 
     Raises:
-        DescriptionError: a machine without parameters, or an impossible workload.
+        DescriptionError: a machine without parameters, or an invalid workload.
         UnsupportedError: a library without a recording.
         RecordingError: a recording of something else.
     """
@@ -91,18 +92,18 @@ class AnalyticBackend(SubjectBackend):
             dispatched=dispatch == "modelled",
             numa_balancing=numa_balancing,
         )
-        native_workload(self.workload)  # refuses what is impossible
+        native_workload(self.workload)  # raises an error for an invalid workload
         self._progress = progress
         self._profiler: _native.Profiler | RecordedProfiler | None = (
             None if recorded is None else RecordedProfiler(recorded)
         )
         self._instance: Instance | None = None
-        # What slower cores of the instance's true machine lose, as co-tenants.
-        self._lost: tuple[CoTenant, ...] = ()
+        # The slower cores of the instance's true machine, as co-tenants.
+        self._slow_cores: tuple[CoTenant, ...] = ()
         self._node_of_core = machine.node_of_core.tolist()
 
     def set_instance(self, instance: Instance) -> None:
-        """Chooses which keys are hot and which co-tenants there are; forgets the schedule.
+        """Sets hot keys and co-tenants; forgets the schedule.
 
         Raises:
             DescriptionError: co-tenants that the machine cannot have.
@@ -117,11 +118,11 @@ class AnalyticBackend(SubjectBackend):
         again = self._instance is not None and self._instance.workload_seed == seed
         self._instance = None
         if self._deviation and not again:
-            self._true_machine, self._lost = true_machine(
-                self.machine, self._deviation, of_instance(seed), self._overhead_cycles
+            self._true_machine, self._slow_cores = true_machine(
+                self.machine, self._deviation, machine_rng(seed), self._overhead_cycles
             )
             self._model.set_machine(self._true_machine)
-        taken = native_interference((*self._lost, *instance.co_tenants), self._true_machine)
+        taken = native_interference((*self._slow_cores, *instance.co_tenants), self._true_machine)
         if again:
             self._model.set_co_tenants(taken)
         else:
@@ -130,7 +131,7 @@ class AnalyticBackend(SubjectBackend):
 
     @property
     def model(self) -> _native.AnalyticModel:
-        """The C++ model, for a native batch to ask."""
+        """The C++ model, for native batches."""
         return self._model
 
     def place(self, schedule: Schedule) -> float:
@@ -163,7 +164,7 @@ class AnalyticBackend(SubjectBackend):
         return self.machine.local_schedule(cores), float(throughput)
 
     def measure(self, schedule: Schedule, *, seed: int) -> HardwareSnapshot:
-        """The model's snapshot of ``schedule``; the model has no noise, so ``seed`` is recorded."""
+        """The model's snapshot of ``schedule``. It has no noise; ``seed`` is only recorded."""
         self.place(schedule)
         return model_snapshot(
             self._model.snapshot(),

@@ -1,4 +1,4 @@
-"""The protocol of a backend: what measures schedules, and what it says of itself."""
+"""The protocol of a backend."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from pmoss_env.machines import Machine
 from pmoss_env.types import Float64Array, HardwareSnapshot, Instance, LoadRegime, Schedule
 from pmoss_env.workloads import Workload, resized
 
-#: How queries come to their workers on a modelled machine: at once, or through routers that take
-#: the machine's ``dispatch_ns`` for each.
+#: Modelled dispatch: queries reach their workers at once, or through routers that take the
+#: machine's ``dispatch_ns`` for each.
 DISPATCH = ("ideal", "modelled")
 
 
 @dataclass(frozen=True)
 class Subject:
-    """What a backend measures.
+    """The system that a backend measures.
 
     Attributes:
         machine: the server.
-        workload: what the index gets; it names the index.
+        workload: the queries; it names the index.
         slices: number of key ranges, or of cells of the grid over an R-tree's points.
         load: how queries are offered.
     """
@@ -37,18 +37,17 @@ class Backend(Protocol):
     """Measures schedules of one (machine, index, workload, slices, load).
 
     Attributes:
-        name: as in the environment's ``backend`` argument, e.g. "analytic".
-        method: how it measures, as the beginning of a sentence for people.
-        repeatable: whether the same instance, schedule and seed give the same bits every time.
+        name: value of the environment's ``backend`` argument, e.g. "analytic".
+        method: how it measures, as the beginning of a sentence.
+        repeatable: whether the same instance, schedule and seed always give the same bits.
         measures_host: whether it measures the machine that this process runs on.
-        step_cost: roughly what the throughput of one more schedule takes, in seconds.
+        step_cost: approximate time to measure one more schedule, seconds.
         incremental: whether it implements IncrementalBackend.
-        machine: what is measured.
-        workload: what the index gets.
+        machine: the measured server.
+        workload: the queries.
         slices: number of key ranges or cells.
         load: how queries are offered.
-        co_tenant_families: the families of co-tenants (pmoss_env.types.CO_TENANT_FAMILIES) that it
-            can run.
+        co_tenant_families: supported families of co-tenants (pmoss_env.types.CO_TENANT_FAMILIES).
     """
 
     name: str
@@ -64,14 +63,14 @@ class Backend(Protocol):
     co_tenant_families: tuple[str, ...]
 
     def set_instance(self, instance: Instance) -> None:
-        """Chooses which keys are hot and which co-tenants there are, for all later calls."""
+        """Sets hot keys and co-tenants for all later calls."""
 
     def measure(self, schedule: Schedule, *, seed: int) -> HardwareSnapshot:
-        """Runs ``schedule`` and returns its snapshot.
+        """Measures ``schedule``.
 
         Args:
-            schedule: a place for every slice.
-            seed: seeds whatever is random in the measurement.
+            schedule: the core and node of every slice.
+            seed: of the randomness of the measurement.
 
         Raises:
             ScheduleError: this machine cannot run the schedule.
@@ -79,14 +78,14 @@ class Backend(Protocol):
         """
 
     def close(self) -> None:
-        """Releases what the backend holds. Safe to repeat."""
+        """Releases the resources of the backend. Safe to repeat."""
 
 
 @runtime_checkable
 class IncrementalBackend(Backend, Protocol):
-    """A backend cheap enough to be asked after every single move.
+    """A backend cheap enough to be asked after every move.
 
-    ``measure`` makes the schedule that it measures the current one.
+    ``measure`` makes the measured schedule the current one.
     """
 
     def place(self, schedule: Schedule) -> float:
@@ -106,11 +105,11 @@ class IncrementalBackend(Backend, Protocol):
 
 
 class SubjectBackend:
-    """What all backends of ours have in common.
+    """Base of the backends here.
 
     Args:
-        subject: what is measured.
-        records: records in the index, instead of the workload's.
+        subject: the measured system.
+        records: number of records in the index; None: the workload's.
     """
 
     def __init__(self, subject: Subject, records: int | None = None) -> None:
@@ -121,16 +120,16 @@ class SubjectBackend:
 
 
 def incremental(backend: Backend) -> IncrementalBackend | None:
-    """The same backend as one that can be asked after every move; None if it cannot."""
+    """The backend as an IncrementalBackend; None if it is not incremental."""
     return cast(IncrementalBackend, backend) if backend.incremental else None
 
 
 def check_dispatch(dispatch: str, load: LoadRegime) -> None:
-    """Raises unless queries can come to their workers so.
+    """Checks a kind of dispatch.
 
     Raises:
         UnknownNameError: none of DISPATCH.
-        UnsupportedError: routers that hand out the mix as it is, where the mix rate is asked for.
+        UnsupportedError: modelled routers under the load "saturated:mix".
     """
     if dispatch not in DISPATCH:
         raise UnknownNameError("dispatch", dispatch, DISPATCH)

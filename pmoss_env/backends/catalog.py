@@ -1,4 +1,4 @@
-"""The catalogue of backends: ours, and those of other packages."""
+"""The catalogue of backends."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from pmoss_env.workloads import Workload, load_workload
 
 _log = logging.getLogger(__name__)
 
-#: The entry points by which other packages add backends: a name and the class behind it. Its
-#: constructor takes a Subject and keyword-only options.
+#: Group of entry points by which packages add backends. The constructor of the class takes a
+#: Subject and keyword-only options.
 GROUP = "pmoss.backends"
 _OWN = {
     name: EntryPoint(name, f"pmoss_env.backends.{place}", GROUP)
@@ -36,12 +36,12 @@ _OWN = {
 
 
 def backend_names() -> list[str]:
-    """Names that make_backend() knows: ours, then those of other packages."""
+    """The names for make_backend(), those of other packages last."""
     return [*_OWN, *entries(GROUP, own=_OWN)]
 
 
 def backend_class(name: str) -> type[Backend]:
-    """The class of a backend, whose attributes say what it can do.
+    """The class of a backend; its attributes describe its abilities.
 
     Raises:
         UnknownNameError: no such backend.
@@ -56,7 +56,7 @@ def backend_class(name: str) -> type[Backend]:
 
 
 def backend_options(name: str) -> list[str]:
-    """The options that a backend takes, by name.
+    """The names of a backend's options.
 
     Raises:
         UnknownNameError: no such backend.
@@ -81,18 +81,17 @@ def make_backend(
 
     Args:
         name: "analytic", "simulated", "hardware" or a backend of another package.
-        machine: a catalogue name, a path, or a description.
-        workload: a catalogue name, a path, or a description.
-        index: a name of pmoss_env.indexes, as the workload has it.
+        machine: a catalogue name, a path, or a machine.
+        workload: a catalogue name, a path, or a workload.
+        index: a name of pmoss_env.indexes; must equal the workload's.
         slices: number of key ranges, 1 to 65536.
         load: "closed", "saturated", "saturated:mix" or "open:<Mq/s>".
         **options: of the backend's class, e.g. ``seconds`` of a hardware measurement. The hardware
             backend measures in a process of its own unless ``own_process`` is False.
 
     Raises:
-        UnknownNameError: a name that is in no catalogue.
-        UnsupportedError: an option that the backend does not take, or a workload for the
-            other index.
+        UnknownNameError: a name in no catalogue.
+        UnsupportedError: an unknown option, or a workload for another index.
         PluginError: a backend of another package that cannot be loaded.
     """
     takes = backend_options(name)
@@ -110,7 +109,7 @@ def make_backend(
                 "hardware, analytic or simulated"
             )
         if not holds_points(workload.index):
-            workload = replace(workload, index=index)  # keys are what every library holds
+            workload = replace(workload, index=index)  # every library holds keys
     if workload.index != index:
         raise UnsupportedError(
             f"index = {index!r}: the workload {workload.name!r} is for index={workload.index!r}"
@@ -118,7 +117,7 @@ def make_backend(
     if not 1 <= slices <= 65536:
         raise ScheduleError(f"slices = {slices}: must lie between 1 and 65536")
     regime = LoadRegime.parse(load)
-    # A backend in a process of its own passes options on to the one that it wraps.
+    # A backend in a process of its own passes its options on to the wrapped one.
     kind: type[Any] = backend_class(name)
     wrapped: type[Any] | None = getattr(kind, "wraps", None)
     if wrapped and not options.pop("own_process", True):
@@ -130,8 +129,8 @@ def make_backend(
                 f"it takes {', '.join(takes) or 'none'}"
             )
     backend: Backend = kind(Subject(machine, workload, slices, regime), **options)
-    if not points:  # of a plane's cells many are empty as a matter of course
-        _tell_of_empty_slices(workload, slices)
+    if not points:  # many cells of a plane are empty as a matter of course
+        _warn_of_empty_slices(workload, slices)
     return backend
 
 
@@ -141,12 +140,12 @@ def _options(kind: type[Any]) -> list[str]:
 
 
 @lru_cache(maxsize=32)
-def _tell_of_empty_slices(workload: Workload, slices: int) -> None:
-    """Says, once for each workload, how many slices no query will come to."""
+def _warn_of_empty_slices(workload: Workload, slices: int) -> None:
+    """Warns, once per workload, of slices without queries."""
     empty = record_shares(workload, slices).count(0.0)
     if empty:
         _log.warning(
-            "workload %r leaves %d of %d slices empty: wherever they go, nothing changes",
+            "workload %r leaves %d of %d slices empty: their placement changes nothing",
             workload.name,
             empty,
             slices,

@@ -1,7 +1,7 @@
-"""A child process that answers requests: what kills, hangs or floods it spares its parent.
+"""A child process that answers requests, so that its crash, hang or flood spares its parent.
 
-Requests and replies are frames of JSON (pmoss_env.backends.frames), so nothing that a child says is
-unpickled. What the child prints goes to a log, whose end is part of every error.
+Requests and replies are frames of JSON (pmoss_env.backends.frames); nothing is unpickled. The
+output of the child goes to a log, whose end is part of every error.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _LOG_LINES = 20
 
 @dataclass(frozen=True)
 class Wording:
-    """How errors speak of a child.
+    """The words for a child in errors.
 
     Attributes:
-        what: the child, e.g. "the measuring process".
-        afterwards: ends the sentence that says that it is gone.
-        error: what is raised.
-        warn_seconds: a child that is silent for so long is told of in a warning.
+        what: name of the child, e.g. "the measuring process".
+        afterwards: end of a sentence about its death.
+        error: class of the errors.
+        warn_seconds: seconds without a message before a warning.
     """
 
     what: str
@@ -49,16 +49,16 @@ class Child:
     """A running child; owns its pipes and its log.
 
     Args:
-        command: program and arguments. It reads frames from its input and writes them to its
+        command: program and arguments. It reads frames from its input and writes frames to its
             output.
         wording: of the errors.
         environment: variables of the child.
-        folder: where it runs; None: here.
+        folder: working folder of the child; None: that of this process.
         grouped: whether it leads a process group, which is killed as a whole.
-        most_bytes: of a reply.
+        max_bytes: largest reply.
 
     Raises:
-        BackendError: it cannot be started; of the kind that ``wording`` names.
+        BackendError: it cannot be started; of the class in ``wording``.
     """
 
     def __init__(
@@ -69,9 +69,9 @@ class Child:
         environment: Mapping[str, str],
         folder: str | None = None,
         grouped: bool = False,
-        most_bytes: int = MAX_BYTES,
+        max_bytes: int = MAX_BYTES,
     ) -> None:
-        self._wording, self._grouped, self._most_bytes = wording, grouped, most_bytes
+        self._wording, self._grouped, self._most_bytes = wording, grouped, max_bytes
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the child
         try:
             self._process = subprocess.Popen(
@@ -87,14 +87,14 @@ class Child:
             self._log.close()
             raise wording.error(f"{wording.what} cannot be started: {error}") from error
         assert self._process.stdin
-        # Else a child that reads nothing would hold its parent.
+        # A child that does not read must not block its parent.
         os.set_blocking(self._process.stdin.fileno(), False)
         self._pending = b""
         self._warn_at, self._patience = math.inf, math.inf
 
     @property
     def process_id(self) -> int:
-        """Of the child."""
+        """Process id of the child."""
         return self._process.pid
 
     def send(self, message: Mapping[str, Any], seconds: float = math.inf) -> None:
@@ -102,7 +102,7 @@ class Child:
 
         Args:
             message: plain JSON.
-            seconds: a child that has not taken it until then is killed.
+            seconds: time limit for the child to read it; then it is killed.
 
         Raises:
             BackendError: the child died, or took too long.
@@ -129,47 +129,47 @@ class Child:
         self,
         request: Mapping[str, Any],
         seconds: float,
-        told: Mapping[str, Callable[[Any], None] | None] | None = None,
+        handlers: Mapping[str, Callable[[Any], None] | None] | None = None,
         expected: float = 0.0,
     ) -> dict[str, Any]:
-        """The reply; earlier messages, under the keys of ``told``, are handed on.
+        """Sends a request and returns the reply.
 
         Args:
             request: plain JSON.
-            seconds: a child that has not taken the request and answered it until then is killed.
-                Each message of ``told`` begins them anew.
-            told: what hears the messages of each key.
-            expected: seconds that an answer takes anyway; they come before those of silence.
+            seconds: time limit for the request and the reply; then the child is killed. Each
+                message for ``handlers`` restarts it.
+            handlers: functions for messages before the reply, by their keys; None ignores one.
+            expected: expected seconds of the work, added to the time limit.
 
         Raises:
-            BackendError: the child died, fell silent, or sent what is no message.
+            BackendError: the child died, was silent for too long, or sent an invalid message.
         """
         deadline = self._deadline(seconds, expected)
         self._write(frame_of(request), deadline)
         while True:
             reply = self._receive(deadline)
-            news = [key for key in told or () if key in reply]
-            if not news:
+            keys = [key for key in handlers or () if key in reply]
+            if not keys:
                 return reply
-            for key in news:
-                if (hear := (told or {})[key]) is not None:
-                    hear(reply[key])
+            for key in keys:
+                if (handle := (handlers or {})[key]) is not None:
+                    handle(reply[key])
             deadline = self._deadline(seconds, expected)
 
     def _deadline(self, seconds: float, expected: float) -> float:
-        """When a silent child is killed; before that a warning says that it is silent."""
+        """The time at which a silent child is killed; sets the time of the warning."""
         begin = time.monotonic() + expected
         self._patience, self._warn_at = seconds, begin + self._wording.warn_seconds
         return begin + seconds
 
     def receive(self, seconds: float) -> dict[str, Any]:
-        """A message that the child sends unasked.
+        """Waits for a message that the child sends by itself.
 
         Args:
-            seconds: a child that has not sent it until then is killed.
+            seconds: time limit; then the child is killed.
 
         Raises:
-            BackendError: the child died, fell silent, or sent what is no message.
+            BackendError: the child died, was silent for too long, or sent an invalid message.
         """
         return self._receive(time.monotonic() + seconds)
 
@@ -197,7 +197,7 @@ class Child:
         return content
 
     def _ready(self, pipe: int, deadline: float) -> bool:
-        """Waits until there is something to read, or the deadline is over."""
+        """Waits for input or for the deadline; whether there is input."""
         if self._warn_at < deadline:
             left = self._warn_at - time.monotonic()
             if left > 0 and select.select([pipe], [], [], left)[0]:
@@ -238,7 +238,7 @@ class Child:
             status = self._process.wait(timeout=5)
         except subprocess.TimeoutExpired:
             status = self._kill()
-        # What the child started itself.
+        # Processes that the child has started.
         self._kill_group()
         if status < 0:
             how = f"of signal {-status} ({signal.strsignal(-status)})"
@@ -252,7 +252,7 @@ class Child:
         return self._error(f"{self._wording.what} ended with status {status}{hint}")
 
     def log_tail(self) -> list[str]:
-        """The last lines that the child printed."""
+        """The last lines of the child's log."""
         self._log.seek(0)
         return self._log.read().decode(errors="replace").splitlines()[-_LOG_LINES:]
 

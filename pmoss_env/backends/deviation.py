@@ -1,6 +1,6 @@
-"""Machines that are not quite as described: drawn latencies, bandwidths and speeds of cores.
+"""Machines that deviate from their description: random latencies, bandwidths and core speeds.
 
-A planner in the described model is then no oracle: only counters tell how the machine really is.
+A planner in the described model is then no oracle: only counters show the true machine.
 """
 
 from __future__ import annotations
@@ -13,45 +13,40 @@ from pmoss_env.errors import DescriptionError
 from pmoss_env.machines import Machine
 from pmoss_env.types import CoTenant
 
-#: Beyond this a machine would be another one.
+#: Largest deviation.
 MAX_DEVIATION = 0.5
 #: Second word of the seed of an instance's true machine; the first one is the workload's.
 _STREAM = 0x74727565
-_PER_NODE = ("dram_gb_per_s", "dram_write_gb_per_s")
-_PER_LINK = ("link_gb_per_s",)
+_BANDWIDTHS = ("dram_gb_per_s", "dram_write_gb_per_s", "link_gb_per_s")
 
 
 def check_deviation(value: object) -> float:
-    """A deviation as a number.
-
-    Raises:
-        DescriptionError: it is none from 0 to MAX_DEVIATION.
-    """
+    """Returns a deviation; DescriptionError unless it is a number from 0 to MAX_DEVIATION."""
     plain = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not plain or not 0 <= value <= MAX_DEVIATION:  # type: ignore[operator]
         raise DescriptionError(f"deviation = {value!r}: must be a number from 0 to {MAX_DEVIATION}")
     return float(value)  # type: ignore[arg-type]
 
 
-def of_instance(workload_seed: int) -> np.random.Generator:
-    """What draws the true machine of a workload instance: the same one whenever it is met."""
+def machine_rng(workload_seed: int) -> np.random.Generator:
+    """The source of randomness of a workload instance's true machine."""
     return np.random.default_rng([workload_seed, _STREAM])
 
 
 def true_machine(
     machine: Machine, deviation: float, rng: np.random.Generator, overhead_cycles: float = 0.0
 ) -> tuple[_native.MachineModel, tuple[CoTenant, ...]]:
-    """A machine as it really is, and what its slower cores lose.
+    """The true machine of a description, and the lost time of its cores as co-tenants.
 
-    Latencies between nodes and bandwidths of nodes and links get factors of their own, between
-    1 - deviation and 1 + deviation. Every worker core loses a share of its time of
-    up to half of the deviation, as to interrupts and heat.
+    Latencies between nodes and bandwidths of nodes and links are multiplied by independent factors
+    from 1 - deviation to 1 + deviation. Every worker core loses up to half of the deviation of its
+    time, as to interrupts and heat.
 
     Args:
-        machine: as described.
-        deviation: 0 for the described machine, at most MAX_DEVIATION.
-        rng: the only source of chance.
-        overhead_cycles: what a worker takes per query beyond the index's own code.
+        machine: the description.
+        deviation: 0 to MAX_DEVIATION.
+        rng: source of randomness.
+        overhead_cycles: cycles of a worker per query, in addition to the index's own code.
     """
     native = native_machine(machine, overhead_cycles)
     if deviation == 0:
@@ -61,11 +56,11 @@ def true_machine(
         return rng.uniform(1.0 - deviation, 1.0 + deviation, shape)
 
     nodes = (machine.nodes, machine.nodes)
-    # The way there is as long as the way back.
-    there = np.triu(factors(nodes))
-    both = there + np.triu(there, 1).T
-    native.dram_ns = (np.asarray(native.dram_ns).reshape(nodes) * both).ravel().tolist()
-    for name in (*_PER_NODE, *_PER_LINK):
+    # Latencies are symmetric.
+    upper = np.triu(factors(nodes))
+    symmetric = upper + np.triu(upper, 1).T
+    native.dram_ns = (np.asarray(native.dram_ns).reshape(nodes) * symmetric).ravel().tolist()
+    for name in _BANDWIDTHS:
         values = np.asarray(getattr(native, name))
         setattr(native, name, (values * factors(values.shape)).tolist())
     native.complete()

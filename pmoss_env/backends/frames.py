@@ -1,6 +1,6 @@
-"""Requests and replies between a process and its measuring child: JSON behind its length.
+"""Frames between a process and its measuring child: JSON with its length in front.
 
-Nothing is unpickled, and every number comes back as the bits that were sent.
+Nothing is unpickled, and every number keeps its bits.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from pmoss_env.types import CoTenant, HardwareSnapshot, Instance, Schedule
 
 _LENGTH = struct.Struct("<Q")
-#: Most bytes of a frame: a snapshot of 65,536 slices is some 40 MB.
+#: Largest frame, bytes: a snapshot of 65,536 slices has about 40 MB.
 MAX_BYTES = 1 << 30
 
 _BOOLS = ("counters_available", "offcore_available")
@@ -29,7 +29,7 @@ def frame_of(message: Mapping[str, Any]) -> bytes:
     return _LENGTH.pack(len(content)) + content
 
 
-#: Status of a child whose pipes are closed: it can say nothing any more.
+#: Exit status of a child whose pipes were closed, so that it cannot send an error.
 PIPES_CLOSED = 74
 
 
@@ -39,10 +39,10 @@ def write_frame(stream: BinaryIO, message: Mapping[str, Any]) -> None:
     stream.flush()
 
 
-def length_of_frame(head: bytes, most: int = MAX_BYTES) -> int:
-    """The bytes that follow a frame's first 8; ValueError if there are more than ``most``."""
+def length_of_frame(head: bytes, max_bytes: int = MAX_BYTES) -> int:
+    """The length after a frame's first 8 bytes; ValueError above ``max_bytes``."""
     (length,) = _LENGTH.unpack(head)
-    if length > most:
+    if length > max_bytes:
         raise ValueError(f"a frame of {length} bytes")
     return int(length)
 

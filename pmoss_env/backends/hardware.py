@@ -1,8 +1,8 @@
 """The hardware backend: the native runtime measures schedules on this host.
 
-Pinned worker threads serve a B+-tree or an R-tree under the given schedule (native/runtime).
-Routers feed them through bounded queues. An enforcer brings the data to the nodes that the schedule
-names. What this host cannot count is marked unavailable.
+Pinned worker threads serve the index under a schedule (native/runtime). Routers feed them through
+bounded queues. An enforcer moves the data to the nodes of the schedule. Events that this host does
+not count are marked unavailable.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from pmoss_env.types import (
     Schedule,
 )
 
-#: How data move to another node: nodes of the index are copied, or the kernel moves their pages.
+#: How data move to another node: copies of the index's nodes, or moves of pages by the kernel.
 STRATEGIES = ("copy", "move_pages")
-#: How soon: the measurement waits for the data, or they follow while it runs.
+#: When data move: before the measurement, or during it.
 PACES = ("aggressive", "lazy")
 
 #: The native co-tenant of each family of co-tenants.
@@ -44,9 +44,9 @@ _CO_TENANTS = {
     "memory_stream": "memory_stream",
     "link_stream": "memory_stream",
 }
-#: Where routers run: on the machine's routers or a CPU without a worker, or on every worker's CPU.
+#: CPUs of routers: the machine's routers or a CPU without a worker, or the workers' CPUs.
 ROUTERS = ("spare", "workers")
-#: Memory of a stream: more than any last-level cache holds.
+#: Bytes of a stream: more than any last-level cache.
 _STREAM_BYTES = 512 << 20
 #: Options that are plain JSON.
 _PLAIN = (
@@ -54,44 +54,42 @@ _PLAIN = (
     *("sweep_seconds", "numa_balancing", "transparent_hugepages", "max_growth", "routers"),
     "interleave_nodes",
 )
-#: Of one measurement, while none of its queries is completed.
-_MOST_TRIES = 3
+#: Most attempts of a measurement that completes no query.
+_MAX_ATTEMPTS = 3
 
 
 class HardwareBackend(SubjectBackend):
     """Implements Backend (pmoss_env.backends.base) on the machine this process runs on.
 
-    The index is loaded at the first measurement. It is loaded again when the instance changes,
-    because other keys are hot then. It is also loaded again when inserts have made it larger than
-    ``max_growth`` allows: schedules are only compared on indexes of about the same size.
+    The index is loaded at the first measurement. A new instance loads it again, because other keys
+    are hot. So do inserts above ``max_growth``: schedules are only compared on indexes of about the
+    same size.
 
     Args:
-        subject: what is measured; its machine is this host, ``load_machine("host")``.
-        records: records in the index, instead of the workload's.
-        seconds: length of one measurement.
+        subject: the measured system; its machine is this host, ``load_machine("host")``.
+        records: number of records in the index; None: the workload's.
+        seconds: length of a measurement.
         warmup_seconds: time before it that does not count.
         window: least queries per counter window; see docs/concepts/counters.md.
         batch: queries that a worker executes together, 1 (the paper's) to 64.
-        huge_pages: ask for 2 MiB pages.
+        huge_pages: whether to ask for 2 MiB pages.
         strategy: how data move, see STRATEGIES.
-        pace: how soon, see PACES.
+        pace: when data move, see PACES.
         sweep_seconds: length of a sweeping round, in which the counters of all workers are
             collected; 0 for none.
-        numa_balancing: switches the kernel's automatic NUMA balancing for the time of a
-            measurement ("0" or "1"; needs root); None leaves it. The setting is recorded either
-            way.
+        numa_balancing: sets the kernel's automatic NUMA balancing during measurements ("0" or "1";
+            needs root); None keeps it. The setting is recorded in both cases.
         transparent_hugepages: the same for huge pages: "always", "madvise" or "never".
-        max_growth: largest share of inserted records, of those loaded, at which a measurement
-            still begins.
-        routers: where they run, see ROUTERS. Where workers take all CPUs, a single router is held
-            up with its core, and its worker has less time for queries than the others.
-        interleave_nodes: the kernel's numbers of the nodes on which interleaved data lie; all with
-            CPUs by default.
+        max_growth: largest number of inserted records at which a measurement starts, as a share of
+            the loaded records.
+        routers: CPUs of the routers, see ROUTERS. If workers use all CPUs, a single router shares
+            the CPU of a worker, which has less time for queries than the others.
+        interleave_nodes: the kernel's numbers of the nodes for interleaved data; by default all
+            nodes with CPUs.
         progress: called with the number of records loaded so far.
-        on_round: called while a measurement runs, with every sweeping round. It gets the round's
-            end (``seconds``). For the workers of each node it gets the throughput
-            (``node_mq_per_s``) and counts per query (``node_counters_per_query``, by the kernel's
-            names of events).
+        on_round: called during a measurement with every sweeping round: its end (``seconds``), and
+            for the workers of each node their throughput (``node_mq_per_s``) and counts per query
+            (``node_counters_per_query``, by the kernel's names of events).
     """
 
     name = "hardware"
@@ -123,7 +121,7 @@ class HardwareBackend(SubjectBackend):
         on_round: Callable[[dict[str, Any]], None] | None = None,
     ) -> None:
         given = locals()
-        #: As given, less what is called back.
+        #: The options that are plain JSON.
         self.options = {name: given[name] for name in _PLAIN}
         machine = subject.machine
         if machine.name != "host":
@@ -171,7 +169,7 @@ class HardwareBackend(SubjectBackend):
         self._progress = progress
         self.on_round = on_round
         self._event_names: list[str] = []
-        self._rounds_told_until = 0.0
+        self._last_round_end = 0.0
         self._facts = _native.host_facts("/")
         topology = _native.host_topology()
         self._cpus = {cpu["id"]: cpu for cpu in topology["cpus"]}
@@ -186,15 +184,15 @@ class HardwareBackend(SubjectBackend):
                 for n in range(machine.nodes)
             ]
         )
-        #: Why the kernel is not asked where data lie: a host with one node does not need that.
+        #: The reason not to ask the kernel for the nodes of data, on a host with one node; or "".
         self.not_asked = _native.placement_refusal() if len(topology["nodes"]) == 1 else ""
         self._instance = Instance()
         self._runner: _native.Runner | None = None
-        #: By bound loaders: the kernel's node of each slice; [] if they were not bound.
+        #: The kernel's node of each slice, if bound loaders placed the data; else [].
         self._loaded_on: list[int] = []
 
     def _require_online(self, allowed: list[int]) -> None:
-        """Raises BackendError if the description names a CPU that cannot be used (any longer)."""
+        """Raises BackendError if the description has a CPU that is not available (any longer)."""
         usable = set(allowed) & set(self._cpus)
         missing = [cpu for cpu in self.machine.cpu_of_core.tolist() if cpu not in usable]
         if missing:
@@ -205,7 +203,7 @@ class HardwareBackend(SubjectBackend):
             )
 
     def set_instance(self, instance: Instance) -> None:
-        """Chooses which keys are hot (the index is loaded anew) and which co-tenants spin."""
+        """Sets hot keys (another seed loads the index again) and co-tenants."""
         check_co_tenants(instance.co_tenants, self.machine, self.co_tenant_families, self.name)
         if instance.workload_seed != self._instance.workload_seed:
             self._runner = None
@@ -215,12 +213,12 @@ class HardwareBackend(SubjectBackend):
         """The index, loaded for the instance.
 
         Args:
-            schedule: that comes next. A library that hides its memory is loaded anew where the
-                schedule has its data on other nodes: by loaders that are bound to these.
+            schedule: the next schedule. A library that hides its memory is loaded again if the
+                schedule has data on other nodes, by loaders that are bound to these nodes.
 
         Raises:
             PlacementError: bound loaders are needed for a node without CPUs.
-            BackendError: there is too little memory, or a library refuses.
+            BackendError: too little memory, or an error of a library.
         """
         records = self.workload.records
         if self._runner and self._runner.next_insert_record > records * (1 + self.max_growth):
@@ -244,26 +242,25 @@ class HardwareBackend(SubjectBackend):
         return self._runner
 
     def _nodes_to_load_on(self, runner: _native.Runner, schedule: Schedule | None) -> list[int]:
-        """The kernel's node of each slice, if its data can be placed by loading alone; else []."""
+        """The kernel's node of each slice, if loading alone can place its data; else []."""
         if schedule is None or not runner.hidden_memory:
             return []
-        told = self.native_schedule(schedule)
-        nodes: list[int] = told["nodes"]
-        return nodes if told["data"] in ("slice", "first_touch") else []
+        native = self.native_schedule(schedule)
+        nodes: list[int] = native["nodes"]
+        return nodes if native["data"] in ("slice", "first_touch") else []
 
     def measure(self, schedule: Schedule, *, seed: int) -> HardwareSnapshot:
-        """Runs ``schedule`` for ``seconds`` and returns what was counted.
+        """Measures ``schedule`` for ``seconds``.
 
-        Others may keep its threads from running for all of that time. So a measurement without a
-        single completed query is made again, up to three times in all.
+        Other programs may take all of the CPU time. So a measurement without a completed query is
+        repeated, up to three attempts.
 
         Raises:
             ScheduleError: this host cannot run the schedule.
-            PlacementError: this process may not place data, or ask where they lie, and the host
-                has several nodes; the message names the way out.
-            BackendError: a thread failed, and the message names its role and CPU; or the index
-                needs more memory than there is; or a CPU has gone; or a setting of the kernel
-                cannot be switched.
+            PlacementError: this process may not place data or query their nodes, and the host has
+                several nodes; the message names the way out.
+            BackendError: a thread failed, and the message names its role and CPU; or too little
+                memory, a missing CPU, or a setting of the kernel that cannot be changed.
         """
         self.machine.check_schedule(schedule, self.slices)
         with self.ready():
@@ -271,10 +268,10 @@ class HardwareBackend(SubjectBackend):
 
     @contextmanager
     def ready(self) -> Iterator[None]:
-        """The host as it is to be while the index is served; BackendError if that cannot be."""
+        """Applies the kernel's settings while the index is served; BackendError if it cannot."""
         self._require_online(_native.host_topology()["allowed_cpus"])
         with switched(self.settings):
-            # Read now: this is what the measurement runs under.
+            # Read now, with the settings of the measurement.
             self._facts = _native.host_facts("/")
             yield
 
@@ -282,10 +279,10 @@ class HardwareBackend(SubjectBackend):
         runner = self.loaded_runner(schedule)
         before = runner.size
         if self.on_round and not self._event_names:
-            # Not while it measures: asking opens counters.
+            # Not during the measurement: probing opens counters.
             self._event_names = [event["name"] for event in _native.probe_events()]
-        for _ in range(_MOST_TRIES):
-            self._rounds_told_until = 0.0
+        for _ in range(_MAX_ATTEMPTS):
+            self._last_round_end = 0.0
             with native_errors("the measurement failed", self.workload.index):
                 raw = runner.measure(
                     **self.native_schedule(schedule),
@@ -293,25 +290,25 @@ class HardwareBackend(SubjectBackend):
                     pace=self.pace,
                     sweep_seconds=self.sweep_seconds,
                     seconds=self.seconds,
-                    on_rounds=self._tell_rounds if self.on_round else None,
+                    on_rounds=self._report_rounds if self.on_round else None,
                 )
             if raw["completed"]:
                 break
         return self._snapshot(raw, seed, (before, runner.size), runner.load_report)
 
     def native_schedule(self, schedule: Schedule) -> dict[str, Any]:
-        """What the native runner calls a schedule; ScheduleError if this host cannot run it."""
+        """A schedule as the native runner takes it; ScheduleError if this host cannot run it."""
         self.machine.check_schedule(schedule, self.slices)
         return {
             "cores": self.machine.cpu_of_core[schedule.cores],
             "nodes": self._kernel_node[schedule.nodes].tolist(),
             "routing": schedule.routing,
-            # On one node all data are where any schedule wants them.
+            # With a single node all data are in place.
             "data": "keep" if self.not_asked else schedule.data,
         }
 
     def native_options(self, seed: int) -> dict[str, Any]:
-        """How the native runner is to run schedules in this instance."""
+        """The options of the native runner in this instance."""
         return {
             "interleave_nodes": self.interleave_nodes,
             "strategy": self.strategy,
@@ -329,7 +326,7 @@ class HardwareBackend(SubjectBackend):
         }
 
     def provenance(self, seed: int) -> dict[str, Any]:
-        """What every snapshot of this host says about itself."""
+        """The part of the provenance that all snapshots of this host share."""
         return {
             "backend": self.name,
             "version": __version__,
@@ -346,11 +343,11 @@ class HardwareBackend(SubjectBackend):
     def native_co_tenants(
         self, co_tenants: Iterable[CoTenant]
     ) -> list[tuple[str, int, float, int, int]]:
-        """What the native runner calls co-tenants; UnsupportedError for one it cannot run."""
-        return [self._co_tenant(one) for one in co_tenants]
+        """Co-tenants as the native runner takes them; UnsupportedError for an impossible one."""
+        return [self._co_tenant(co_tenant) for co_tenant in co_tenants]
 
     def _co_tenant(self, co_tenant: CoTenant) -> tuple[str, int, float, int, int]:
-        """(kind, CPU, strength, bytes, node of its memory) of the thread that is this co-tenant."""
+        """(kind, CPU, strength, bytes, node of its memory) of the thread of a co-tenant."""
         machine = self.machine
         kind = _CO_TENANTS[co_tenant.family]
         memory, node = 0, -1
@@ -377,7 +374,7 @@ class HardwareBackend(SubjectBackend):
         return kind, cpu, co_tenant.strength, memory, node
 
     def _spare_cpu(self, candidates: BoolArray) -> int:
-        """A CPU of these cores, preferably one that serves no queries."""
+        """A CPU of these cores, if possible one without a worker."""
         free = np.flatnonzero(candidates & ~self.machine.worker_mask)
         cores = free if free.size else np.flatnonzero(candidates)
         return int(self.machine.cpu_of_core[cores[-1]])
@@ -415,15 +412,15 @@ class HardwareBackend(SubjectBackend):
             },
         )
 
-    def _tell_rounds(self, raw: dict[str, Any]) -> None:
-        """Calls on_round with every round that is new."""
+    def _report_rounds(self, raw: dict[str, Any]) -> None:
+        """Calls on_round with every new round."""
         assert self.on_round
-        rounds = rounds_of(raw, self._rounds_told_until)
+        rounds = rounds_of(raw, self._last_round_end)
         nodes = [str(node) for node in rounds["nodes"]]
         per_query = raw["counters"].reshape(len(rounds["seconds"]), len(nodes), -1)
         per_query = per_query / np.maximum(raw["sampled"], 1)[:, :, np.newaxis]
         for i, end in enumerate(rounds["seconds"]):
-            self._rounds_told_until = end
+            self._last_round_end = end
             self.on_round(
                 {
                     "seconds": end,
@@ -440,7 +437,7 @@ class HardwareBackend(SubjectBackend):
             )
 
     def _by_node(self, of_worker: Float64Array) -> dict[str, float]:
-        """Sums over the workers of each node; the kernel's numbers."""
+        """Sums over the workers of each node, by the kernel's numbers."""
         nodes = self._kernel_node[self.machine.node_of_core[self.machine.workers]]
         return {str(node): float(of_worker[nodes == node].sum()) for node in np.unique(nodes)}
 

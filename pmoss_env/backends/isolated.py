@@ -1,7 +1,7 @@
-"""The hardware backend in a process of its own: what kills a measurement spares the training run.
+"""The hardware backend in a process of its own, so that a crash spares the training run.
 
-A crash, a hang or an exhausted memory of the child is a BackendError with the end of its log; the
-next measurement starts a new child. The child dies with its parent, however that ends.
+A crash, a hang or exhausted memory of the child is a BackendError with the end of its log. The next
+measurement starts a new child. The child always dies with its parent.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pmoss_env.errors import BackendError
 from pmoss_env.indexes import check_hint, is_plugin
 from pmoss_env.types import HardwareSnapshot, Instance, Schedule
 
-#: So long a child may be silent before a warning says so.
+#: Seconds without a message from the child before a warning.
 _WARN_SECONDS = 10.0
 
 
@@ -31,9 +31,9 @@ class IsolatedBackend(SubjectBackend):
     """Implements Backend (pmoss_env.backends.base) by a HardwareBackend in a child process.
 
     Args:
-        subject: what is measured; its machine is this host, ``load_machine("host")``.
-        silence_seconds: a child that gives no sign of life for so long, beyond the length of the
-            measurement itself, is killed. Loading the index gives signs of life.
+        subject: the measured system; its machine is this host, ``load_machine("host")``.
+        silence_seconds: longest time without a message from the child, in addition to the length of
+            the measurement; then it is killed. Loading the index sends messages.
         progress: called with the number of records loaded so far.
         on_round: called with every sweeping round, see HardwareBackend.
         **options: of HardwareBackend.
@@ -56,7 +56,7 @@ class IsolatedBackend(SubjectBackend):
         on_round: Callable[[dict[str, Any]], None] | None = None,
         **options: Any,
     ) -> None:
-        # Measures nothing here, but checks all that can be checked before a child exists.
+        # Checks the options before a child exists; measures nothing.
         self._checked = HardwareBackend(subject, **options)
         super().__init__(dataclasses.replace(subject, workload=self._checked.workload))
         self.step_cost = self._checked.step_cost
@@ -68,21 +68,21 @@ class IsolatedBackend(SubjectBackend):
 
     @property
     def process_id(self) -> int | None:
-        """Of the child; None while there is none."""
+        """Process id of the child; None without a child."""
         return self._child.process_id if self._child else None
 
     def set_instance(self, instance: Instance) -> None:
-        """Chooses which keys are hot and which co-tenants there are, for all later calls."""
+        """Sets hot keys and co-tenants for all later calls."""
         self._checked.set_instance(instance)
         self._instance = instance
 
     def measure(self, schedule: Schedule, *, seed: int) -> HardwareSnapshot:
-        """Runs ``schedule`` in the child, which is started if there is none.
+        """Measures ``schedule`` in the child, which is started if there is none.
 
         Raises:
             ScheduleError: this host cannot run the schedule.
-            BackendError: the measurement failed, or the child died or fell silent; the message
-                holds the end of its log. The next call starts another child.
+            BackendError: the measurement failed, or the child died or was silent for too long; the
+                message has the end of its log. The next call starts another child.
         """
         self.machine.check_schedule(schedule, self.slices)
         if self._child is None:
@@ -94,12 +94,12 @@ class IsolatedBackend(SubjectBackend):
             "rounds": self.on_round is not None,
         }
         try:
-            # Here too, so that they are put back when the child is killed.
+            # Also in this process, to restore the settings if the child is killed.
             with switched(self._checked.settings):
-                told = {"records": self._progress, "round": self.on_round}
-                reply = self._child.ask(request, self._silence_seconds, told, self.step_cost)
+                handlers = {"records": self._progress, "round": self.on_round}
+                reply = self._child.ask(request, self._silence_seconds, handlers, self.step_cost)
         except BaseException:
-            # Also on Ctrl-C: a child without a reader of its reply is of no use.
+            # Also on Ctrl-C: the reply of this child would have no reader.
             self.close()
             raise
         raise_error_of(reply)
@@ -113,7 +113,7 @@ class IsolatedBackend(SubjectBackend):
 
 
 def raise_error_of(reply: Mapping[str, Any]) -> None:
-    """Raises the error that a child replies, if it is one."""
+    """Raises the error in a reply, if there is one."""
     if "error" in reply:
         kind = getattr(errors, reply["error"], BackendError)
         raise kind(reply["message"])
@@ -122,18 +122,18 @@ def raise_error_of(reply: Mapping[str, Any]) -> None:
 def start_child(
     backend: HardwareBackend, afterwards: str = "; the next measurement starts another."
 ) -> Child:
-    """A process that makes the same backend, and measures with it.
+    """Starts a process that creates the same backend and measures with it.
 
     Args:
-        backend: checked, and not used itself.
-        afterwards: of the sentence that says that the process has died.
+        backend: checked; it measures nothing itself.
+        afterwards: end of the sentence about the death of the process.
     """
     workload = backend.workload
-    # The kernel's own signal comes when the thread that started the child ends, so it is asked for
-    # only where that is the whole process; the child also looks for its parent itself.
+    # The kernel's signal comes when the starting thread ends. So the child uses it only if that is
+    # the main thread; it always watches its parent, too.
     ties = "thread" if threading.current_thread() is threading.main_thread() else "process"
     hint = check_hint(workload.index)
-    # The reason for a crash goes to the log: where in Python it was tells nothing of a library.
+    # A traceback of Python in the log; for the crash of a library it has no information.
     reason = () if hint else ("-X", "faulthandler")
     module = "pmoss_env.backends.measuring_child"
     child = Child(

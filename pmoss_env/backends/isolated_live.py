@@ -1,7 +1,7 @@
-"""A live run in a process of its own: what a user's library does there ends no other.
+"""A live run in a process of its own, so that a crash of a user-defined library ends no other.
 
-A crash, an exit or a hang of the library is a BackendError that names it. The process dies with its
-parent, however that ends.
+A crash, an exit or a hang of the library is a BackendError that names it. The process always dies
+with its parent.
 """
 
 from __future__ import annotations
@@ -17,33 +17,32 @@ from pmoss_env.backends.child_process import Child
 from pmoss_env.backends.frames import pack_instance, pack_schedule
 from pmoss_env.backends.hardware import HardwareBackend
 from pmoss_env.backends.isolated import raise_error_of, start_child
-from pmoss_env.backends.live import LiveRound, LiveRuntime
-from pmoss_env.backends.live_child import unpack_round
+from pmoss_env.backends.live import LiveRound, LiveRuntime, unpack_round
 from pmoss_env.errors import BackendError, ForkedError
 from pmoss_env.indexes import check_hint, is_plugin
 from pmoss_env.memory import slice_gib
 from pmoss_env.types import Instance, Schedule
 
-#: In a second, data of so many GiB are surely brought to their nodes.
+#: Lower bound of the speed at which data move to their nodes.
 _GIB_PER_SECOND = 0.25
-#: So long threads may take to end that are told to (seconds).
+#: Seconds that threads may take to end.
 _END_SECONDS = 10.0
 
 
 class IsolatedLiveRuntime:
-    """The calls of LiveRuntime, with the index and its threads in a child process.
+    """LiveRuntime with the index and its threads in a child process.
 
     Args:
-        backend: says what is served; it loads nothing itself.
-        silence_seconds: after so long without a sign of life, or without a query that is
-            completed, the child is killed. Loading the index gives signs of life.
+        backend: describes the index; it loads nothing itself.
+        silence_seconds: longest time without a message or a completed query; then the child is
+            killed. Loading the index sends messages.
         **options: of LiveRuntime.
     """
 
     def __init__(
         self, backend: HardwareBackend, *, silence_seconds: float = 60.0, **options: Any
     ) -> None:
-        LiveRuntime(backend, **options)  # checks them
+        LiveRuntime(backend, **options)  # checks the options
         self._backend, self._options, self._silence = backend, options, silence_seconds
         self._instance = Instance()
         self._lock = threading.RLock()
@@ -55,12 +54,12 @@ class IsolatedLiveRuntime:
 
     @property
     def running(self) -> bool:
-        """Whether queries are served, as far as the child has told."""
+        """Whether queries are served, by the last reply of the child."""
         return self._running
 
     @property
     def process_id(self) -> int | None:
-        """Of the child; None while there is none."""
+        """Process id of the child; None without a child."""
         return self._child.process_id if self._child else None
 
     def set_instance(self, instance: Instance) -> None:
@@ -87,7 +86,7 @@ class IsolatedLiveRuntime:
             raise BackendError("the live run has begun already: call switch()")
         backend = self._backend
         with ExitStack() as undo:
-            # Here too, so that the kernel's settings are put back when the child is killed.
+            # Also in this process, to restore the kernel's settings if the child is killed.
             undo.enter_context(backend.ready())
             self.load(schedule)
             gib = slice_gib(backend.workload, backend.slices) * backend.slices
@@ -104,9 +103,9 @@ class IsolatedLiveRuntime:
         plain = self._ask("next_round", timeout, timeout=timeout)["round"]
         if plain is None:
             return None
-        told = unpack_round(plain)
+        live_round = unpack_round(plain)
         now = time.monotonic()
-        if told.snapshot.throughput > 0.0:
+        if live_round.snapshot.throughput > 0.0:
             self._served = now
         elif now - self._served > self._silence:
             self._kill()
@@ -114,14 +113,14 @@ class IsolatedLiveRuntime:
                 f"no query was completed for {self._silence:g} s, and the process that serves was "
                 f"killed. {check_hint(self._backend.workload.index)}".rstrip()
             )
-        return told
+        return live_round
 
     def drop_rounds(self) -> None:
         """See LiveRuntime."""
         self._ask("drop_rounds")
 
     def stop(self) -> dict[str, Any]:
-        """See LiveRuntime; of what was counted, the numbers alone."""
+        """See LiveRuntime; only the numbers of the result."""
         counted: dict[str, Any] = self._ask("stop")["counted"]
         return counted
 
@@ -139,18 +138,18 @@ class IsolatedLiveRuntime:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Ends all threads, whatever has happened; a child that cannot is killed."""
+        """Ends all threads; kills a child that does not answer."""
         if self._running and self._process == os.getpid():
             with suppress(BackendError):
                 self._ask("end", _END_SECONDS - self._silence)
 
     def _ask(self, call: str, longer: float = 0.0, **words: Any) -> dict[str, Any]:
-        """The child's reply.
+        """Sends a call to the child and returns the reply.
 
         Args:
-            call: of LiveRuntime.
-            longer: seconds that it may take beyond those of silence.
-            **words: of the call.
+            call: method of LiveRuntime.
+            longer: expected seconds of the call, added to the time limit.
+            **words: arguments of the call.
         """
         with self._lock:
             if self._child is None:
@@ -166,7 +165,7 @@ class IsolatedLiveRuntime:
             try:
                 reply = self._child.ask(request, self._silence, {"records": None}, longer)
             except BaseException:
-                # Also on Ctrl-C: a child without a reader of its reply is of no use.
+                # Also on Ctrl-C: the reply of this child would have no reader.
                 self._kill()
                 raise
             self._running = bool(reply["running"])
@@ -178,14 +177,14 @@ class IsolatedLiveRuntime:
     def _kill(self) -> None:
         child, self._child, self._running = self._child, None, False
         if self._process != os.getpid():
-            return  # it is the parent's
+            return  # the child is the parent's
         if child is not None:
             child.close()
         self._undo.close()
 
 
 def live_runtime(backend: HardwareBackend, **options: Any) -> LiveRuntime | IsolatedLiveRuntime:
-    """What serves the index of a backend: a library in a process of its own, our trees in this one.
+    """The runtime of a backend: a child process for a library, this process for other indexes.
 
     Args:
         backend: in this process.

@@ -1,4 +1,4 @@
-"""Settings of the kernel that change what a measurement means, switched only when asked."""
+"""Settings of the kernel that affect measurements, changed only on request."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 
 from pmoss_env.errors import BackendError
 
-#: Waits for a word from its parent. Where the parent ends without one, it writes a value ($1) to a
-#: file ($2).
+#: Waits for a line from its parent. If the parent ends without one, it writes the value $1 to the
+#: file $2.
 _GUARD = 'read -r word || printf %s "$1" > "$2"'
-#: Files below the root, and what can be written there.
+#: Files below the root, and their valid values.
 _FILES = {
     "numa_balancing": ("proc/sys/kernel/numa_balancing", ("0", "1")),
     "transparent_hugepages": (
@@ -23,7 +23,7 @@ _FILES = {
 
 
 def check_settings(wanted: Mapping[str, str | None]) -> None:
-    """Raises BackendError for a value that the kernel does not have; None leaves a setting."""
+    """Raises BackendError for an invalid value; None keeps a setting."""
     for name, value in wanted.items():
         choices = _FILES[name][1]
         if value is not None and value not in choices:
@@ -32,17 +32,17 @@ def check_settings(wanted: Mapping[str, str | None]) -> None:
 
 @contextmanager
 def switched(wanted: Mapping[str, str | None], root: Path = Path("/")) -> Iterator[None]:
-    """Switches settings and puts them back at the end, whatever happens. None leaves one alone.
+    """Changes settings for the length of the block, and restores them in any case.
 
-    A small process waits beside this one meanwhile: it puts them back after a kill, too.
+    A small process waits beside this one and restores them even after a kill.
 
     Args:
-        wanted: value of "numa_balancing" and "transparent_hugepages".
-        root: where /proc and /sys are found.
+        wanted: values of "numa_balancing" and "transparent_hugepages"; None keeps a setting.
+        root: folder that holds /proc and /sys.
 
     Raises:
-        BackendError: a setting cannot be read or written; all are as they were. Or one cannot be
-            put back; the message names its file and its value.
+        BackendError: a setting cannot be read or written, and all are unchanged. Or a setting
+            cannot be restored; the message names its file and its value.
     """
     with ExitStack() as undo:
         for name, value in wanted.items():
@@ -65,9 +65,9 @@ def switched(wanted: Mapping[str, str | None], root: Path = Path("/")) -> Iterat
 
 @contextmanager
 def _put_back(file: Path, before: str) -> Iterator[None]:
-    """Writes at the end what was there; a shell does it should this process be killed."""
+    """Restores a file at the end; a shell does it if this process is killed."""
     words = ["/bin/sh", "-c", _GUARD, "sh", before, str(file)]
-    # In a session of its own: it outlives whoever kills all of ours.
+    # In a session of its own, it survives a kill of this process group.
     guard = subprocess.Popen(words, stdin=subprocess.PIPE, start_new_session=True)
     assert guard.stdin is not None
     try:
@@ -75,8 +75,8 @@ def _put_back(file: Path, before: str) -> Iterator[None]:
     finally:
         with suppress(OSError):
             file.write_text(before)
-        with suppress(OSError):  # somebody has ended it
-            # Without a word it tries, too.
+        with suppress(OSError):  # the guard may be dead
+            # Without a line the guard restores the file, too.
             guard.stdin.write(b"done\n" if _holds(file, before) else b"")
             guard.stdin.close()
         guard.wait()
@@ -94,5 +94,5 @@ def _holds(file: Path, value: str) -> bool:
 
 
 def _selected(text: str) -> str:
-    """The word in brackets, "madvise" of "always [madvise] never", or all of the text."""
+    """The word in brackets: "madvise" in "always [madvise] never"; or the whole text."""
     return text.split("[")[1].split("]")[0] if "[" in text else text.strip()

@@ -1,13 +1,13 @@
 """A live run on this host: the schedule changes while queries are served (P-MOSS, section 5).
 
-Routers, workers, sweepers, the stitcher and the enforcer run until they are told to stop. Cores
-take a new schedule at once, and data follow. Every sweeping round is a whole hardware snapshot.
+Routers, workers, sweepers, the stitcher and the enforcer run until stop(). Cores follow a new
+schedule at once, and data follow later. Every sweeping round gives a whole hardware snapshot.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from types import TracebackType
@@ -17,6 +17,7 @@ import numpy as np
 
 from pmoss_env import _native
 from pmoss_env.backends.data_facts import data_facts, loaded_facts
+from pmoss_env.backends.frames import unpack_snapshot
 from pmoss_env.backends.hardware import HardwareBackend
 from pmoss_env.backends.native_counts import native_errors, snapshot_of
 from pmoss_env.errors import BackendError
@@ -32,17 +33,18 @@ from pmoss_env.types import (
 
 @dataclass(frozen=True)
 class LiveRound:
-    """One sweeping round of a live run.
+    """A sweeping round of a live run.
 
     Attributes:
-        number: counts from 0, also those that were dropped.
-        ended_seconds: when it ended, in seconds since queries counted.
+        number: counts all rounds from 0, dropped ones included.
+        ended_seconds: time of its end, in seconds after the warm-up.
         snapshot: throughput, latencies and counters of the round. Latencies are NaN if no query
             was completed.
-        switches: changes of the schedule that took effect until then.
-        pending_slices: (n,) ascending, whose data are not yet where the schedule wants them.
-        bytes_moved: of the index, in this round.
-        dropped: rounds that were dropped since the one read before, because nobody read them.
+        switches: number of schedule changes so far.
+        pending_slices: (n,) ascending, slices whose data are not yet where the schedule places
+            them.
+        bytes_moved: bytes of the index that moved in this round.
+        dropped: number of dropped rounds since the last one that was read.
     """
 
     number: int
@@ -55,54 +57,64 @@ class LiveRound:
 
     @property
     def pending(self) -> int:
-        """How many slices' data are not yet where the schedule wants them."""
+        """Number of slices whose data are not yet where the schedule places them."""
         return int(self.pending_slices.size)
 
 
+def unpack_round(plain: Mapping[str, Any]) -> LiveRound:
+    """The round of a measuring process, from plain JSON."""
+    fields = dict(plain)
+    fields["snapshot"] = unpack_snapshot(fields["snapshot"])
+    fields["pending_slices"] = np.array(fields["pending_slices"], dtype=np.int32)
+    return LiveRound(**fields)
+
+
 def mean_snapshot(rounds: Sequence[LiveRound]) -> HardwareSnapshot:
-    """What rounds that follow each other have counted; see mean_of().
+    """The mean of consecutive rounds; see mean_of().
 
     Args:
         rounds: at least one, of one run.
     """
-    mean = mean_of([one.snapshot for one in rounds])
+    mean = mean_of([live_round.snapshot for live_round in rounds])
     return replace(mean, provenance={**mean.provenance, "rounds": len(rounds)})
 
 
 def mean_of(snapshots: Sequence[HardwareSnapshot]) -> HardwareSnapshot:
-    """What snapshots of times that follow each other have counted, as one snapshot.
+    """The mean of the snapshots of consecutive times.
 
-    Rates are means over their time. Response times are means over their queries; a percentile of
-    all queries together is not known any more. A counter is available where some round has it, and
-    its rates are of those rounds.
+    Rates are weighted by time. Response times are weighted by queries; a percentile is thus a mean
+    of percentiles. A counter is available if some snapshot has it, and its rate is the mean of
+    those snapshots.
 
     Args:
-        snapshots: at least one; the ``seconds`` of each stand in its provenance.
+        snapshots: at least one, with ``seconds`` in its provenance.
     """
-    seconds = np.array([float(one.provenance["seconds"]) for one in snapshots])
+    seconds = np.array([float(snapshot.provenance["seconds"]) for snapshot in snapshots])
     share = seconds / seconds.sum()
-    queries = np.array([one.throughput for one in snapshots]) * seconds
+    queries = np.array([snapshot.throughput for snapshot in snapshots]) * seconds
 
     def mean(name: str) -> Float64Array:
-        return np.tensordot(share, np.stack([getattr(one, name) for one in snapshots]), 1)
+        return np.tensordot(share, np.stack([getattr(each, name) for each in snapshots]), 1)
 
     def latency(name: str) -> float:
-        of = np.array([getattr(one, name) for one in snapshots])
-        known = np.isfinite(of) & (queries > 0)
-        return float(np.average(of[known], weights=queries[known])) if known.any() else np.nan
+        values = np.array([getattr(snapshot, name) for snapshot in snapshots])
+        valid = np.isfinite(values) & (queries > 0)
+        return float(np.average(values[valid], weights=queries[valid])) if valid.any() else np.nan
 
-    there: BoolArray = np.stack([one.counters_available for one in snapshots])
-    counted = np.maximum(share @ there, np.finfo(np.float64).tiny)
-    known: BoolArray = np.logical_and.reduce([one.offcore_available for one in snapshots])
+    available: BoolArray = np.stack([snapshot.counters_available for snapshot in snapshots])
+    counted = np.maximum(share @ available, np.finfo(np.float64).tiny)
+    offcore_available: BoolArray = np.logical_and.reduce(
+        [snapshot.offcore_available for snapshot in snapshots]
+    )
     return replace(
         snapshots[-1],
         throughput=float(queries.sum() / seconds.sum()),
         slice_throughput=mean("slice_throughput"),
         slice_counters=mean("slice_counters") / counted,
-        counters_available=np.logical_or.reduce(there),
+        counters_available=np.logical_or.reduce(available),
         running_ratio=mean("running_ratio"),
-        offcore=np.where(known, mean("offcore"), 0.0),
-        offcore_available=known,
+        offcore=np.where(offcore_available, mean("offcore"), 0.0),
+        offcore_available=offcore_available,
         latency_p50_us=latency("latency_p50_us"),
         latency_p99_us=latency("latency_p99_us"),
         provenance={
@@ -114,19 +126,19 @@ def mean_of(snapshots: Sequence[HardwareSnapshot]) -> HardwareSnapshot:
 
 
 def _mean_other(snapshots: Sequence[HardwareSnapshot], share: Float64Array) -> dict[str, Any]:
-    told = [one.provenance.get("worker_other_share") for one in snapshots]
-    if any(each is None for each in told):
+    shares = [snapshot.provenance.get("worker_other_share") for snapshot in snapshots]
+    if any(each is None for each in shares):
         return {}
-    return {"worker_other_share": (share @ np.array(told)).tolist()}
+    return {"worker_other_share": (share @ np.array(shares)).tolist()}
 
 
 def _other_share(raw: dict[str, Any]) -> Float64Array:
-    """(workers,) share of each worker's time that was neither idle nor spent on its queries.
+    """(workers,) share of each worker's time that was neither idle nor spent on queries.
 
-    A router that has no CPU of its own takes most of it.
+    A router without a CPU of its own takes most of it.
 
     Args:
-        raw: a round, as the runner gives it.
+        raw: a round of the native runner.
     """
     queries = np.asarray(raw["worker_slice_queries"], dtype=np.float64)
     of_slice = np.maximum(queries.sum(axis=0), 1.0)
@@ -147,16 +159,16 @@ class LiveRuntime:
             live.switch(other)  # data follow lazily
             round = live.next_round()
 
-    Several threads may use it. The backend measures nothing else until the run is stopped. A
-    process that is forked meanwhile has no run: its calls raise ForkedError.
+    Several threads may use it. The backend measures nothing else during the run. In a forked child
+    its calls raise ForkedError.
 
     Args:
-        backend: the index, its load, and what runs beside it; in this process
+        backend: the index, its load and its co-tenants, in this process
             (``make_backend("hardware", ..., own_process=False)``).
         sweep_seconds: length of a round; from 0.001 to 3600.
-        kept_rounds: rounds that wait for a reader. When there are more, the oldest is dropped.
-        always_move: every change copies all slices, even if their data are in place. Shows on one
-            node what moving costs.
+        kept_rounds: number of rounds that wait for a reader; then the oldest is dropped.
+        always_move: whether every change copies all slices, even if their data are in place. It
+            shows the cost of moves on a single node.
         seed: of the queries.
     """
 
@@ -181,7 +193,7 @@ class LiveRuntime:
             "always_move": always_move,
         }
         self._seed = seed
-        #: What bound loaders did, for provenance.
+        #: Provenance of bound loaders.
         self._loaded: dict[str, Any] = {}
         self._loading: dict[str, Any] | None = None
         self._undo = ExitStack()
@@ -194,14 +206,14 @@ class LiveRuntime:
         return self._run is not None and self._run.running
 
     def set_instance(self, instance: Instance) -> None:
-        """Chooses the instance of the runs to come, see HardwareBackend.set_instance()."""
+        """Sets the instance of later runs, see HardwareBackend.set_instance()."""
         self._backend.set_instance(instance)
 
     def load(self, schedule: Schedule) -> None:
         """Loads the index if needed.
 
         Args:
-            schedule: of the run that comes next, see HardwareBackend.loaded_runner().
+            schedule: of the next run, see HardwareBackend.loaded_runner().
         """
         self._backend.loaded_runner(schedule)
 
@@ -212,12 +224,12 @@ class LiveRuntime:
     def start(self, schedule: Schedule) -> None:
         """Loads the index if needed, and serves queries under ``schedule``.
 
-        Returns when queries flow, the warm-up is over and the data are in place.
+        Returns when queries are served, the warm-up is over and the data are in place.
 
         Raises:
             ScheduleError: this host cannot run the schedule.
-            PlacementError: this process may not place data, and the schedule needs that.
-            BackendError: it runs already; or what HardwareBackend.measure raises.
+            PlacementError: this process may not place data, and the schedule requires it.
+            BackendError: it runs already; or an error of HardwareBackend.measure.
         """
         if self.running:
             raise BackendError("the live run has begun already: call switch()")
@@ -241,15 +253,15 @@ class LiveRuntime:
         """Changes the schedule. Returns at once; no query is lost.
 
         Args:
-            schedule: which cores serve the slices from now on, and where the data are to lie.
-            lazy: data follow in small parts with pauses between them (the paper's default). Else
-                slice after slice without a pause.
+            schedule: the new cores and nodes of the slices.
+            lazy: whether data follow in small parts with pauses (the paper's default). Else slice
+                after slice without a pause.
 
         Raises:
-            ScheduleError: this host cannot run the schedule; the run goes on with the last one.
+            ScheduleError: this host cannot run the schedule; the run continues with the old one.
             PlacementError: this process may not place data; likewise.
-            BackendError: no run, or one of its threads has failed.
-            ForkedError: the run belongs to the process that this one was forked from.
+            BackendError: there is no run, or one of its threads failed.
+            ForkedError: the run belongs to the parent of this process.
         """
         run = self._required()
         native = self._backend.native_schedule(schedule)
@@ -257,13 +269,13 @@ class LiveRuntime:
             run.change(**native, pace="lazy" if lazy else "aggressive")
 
     def next_round(self, timeout: float = 10.0) -> LiveRound | None:
-        """The oldest round that was not read; None if there is none within ``timeout`` seconds.
+        """The oldest unread round; None if there is none within ``timeout`` seconds.
 
-        None as well once another thread has ended the run.
+        Also None after another thread has ended the run.
 
         Raises:
-            BackendError: no run, or one of its threads has failed; the message names its role.
-            ForkedError: the run belongs to the process that this one was forked from.
+            BackendError: there is no run, or one of its threads failed; the message names its role.
+            ForkedError: the run belongs to the parent of this process.
         """
         run = self._required()
         with self._failing("the live run failed"):
@@ -271,23 +283,23 @@ class LiveRuntime:
         return None if raw is None else self._round(raw)
 
     def drop_rounds(self) -> None:
-        """Reads the rounds that wait, and tells nothing of them; raises what next_round() does."""
+        """Drops the unread rounds; raises as next_round()."""
         run = self._required()
         with self._failing("the live run failed"):
             while run.next_round(0.0) is not None:
                 pass
 
     def stop(self) -> dict[str, Any]:
-        """Answers the queries that wait, and ends all threads.
+        """Answers the waiting queries and ends all threads.
 
         Returns:
-            What the whole run counted, of ``_native.Runner.measure``: among others ``completed``
-            (queries), ``seconds``, ``issued`` and ``executed`` (queries, warm-up and end
-            included), ``schedules`` (switches that took effect), ``in_place`` and ``migration``.
+            The counts of the whole run, as of ``_native.Runner.measure``: among others
+            ``completed`` (queries), ``seconds``, ``issued`` and ``executed`` (queries, warm-up and
+            end included), ``schedules`` (number of changes), ``in_place`` and ``migration``.
 
         Raises:
-            BackendError: no run, or one of its threads has failed. All have ended.
-            ForkedError: the run belongs to the process that this one was forked from.
+            BackendError: there is no run, or one of its threads failed. All have ended.
+            ForkedError: the run belongs to the parent of this process.
         """
         run = self._required()
         try:
@@ -297,10 +309,10 @@ class LiveRuntime:
             self._end()
 
     def data_facts(self, counted: dict[str, Any]) -> dict[str, Any]:
-        """Where the data were when the run ended, as the kernel answered.
+        """The placement of the data at the end of the run, as reported by the kernel.
 
         Args:
-            counted: what stop() returned.
+            counted: result of stop().
         """
         backend = self._backend
         return data_facts(counted, backend.strategy, "lazy", backend.not_asked, self._loading)
@@ -314,7 +326,7 @@ class LiveRuntime:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Ends all threads, whatever has happened."""
+        """Ends all threads."""
         self._end()
 
     def _required(self) -> _native.LiveRun:
@@ -323,7 +335,7 @@ class LiveRuntime:
         return self._run
 
     def _failing(self, what: str) -> ExitStack:
-        """Typed errors; a run that has failed gives back what it switched."""
+        """Raises typed errors; restores the settings after a failure."""
         stack = ExitStack()
         stack.callback(lambda: None if self.running else self._put_back())
         stack.enter_context(native_errors(what, self._index))
@@ -332,12 +344,12 @@ class LiveRuntime:
     def _end(self) -> None:
         run, self._run = self._run, None
         if run is not None:
-            # Others may hold it for long: a thread that reads, or the traceback of an exception.
+            # A reading thread or a traceback may keep a reference to it.
             run.end()
         self._put_back()
 
     def _put_back(self) -> None:
-        """Undoes what start() switched; what a forked child has of it is the parent's."""
+        """Restores the settings of start(); in a forked child they are the parent's."""
         if self._process == os.getpid():
             self._undo.close()
 

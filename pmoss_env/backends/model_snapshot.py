@@ -1,4 +1,4 @@
-"""What a model in C++ measured, as a HardwareSnapshot."""
+"""The measurement of a C++ model as a HardwareSnapshot."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pmoss_env.types import COUNTER_NAMES, COUNTERS, HardwareSnapshot, LoadRegim
 def model_snapshot(
     raw: Mapping[str, Any], machine: Machine, load: LoadRegime, provenance: Mapping[str, Any]
 ) -> HardwareSnapshot:
-    """The snapshot of a ``_native.ModelSnapshot``; what a model does not count is unavailable."""
+    """The snapshot of a ``_native.ModelSnapshot``; missing counters are unavailable."""
     slices = len(raw["counters"]["queries"])
     counters = np.zeros((slices, len(COUNTERS)))
     available = np.zeros(len(COUNTERS), dtype=np.bool_)

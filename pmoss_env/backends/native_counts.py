@@ -1,4 +1,4 @@
-"""What the native runner counted, as snapshots of the environment."""
+"""The counts of the native runner as snapshots."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from pmoss_env.types import (
     LoadRegime,
 )
 
-#: Part of the queries that a counter must have seen, for what it says of the rest to be sound.
-_MIN_SEEN = 0.5
+#: Least share of the queries that a counter must have observed to be available.
+_MIN_OBSERVED = 0.5
 
 
 @contextmanager
 def native_errors(what: str, index: str = "") -> Iterator[None]:
-    """Makes typed errors of those of the native runner.
+    """Converts errors of the native runner to typed errors.
 
     Args:
-        what: was attempted, for the message.
-        index: that is served; an error names a library, and the command that checks it.
+        what: what failed, for the message.
+        index: name of the index; the message names a library and the command to check it.
     """
     try:
         yield
@@ -50,9 +50,9 @@ def snapshot_of(
     """The snapshot of a measurement, or of one round of a run.
 
     Args:
-        raw: as the runner gives it.
-        load: under which it was counted.
-        provenance: goes into the snapshot, with the source of each counter as "counters".
+        raw: result of the runner.
+        load: of the measurement.
+        provenance: of the snapshot; the source of each counter is added as "counters".
     """
     seconds = raw["seconds"]
     queries = np.asarray(raw["slice_queries"], dtype=np.float64) / seconds / 1e6
@@ -101,11 +101,11 @@ def snapshot_of(
 
 
 def rounds_of(raw: dict[str, Any], began: float = 0.0) -> dict[str, Any]:
-    """Sweeping rounds: when each ended, and the throughput of each node in it.
+    """The ends of sweeping rounds, and the throughput of each node in them.
 
     Args:
-        raw: as the runner gives them.
-        began: when the first of them did, in seconds of the measurement.
+        raw: rounds of the runner.
+        began: begin of the first one, in seconds of the measurement.
     """
     ends = np.asarray(raw["seconds"])
     length = np.diff(ends, prepend=began)[:, np.newaxis]
@@ -121,23 +121,23 @@ def rounds_of(raw: dict[str, Any], began: float = 0.0) -> dict[str, Any]:
 def per_query_of(
     totals: Float64Array, counted: Float64Array, queries: Float64Array
 ) -> tuple[Float64Array, str]:
-    """(slices,) counts of an event per query, and why it is not available, if it is not.
+    """(slices,) counts of an event per query, and a reason if it is not available.
 
     A slice that was never counted gets the mean of the others: its core had no counter for the
-    event, or the event's turn never met one of its queries. Nothing is said where that holds for
-    more than half of the queries.
+    event, or the event's turns met none of its queries. If that holds for more than half of the
+    queries, the event is not available.
 
     Args:
-        totals: (slices,) what was counted.
-        counted: (slices,) the queries behind it.
-        queries: (slices,) all queries, in any unit.
+        totals: (slices,) counts.
+        counted: (slices,) number of counted queries.
+        queries: (slices,) number of all queries, in any unit.
     """
     per_query = np.divide(totals, counted, out=np.zeros_like(totals), where=counted > 0)
-    unseen = (counted <= 0) & (queries > 0)
-    if not unseen.any():
+    missing = (counted <= 0) & (queries > 0)
+    if not missing.any():
         return per_query, ""
-    seen = 1.0 - queries[unseen].sum() / queries.sum()
-    if seen < _MIN_SEEN:
-        return per_query, f"counted for {seen:.0%} of the queries only"
-    per_query[unseen] = totals.sum() / counted.sum()
+    observed = 1.0 - queries[missing].sum() / queries.sum()
+    if observed < _MIN_OBSERVED:
+        return per_query, f"counted for {observed:.0%} of the queries only"
+    per_query[missing] = totals.sum() / counted.sum()
     return per_query, ""

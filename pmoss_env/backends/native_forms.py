@@ -1,4 +1,4 @@
-"""Descriptions in the form the C++ core takes."""
+"""Machines, workloads and co-tenants in their C++ forms."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _LINES_PER_KIB = 1024 / _BYTES_PER_LINE
 
 
 def native_machine(machine: Machine, overhead_cycles: float = 0.0) -> _native.MachineModel:
-    """The C++ form of a machine description, completed.
+    """The C++ form of a machine.
 
     Args:
-        machine: the description.
-        overhead_cycles: what a worker takes per query beyond the index's own code.
+        machine: with parameters.
+        overhead_cycles: cycles of a worker per query, in addition to the index's own code.
 
     Raises:
-        DescriptionError: a parameter is missing, or the core refuses a value.
+        DescriptionError: a parameter is missing or invalid.
     """
     distances = machine.distances
     value = machine.parameter
@@ -79,24 +79,24 @@ def _curve(machine: Machine, name: str) -> _native.LatencyCurve:
 def native_interference(
     co_tenants: Iterable[CoTenant], native: _native.MachineModel
 ) -> _native.Interference:
-    """What an instance's co-tenants take of a machine, in the form of both models.
+    """The resources that co-tenants take, in the form of both models.
 
-    Several on one target each take their share of what the others leave. A cache-thrashing
-    co-tenant also takes the memory bandwidth that it streams.
+    Several co-tenants on one target each take a share of what the others leave. A cache-thrashing
+    co-tenant also takes the memory bandwidth of its stream.
 
     Args:
         co_tenants: checked by check_co_tenants().
-        native: the C++ form of the machine that they sit on, complete.
+        native: the C++ form of the machine.
     """
-    taken = [(one.family, one.target, one.strength) for one in co_tenants]
+    taken = [(tenant.family, tenant.target, tenant.strength) for tenant in co_tenants]
     return _native.Interference.of(taken, native)
 
 
 def native_workload(workload: Workload, seed: int = 0) -> _native.WorkloadSpec:
-    """The C++ form of a workload description and instance seed.
+    """The C++ form of a workload instance.
 
     Raises:
-        DescriptionError: a key file that cannot be used, or more records than it holds.
+        DescriptionError: an invalid key file, or more records than it holds.
     """
     path = workload.keys.removeprefix(SOSD) if workload.keys.startswith(SOSD) else None
     try:
@@ -127,9 +127,9 @@ def native_workload(workload: Workload, seed: int = 0) -> _native.WorkloadSpec:
 
 @lru_cache(maxsize=32)
 def record_shares(workload: Workload, slices: int) -> tuple[float, ...]:
-    """Share of the records that each slice holds; 0 where it stays empty.
+    """Share of the records in each slice; 0 for an empty slice.
 
-    Of the cells of an index on points, as counted on a sample of these.
+    For an index on points it is estimated from a sample.
 
     Raises:
         DescriptionError: see native_workload().

@@ -1,4 +1,4 @@
-"""Locks that a forked child does not wait for."""
+"""Locks that do not block a forked child."""
 
 from __future__ import annotations
 
@@ -10,18 +10,17 @@ from pmoss_env.errors import ForkedError
 
 
 class ProcessLock:
-    """A lock for threads of one process; each process that is forked from it has its own.
+    """A lock for threads of one process; each forked process has its own.
 
-    A thread that holds a lock of the :mod:`threading` module is not in the child of another one's
-    fork. The child would wait for it without end. What this lock guards must be whole whenever
-    Python code runs.
+    A thread that holds a lock of the :mod:`threading` module may be missing in a forked child,
+    which would then wait forever. The guarded data must be consistent whenever Python code runs.
     """
 
     def __init__(self) -> None:
         self._locks = {os.getpid(): threading.Lock()}
 
     def __enter__(self) -> None:
-        # One operation on the dictionary, so that all threads get the same lock.
+        # A single operation on the dictionary, so that all threads get the same lock.
         self._locks.setdefault(os.getpid(), threading.Lock()).acquire()
 
     def __exit__(
@@ -33,11 +32,11 @@ class ProcessLock:
         self._locks[os.getpid()].release()
 
 
-class Visit:
-    """Says in a forked child that a thread of its parent was inside when it was forked.
+class ForkGuard:
+    """Raises an error in a forked child if a thread of its parent was inside during the fork.
 
-    What that thread was changing stays half changed, and locks that it held stay held. Nothing is
-    waited for: threads of one process may be inside at the same time.
+    The data of that thread stay inconsistent, and its locks stay held. It does not block: several
+    threads of a process may be inside at the same time.
     """
 
     def __init__(self) -> None:

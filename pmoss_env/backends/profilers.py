@@ -9,15 +9,15 @@ from functools import lru_cache
 from pmoss_env import _native
 from pmoss_env.backends.native_forms import native_workload
 from pmoss_env.backends.process_lock import ProcessLock
-from pmoss_env.backends.reporting import reported
+from pmoss_env.backends.reporting import with_progress
 from pmoss_env.indexes import index_kind
 from pmoss_env.workloads import Workload
 
-#: What a profiler that runs the index records at most, as the simulated backend does by default.
+#: Largest recording of a profiler that runs the index; the default of the simulated backend.
 QUERIES, LINE_SAMPLING, PAGE_SAMPLING = 2_000_000, 64, 8
-#: What it records at least.
-FEWEST_QUERIES = 100_000
-#: Profilers that have run an index which a process keeps; a few megabytes each.
+#: Smallest recording.
+MIN_QUERIES = 100_000
+#: Number of kept profilers that have run an index; a few megabytes each.
 KEPT = 8
 
 _kept: OrderedDict[tuple[Workload, int], _native.Profiler] = OrderedDict()
@@ -34,17 +34,16 @@ def make_profiler(
 ) -> _native.Profiler:
     """The profiler of a workload.
 
-    One that runs the index does so once per process, workload and number of slices.
+    A profiler that runs the index does so once per process, workload and number of slices.
 
     Args:
-        workload: what the index gets.
+        workload: the queries.
         slices: number of key ranges or cells.
-        progress: as of backends.reporting.reported().
+        progress: see with_progress().
 
     Raises:
-        DescriptionError: an impossible workload.
-        BackendError: the index cannot be profiled, because it does not fit into memory or, for
-            points, because records are drawn by Zipf.
+        DescriptionError: an invalid workload.
+        BackendError: the index does not fit into memory, or points are drawn by Zipf.
     """
     kind = index_kind(workload.index)
     if kind.profiled_by_formulas:
@@ -53,14 +52,14 @@ def make_profiler(
     with _lock:
         key = (workload, slices)
         if key not in _kept:
-            _kept[key] = reported(
+            _kept[key] = with_progress(
                 f"profiling the {kind.title} of {workload.records:,} records",
                 lambda: kind.make_profiler(
                     native,
                     slices,
-                    # Few records have few lines, which fewer queries touch as often. A tenth of
-                    # 5 million gave throughputs within 0.5 % of 2 million queries (median).
-                    queries=max(FEWEST_QUERIES, min(QUERIES, workload.records // 10)),
+                    # Few records have few lines, which fewer queries touch equally often. A tenth
+                    # of 5 million records gave throughputs within 0.5 % of 2 million queries.
+                    queries=max(MIN_QUERIES, min(QUERIES, workload.records // 10)),
                     line_sampling=max(1, min(LINE_SAMPLING, workload.records // 50_000)),
                     page_sampling=PAGE_SAMPLING,
                 ),

@@ -1,4 +1,4 @@
-"""Recordings of what an index touches, kept for later measurements."""
+"""Recordings of memory accesses, kept for later measurements."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from pmoss_env.workloads import Workload
 
 @dataclass(frozen=True)
 class RecordingOptions:
-    """How much is recorded, and of what.
+    """The content of a recording.
 
     Attributes:
-        workload: what the index gets.
+        workload: the queries.
         slices: number of key ranges.
-        queries: queries recorded.
-        line_sampling: 1 cache line in this many is recorded.
+        queries: number of recorded queries.
+        line_sampling: one cache line in this many is recorded.
         page_sampling: likewise for pages.
 
     Raises:
@@ -42,16 +42,16 @@ class RecordingOptions:
                 raise DescriptionError(f"{name} = {value!r}: must be a whole number above 0")
 
     def recorded_seed(self, workload_seed: int) -> int:
-        """The instance whose recording serves this one.
+        """The seed of the instance whose recording serves an instance.
 
-        Points are the same in all instances. Without a hot region or hot points the queries are
-        statistically the same too, so that one recording serves all instances.
+        Points are the same in all instances. Without hot regions or hot points the queries are
+        statistically the same, too: then one recording serves all instances.
         """
         alike = holds_points(self.workload.index) and self.workload.distribution == "uniform"
         return 0 if alike else workload_seed
 
     def record(self, workload_seed: int) -> _native.Trace:
-        """Builds the index of an instance and records it; ValueError if it does not fit."""
+        """Builds and records the index of an instance; ValueError if it does not fit."""
         return index_kind(self.workload.index).record(
             native_workload(self.workload, workload_seed),
             self.slices,
@@ -62,10 +62,10 @@ class RecordingOptions:
 
 
 class Recordings:
-    """The recordings used last. They do not depend on the machine, so backends may share them.
+    """The most recently used recordings. They are independent of the machine.
 
     Args:
-        kept: how many; an episode's own and that of a second user, such as a search, by default.
+        kept: number of recordings; by default that of an episode and that of a search.
     """
 
     def __init__(self, kept: int = 2) -> None:
@@ -79,7 +79,7 @@ class Recordings:
         workload_seed: int,
         make: Callable[[Callable[[], _native.Trace]], _native.Trace],
     ) -> _native.Trace:
-        """The recording of an instance; ``make`` runs the work if it is not there."""
+        """The recording of an instance; ``make`` runs the work if it is missing."""
         seed = options.recorded_seed(workload_seed)
         key = (options, seed)
         with self._lock:
@@ -95,5 +95,5 @@ class Recordings:
         self._traces.clear()
 
 
-#: The recordings of indexes on points, for backends that keep none of their own.
-OF_POINTS = Recordings()
+#: The recordings of indexes on points, shared by backends without recordings of their own.
+POINT_RECORDINGS = Recordings()

@@ -1,4 +1,4 @@
-"""Running long native work with reports of progress, and so that it can be interrupted."""
+"""Runs long native work with reports of progress, so that it can be interrupted."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import TypeVar
 
 from pmoss_env.errors import BackendError
 
-#: Work that takes longer than this is reported, in seconds.
+#: Seconds of work before the first report.
 REPORT_AFTER = 2.0
-#: How often it is reported, in seconds.
+#: Seconds between two reports.
 REPORT_EVERY = 0.5
 
 T = TypeVar("T")
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class LoggedProgress:
-    """Logs the progress of long work, for callers that have no screen of their own.
+    """Logs the progress of long work, for callers without a screen.
 
     Args:
         every: seconds between two lines.
@@ -32,7 +32,7 @@ class LoggedProgress:
         self._next = 0.0
 
     def __call__(self, what: str, seconds: float) -> None:
-        """Writes a line at the first call of each work and then every so often."""
+        """Writes a line at the first call of each work and then at intervals."""
         if seconds < self._next - self._every:
             self._next = 0.0  # other work has begun
         if seconds >= self._next:
@@ -40,14 +40,16 @@ class LoggedProgress:
             self._next = seconds + self._every
 
 
-def reported(what: str, work: Callable[[], T], progress: Callable[[str, float], None] | None) -> T:
-    """Runs native work beside this thread, which can be interrupted and reports progress.
+def with_progress(
+    what: str, work: Callable[[], T], progress: Callable[[str, float], None] | None
+) -> T:
+    """Runs native work in a thread, with reports of progress; Ctrl-C interrupts it.
 
     Args:
-        what: is done.
+        what: name of the work.
         work: releases the GIL.
-        progress: called every REPORT_EVERY with (what, seconds so far) once work has taken
-            longer than REPORT_AFTER.
+        progress: called every REPORT_EVERY seconds with (what, seconds so far), from REPORT_AFTER
+            seconds on.
 
     Raises:
         BackendError: the work failed.

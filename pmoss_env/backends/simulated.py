@@ -1,8 +1,8 @@
-"""The simulated backend: the index code's own memory accesses on a model of the machine.
+"""The simulated backend: the memory accesses of the index code on a model of the machine.
 
-The index code that runs on hardware is run once per workload instance and its accesses are recorded
-(native/recording). A schedule is measured by replaying the recording (native/simulator). The model
-has the machine's caches, coherence, address translation, memories and links.
+The index code that runs on hardware is run once per workload instance, and its accesses are
+recorded (native/recording). A measurement replays the recording under a schedule
+(native/simulator). The model has caches, coherence, address translation, memories and links.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from pmoss_env import __version__, _native
 from pmoss_env.backends.base import Subject, SubjectBackend, check_dispatch
 from pmoss_env.backends.model_snapshot import model_snapshot
 from pmoss_env.backends.native_forms import native_interference, native_machine
-from pmoss_env.backends.recordings import OF_POINTS, RecordingOptions, Recordings
-from pmoss_env.backends.reporting import reported
+from pmoss_env.backends.recordings import POINT_RECORDINGS, RecordingOptions, Recordings
+from pmoss_env.backends.reporting import with_progress
 from pmoss_env.errors import BackendError, DescriptionError
 from pmoss_env.indexes import holds_points
 from pmoss_env.interference import check_co_tenants
@@ -30,17 +30,15 @@ from pmoss_env.workloads import Workload
 T = TypeVar("T")
 
 
-#: New cache lines that a query of each kind brings, roughly. A lookup brings its leaf, an insert
-#: also the lines that it moves. A scan brings several leaves, some of which other queries have
-#: read.
+#: Approximate number of new cache lines per query. A lookup reads a leaf, an insert also moves
+#: lines, and a scan reads several leaves, some of which are cached.
 _NEW_LINES = {"lookup": 2.5, "update": 2.5, "insert": 17.5, "scan": 10.0}
 
 
 def enough_queries(machine: Machine, workload: Workload) -> int:
-    """Queries whose first half can fill all caches of ``machine`` twice; whole millions, 2 or more.
+    """Number of queries whose first half fills all caches twice; whole millions, at least 2.
 
-    Measured on caches that are still filling, large last levels look slower than they are: lookups
-    on milan-nps4 by a third.
+    On half-filled caches large last levels look slow: lookups on milan-nps4 by a third.
 
     Raises:
         DescriptionError: the machine has no parameters.
@@ -61,25 +59,25 @@ class SimulatedBackend(SubjectBackend):
     give the same bits.
 
     Args:
-        subject: what is simulated.
-        records: records in the index, instead of the workload's.
-        queries: queries recorded per instance and executed by each measurement; the first half
-            warms the caches. None: enough for that, by the machine and the workload.
-        line_sampling: 1 cache line in this many is simulated, in caches that are as much smaller.
+        subject: the simulated system.
+        records: number of records in the index; None: the workload's.
+        queries: number of queries that are recorded per instance and executed per measurement; the
+            first half warms the caches. None: enough for the machine and the workload.
+        line_sampling: one cache line in this many is simulated, in proportionally smaller caches.
         page_sampling: likewise for pages.
-        dispatch: "ideal" (a query is at its worker at once) or "modelled" (routers hand out the
-            queries, ``dispatch_ns`` of the machine for each).
-        overhead_cycles: what a worker takes per query beyond the index's own code, cycles.
-        numa_balancing: whether the operating system has moved pages that it placed itself.
-        recordings: where recordings are kept; backends of one process may share them. None: in the
-            backend; those of R-trees, which take long, are shared by the whole process.
-        progress: called about twice a second with (what is done, seconds so far) while work takes
-            longer than two seconds.
-        recording: of a user's library (``pmoss record``): its folder. None: beside the library. All
-            its queries, lines and pages are simulated.
+        dispatch: "ideal" (queries reach their workers at once) or "modelled" (routers dispatch
+            them and take the machine's ``dispatch_ns`` for each).
+        overhead_cycles: cycles of a worker per query, in addition to the index's own code.
+        numa_balancing: whether the operating system has moved the pages that it placed.
+        recordings: store of recordings, which backends of a process may share. None: one of its
+            own; backends of R-trees share one.
+        progress: called about twice a second with (stage, seconds so far) during work of more than
+            two seconds.
+        recording: folder of a user-defined library's recording (``pmoss record``). None: beside
+            the library. All its queries, lines and pages are simulated.
 
     Raises:
-        DescriptionError: an impossible option, or a machine without parameters.
+        DescriptionError: an invalid option, or a machine without parameters.
         UnknownNameError: another dispatch.
         UnsupportedError: a library without a recording.
         RecordingError: a recording of something else.
@@ -111,16 +109,15 @@ class SimulatedBackend(SubjectBackend):
         check_dispatch(dispatch, subject.load)
         if not isinstance(numa_balancing, bool):
             raise DescriptionError(f"numa_balancing = {numa_balancing!r}: must be true or false")
-        self._of_library, records = recording_for(
+        self._library_recording, records = recording_for(
             subject.workload, subject.slices, records, recording
         )
         super().__init__(subject, records)
-        if self._of_library is not None:
-            if queries not in (None, self._of_library.queries):
-                raise DescriptionError(
-                    f"queries = {queries}: the recording has {self._of_library.queries}"
-                )
-            queries, line_sampling, page_sampling = self._of_library.queries, 1, 1
+        if self._library_recording is not None:
+            recorded_queries = self._library_recording.queries
+            if queries not in (None, recorded_queries):
+                raise DescriptionError(f"queries = {queries}: the recording has {recorded_queries}")
+            queries, line_sampling, page_sampling = recorded_queries, 1, 1
         elif queries is None:
             queries = enough_queries(self.machine, self.workload)
         self.recorded = RecordingOptions(
@@ -132,38 +129,38 @@ class SimulatedBackend(SubjectBackend):
         self._native_machine = native_machine(self.machine, overhead_cycles)
         self._server: _native.SimulatedServer | None = None
         if recordings is None and holds_points(self.workload.index):
-            recordings = OF_POINTS
+            recordings = POINT_RECORDINGS
         self._shared = recordings is not None
         self._recordings = recordings or Recordings()
         self._instance = Instance()
 
     def set_instance(self, instance: Instance) -> None:
-        """Chooses which keys are hot and which co-tenants there are."""
+        """Sets hot keys and co-tenants."""
         check_co_tenants(instance.co_tenants, self.machine, self.co_tenant_families, self.name)
         if instance != self._instance:
             self._instance = instance
             self._server = None
 
     def trace(self) -> _native.Trace:
-        """What the index touches under the present workload instance; recorded if need be.
+        """The memory accesses of the workload instance; recorded if necessary.
 
         Raises:
-            BackendError: it would not fit into memory, for instance; nothing was allocated.
+            BackendError: it failed, for example for lack of memory; nothing was allocated.
             RecordingError: the recording of a library is damaged.
         """
-        if self._of_library is not None:
-            return self._of_library.trace(self._instance.workload_seed)
+        if self._library_recording is not None:
+            return self._library_recording.trace(self._instance.workload_seed)
         what = f"recording {self.recorded.queries:,} queries on {self.workload.records:,} records"
         return self._recordings.get(
             self.recorded, self._instance.workload_seed, lambda work: self._reported(what, work)
         )
 
     def measure(self, schedule: Schedule, *, seed: int) -> HardwareSnapshot:
-        """Executes the instance's queries under ``schedule``.
+        """Simulates the instance's queries under ``schedule``.
 
         Raises:
             ScheduleError: the machine cannot run the schedule.
-            BackendError: the instance cannot be recorded, or not be simulated on this machine.
+            BackendError: the instance cannot be recorded, or not simulated on this machine.
         """
         self.machine.check_schedule(schedule, self.slices)
         server = self._loaded_server()
@@ -203,11 +200,11 @@ class SimulatedBackend(SubjectBackend):
         """A server without a workload instance, under this backend's load.
 
         Args:
-            machine: other than this backend's own.
-            **options: further arguments of the native server.
+            machine: None: this backend's own.
+            **options: of the native server.
 
         Raises:
-            ValueError: the simulator cannot have such a machine.
+            ValueError: the simulator does not support the machine.
         """
         return _native.SimulatedServer(
             self._native_machine if machine is None else machine,
@@ -224,7 +221,7 @@ class SimulatedBackend(SubjectBackend):
             taken = native_interference(self._instance.co_tenants, self._native_machine)
             try:
                 server = self.new_server()
-                # Only now, for it takes long.
+                # Last, because it takes long.
                 server.set_instance(self.trace(), taken)
             except (ValueError, MemoryError) as error:
                 raise BackendError(f"cannot simulate {self.machine.name}: {error}") from error
@@ -232,4 +229,4 @@ class SimulatedBackend(SubjectBackend):
         return self._server
 
     def _reported(self, what: str, work: Callable[[], T]) -> T:
-        return reported(what, work, self._progress)
+        return with_progress(what, work, self._progress)

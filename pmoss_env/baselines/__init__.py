@@ -4,19 +4,19 @@ Every baseline is a function ``baseline(context) -> Schedule``; make_baseline() 
 """
 
 from pmoss_env.baselines.annealing import anneal
-from pmoss_env.baselines.best_fit import best_fit, foretold_times
+from pmoss_env.baselines.best_fit import best_fit, predicted_times
 from pmoss_env.baselines.catalog import (
     BASELINES,
     SEARCHES,
     SHARED_BASELINES,
     STATIC_BASELINES,
-    asks,
     baseline_names,
     find_baseline,
     has_budget,
     incumbent,
-    knowledge_of,
+    information_of,
     make_baseline,
+    needs_backend,
 )
 from pmoss_env.baselines.context import COUNTERS, MODEL, NOTHING, Baseline, Context, uses
 from pmoss_env.baselines.exact import branch_and_bound
@@ -63,14 +63,12 @@ __all__ = [
     "SearchResult",
     "anneal",
     "answer_after",
-    "asks",
     "balance_two_levels",
     "baseline_names",
     "best_fit",
     "branch_and_bound",
     "core_speed",
     "find_baseline",
-    "foretold_times",
     "greedy",
     "greedy_capacity",
     "greedy_marginal",
@@ -78,7 +76,7 @@ __all__ = [
     "has_budget",
     "in_runs",
     "incumbent",
-    "knowledge_of",
+    "information_of",
     "local_search",
     "longest_first",
     "lpt",
@@ -86,8 +84,10 @@ __all__ = [
     "make_baseline",
     "measured_search",
     "mixed",
+    "needs_backend",
     "os_default",
     "os_interleave",
+    "predicted_times",
     "random",
     "shared_everything",
     "shared_nothing_node",

@@ -16,7 +16,7 @@ from pmoss_env.baselines.walk import (
 )
 from pmoss_env.types import Schedule
 
-#: Temperatures at the first and the last change, as shares of the start's throughput.
+#: First and last temperature, as shares of the start's throughput.
 _HOT, _COLD = 0.02, 0.0002
 
 
@@ -25,14 +25,14 @@ def anneal(
 ) -> SearchResult:
     """Simulated annealing with random moves and swaps and geometric cooling.
 
-    It reads no counters: what a general optimiser makes of the same evaluations. A change that
-    costs throughput is kept with probability exp(-loss / temperature) (Kirkpatrick, Gelatt and
-    Vecchi, Optimization by Simulated Annealing, 1983).
+    It reads no counters. A change that costs throughput is kept with probability
+    exp(-loss / temperature) (Kirkpatrick, Gelatt and Vecchi, Optimization by Simulated Annealing,
+    1983).
 
     Args:
         context: needs ``backend``, and ``snapshot`` unless ``start`` is given.
-        budget: evaluations of the backend, each place or move being one.
-        start: where to begin; LPT if None.
+        budget: evaluations of the backend; each place or move is one.
+        start: first schedule; LPT if None.
 
     Raises:
         UnsupportedError: the backend is not incremental.
@@ -48,7 +48,7 @@ def anneal(
         return gain >= 0 or context.rng.random() < math.exp(gain / temperature)
 
     idle = 0
-    # Draws that change nothing are bounded too: with one worker there are no others.
+    # Draws without a change are bounded, too: a single worker has no other.
     while idle < budget:
         steps = random_change(walk.cores, context)
         if budget - walk.used <= len(steps):
@@ -60,7 +60,7 @@ def anneal(
     return replace(best, evaluations=walk.used)
 
 
-@uses(MODEL, asks=True)
+@uses(MODEL, needs_backend=True)
 def anneal_schedule(context: Context, budget: int = DEFAULT_BUDGET) -> Schedule:
     """Simulated annealing from LPT: random moves and swaps, of which some may cost at first."""
     return anneal(context, budget).schedule

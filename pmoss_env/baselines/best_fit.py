@@ -1,4 +1,4 @@
-"""Best fit: fills one core after the other, by times predicted from the counters."""
+"""Best fit: fills the cores one by one, by times predicted from the counters."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pmoss_env.baselines.load_aware import core_speed, slice_load
 from pmoss_env.errors import UnsupportedError
 from pmoss_env.types import COUNTER_INDEX, Float64Array, Schedule
 
-#: How far above the time at which all cores would end together a core may be filled.
+#: Allowed excess of a core over the time at which all cores would end together.
 SLACK = 0.05
-#: The counters that predict a slice's time on another core, besides its load.
+#: Counters that predict a slice's time on another core, in addition to its load.
 _MEMORY = ("cycles", "cycles_mem_any", "l1d_misses")
 
 
@@ -19,23 +19,22 @@ _MEMORY = ("cycles", "cycles_mem_any", "l1d_misses")
 def best_fit(context: Context) -> Schedule:
     """Each slice on the fullest core that it does not overfill, in the order of the episode.
 
-    If work could be divided at will, all cores would end together. A core is full when it ends 5 %
-    after that. A slice that overfills every core goes where it ends first. So light slices leave
-    whole cores to the heavy ones that are still to come. List scheduling in the same order does
-    not. The rule is best-fit bin packing (Johnson et al., Worst-Case Performance Bounds for Simple
-    One-Dimensional Packing Algorithms, 1974).
+    A core is full when it ends 5 % after the time at which all cores would end if work were
+    divisible. A slice that overfills every core goes to the core that ends first. So light slices
+    leave whole cores to the heavy slices that follow. The rule is best-fit bin packing (Johnson et
+    al., Worst-Case Performance Bounds for Simple One-Dimensional Packing Algorithms, 1974).
 
-    Data lie on the core's node. Where that is full they spill to the next one, if the action may
-    choose a node; else the slice goes to a core of another node.
+    Data lie on the core's node. Data of a full node go to the next one, if the action may choose a
+    node; else the slice goes to a core of another node.
 
     UnsupportedError without a snapshot.
     """
     if context.incumbent is None or context.snapshot is None:
         raise UnsupportedError("the baseline 'best-fit' needs an incumbent and its snapshot")
-    machine, most = context.machine, context.max_slices_per_core
+    machine, limit = context.machine, context.max_slices_per_core
     workers = machine.workers
-    times = foretold_times(context)
-    # Above 0, for an incumbent that served nothing is balanced too.
+    times = predicted_times(context)
+    # Above 0 for an incumbent that served nothing.
     full = (1.0 + SLACK) / (1.0 / np.maximum(times.sum(axis=0), 1e-12)).sum()
     order = context.order
     if order is None:
@@ -45,29 +44,27 @@ def best_fit(context: Context) -> Schedule:
     count = np.zeros(workers.size, dtype=np.int64)
     for s in order:
         end = busy + times[s]
-        if most is not None:
-            end[count == most] = np.inf
+        if limit is not None:
+            end[count == limit] = np.inf
         below = end[end <= full]
         wanted = np.maximum.reduce(below) if below.size else np.minimum.reduce(end)
-        w = (alike := (end == wanted).nonzero()[0])[0]
-        if alike.size > 1:
-            # Ties are broken at random, so that a learner cannot learn a core's number as the
-            # reason.
-            w = alike[context.rng.integers(alike.size)]
+        w = (ties := (end == wanted).nonzero()[0])[0]
+        if ties.size > 1:
+            # Random ties, so that a learner cannot take a core's number for the reason.
+            w = ties[context.rng.integers(ties.size)]
         cores[s] = workers[w]
         busy[w] = end[w]
         count[w] += 1
     return context.local_schedule(cores)
 
 
-def foretold_times(context: Context) -> Float64Array:
+def predicted_times(context: Context) -> Float64Array:
     """(slices, workers) float64: share of a worker's time that each slice would take.
 
-    Outside memory a slice takes the same time everywhere. In memory it takes its first-level misses
-    times the cost of one in the core's domain. That cost is estimated from the slices that ran
-    there, so that a slow node is not mistaken for heavy slices. Both times are longer on a core
-    that loses time to others. Where counters were not available, all domains or cores count as
-    alike.
+    Outside of memory a slice takes the same time everywhere. In memory it takes its first-level
+    misses times the cost of a miss in the core's domain. That cost is estimated from the slices
+    that ran there, so that a slow node is not mistaken for heavy slices. Both times are longer on a
+    core that loses time to co-tenants. Without the counters all domains or cores count as equal.
 
     Args:
         context: needs ``incumbent`` and ``snapshot``.
@@ -82,12 +79,12 @@ def foretold_times(context: Context) -> Float64Array:
         return load[:, None] * slowness
     cycles, in_memory, misses = (snapshot.counter(name) for name in _MEMORY)
     share = np.divide(in_memory, cycles, out=np.zeros_like(cycles), where=cycles > 0)
-    # Noise may count more cycles in memory than in all.
+    # With noise the cycles in memory may exceed all cycles.
     stalled = load * np.minimum(share, 1.0)
     domain = machine.domain_of_core
     ran = domain[context.incumbent.cores]
-    spent, missed = (np.bincount(ran, each, domain.max() + 1) for each in (stalled, misses))
-    # What ran nothing is taken for ordinary.
-    ordinary = stalled.sum() / max(misses.sum(), 1e-9)
-    cost = np.divide(spent, missed, out=np.full_like(spent, ordinary), where=missed > 0)
+    spent, missed = (np.bincount(ran, values, domain.max() + 1) for values in (stalled, misses))
+    # A domain that ran nothing gets the mean cost.
+    mean_cost = stalled.sum() / max(misses.sum(), 1e-9)
+    cost = np.divide(spent, missed, out=np.full_like(spent, mean_cost), where=missed > 0)
     return ((load - stalled)[:, None] + misses[:, None] * cost[domain[workers]]) * slowness

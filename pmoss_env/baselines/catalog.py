@@ -1,4 +1,4 @@
-"""The baselines by name: ours, and those of other packages."""
+"""The catalogue of baselines."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ from pmoss_env.entry_points import entries, load
 from pmoss_env.errors import PluginError, ScheduleError, UnknownNameError, UnsupportedError
 from pmoss_env.types import Schedule
 
-#: The entry points by which other packages add baselines: a name and a function of a Context. One
-#: that searches has a keyword ``budget``; what it may use is declared by @uses().
+#: Group of entry points by which packages add baselines, functions of a Context. A search has a
+#: keyword ``budget``; @uses() declares the information that a baseline uses.
 GROUP = "pmoss.baselines"
 
 
 @uses(NOTHING)
 def incumbent(context: Context) -> Schedule:
-    """Leaves everything where it is.
+    """Keeps the incumbent.
 
-    UnsupportedError if nothing runs yet.
+    UnsupportedError without an incumbent.
     """
     if context.incumbent is None:
         raise UnsupportedError("the baseline 'incumbent' needs an incumbent schedule")
     return context.incumbent
 
 
-#: The baselines that ask a backend, with a budget of evaluations.
+#: The searches: baselines that evaluate schedules on a backend, within a budget.
 SEARCHES: Mapping[str, Callable[..., Schedule]] = {
     "local-search": search_schedule,
     "annealing": anneal_schedule,
@@ -68,7 +68,7 @@ BASELINES: Mapping[str, Baseline] = {
     **SEARCHES,
     "exact": exact_schedule,
 }
-#: The paper's schedules in which workers share slices: to be measured, not to be placed.
+#: The paper's schedules with shared slices: they can be measured, but not placed.
 SHARED_BASELINES: Mapping[str, Baseline] = {
     "os-default": os_default,
     "os-interleave": os_interleave,
@@ -76,25 +76,25 @@ SHARED_BASELINES: Mapping[str, Baseline] = {
     "shared-nothing-node": shared_nothing_node,
 }
 _OWN: Mapping[str, Callable[..., Schedule]] = {**BASELINES, **SHARED_BASELINES}
-#: The baselines that need no measurement: what an incumbent is drawn from.
+#: The baselines without a measurement, used as incumbents.
 STATIC_BASELINES = ("grouped", "spread", "mixed", "random")
 
 
 def baseline_names() -> list[str]:
-    """The baselines that give every slice a core: ours first, then those of other packages."""
+    """The baselines that give every slice a core, those of other packages last."""
     return [*BASELINES, *entries(GROUP, own=_OWN)]
 
 
 def find_baseline(name: str, *, shared: bool = False) -> Callable[..., Schedule]:
-    """The function of a name; its declarations are in what knowledge_of() and asks() give.
+    """The function of a baseline; see information_of() and needs_backend().
 
     Args:
-        name: one of baseline_names(), or a key of SHARED_BASELINES where those will do.
+        name: one of baseline_names(), or a key of SHARED_BASELINES if ``shared``.
         shared: whether workers may share slices. An environment places every slice on a core.
 
     Raises:
         UnknownNameError: no such baseline.
-        UnsupportedError: a baseline whose workers share slices where that will not do.
+        UnsupportedError: a baseline with shared slices, without ``shared``.
         PluginError: a baseline of another package that cannot be loaded.
     """
     if name in SHARED_BASELINES and not shared:
@@ -111,7 +111,7 @@ def find_baseline(name: str, *, shared: bool = False) -> Callable[..., Schedule]
 
 
 def _checked(name: str, baseline: Any) -> Callable[..., Schedule]:
-    """A baseline of another package, which says so where it gives no schedule for the machine."""
+    """A baseline of another package, whose schedules are checked."""
     if not callable(baseline):
         raise PluginError(f"the baseline {name!r}: {baseline!r} is no function of a Context")
 
@@ -138,14 +138,14 @@ def has_budget(baseline: str | Callable[..., Schedule]) -> bool:
     return "budget" in inspect.signature(function).parameters
 
 
-def asks(baseline: Callable[..., Schedule]) -> bool:
-    """Whether a baseline asks the backend of its context after every move; see uses()."""
-    return bool(getattr(getattr(baseline, "func", baseline), "asks", False))
+def needs_backend(baseline: Callable[..., Schedule]) -> bool:
+    """Whether a baseline evaluates schedules on the backend of its context; see uses()."""
+    return bool(getattr(getattr(baseline, "func", baseline), "needs_backend", False))
 
 
-def knowledge_of(name: str) -> str:
-    """What a baseline may use, in words; see uses(). Of one that declares nothing: counters."""
-    return str(getattr(find_baseline(name, shared=True), "knows", COUNTERS))
+def information_of(name: str) -> str:
+    """The information that a baseline uses, as text; see uses(). The default is COUNTERS."""
+    return str(getattr(find_baseline(name, shared=True), "information", COUNTERS))
 
 
 def make_baseline(name: str, *, budget: int | None = None, shared: bool = False) -> Baseline:
@@ -153,13 +153,13 @@ def make_baseline(name: str, *, budget: int | None = None, shared: bool = False)
 
     Args:
         name: see find_baseline().
-        budget: evaluations of the backend, of baselines that search only.
+        budget: evaluations of the backend, for searches only.
         shared: see find_baseline().
 
     Raises:
         UnknownNameError: no such baseline.
-        UnsupportedError: a budget for a baseline that does not search, or a baseline whose workers
-            share slices where that will not do.
+        UnsupportedError: a budget for a baseline that is no search, or a baseline with shared
+            slices, without ``shared``.
         PluginError: a baseline of another package that cannot be loaded.
     """
     baseline = find_baseline(name, shared=shared)

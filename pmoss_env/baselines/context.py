@@ -1,4 +1,4 @@
-"""What a baseline is, and what it may use."""
+"""The type of baselines, and the information that they use."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ __all__ = ["COUNTERS", "MODEL", "NOTHING", "Baseline", "Context", "uses"]
 Baseline = Callable[[Context], Schedule]
 
 F = TypeVar("F", bound=Callable[..., Schedule])
-#: What a baseline may use, in the words of the tables. It stands behind ``@uses(...)``.
+#: Kinds of information for ``@uses(...)``, as tables show them.
 NOTHING, COUNTERS, MODEL = "nothing", "the incumbent's counters", "the model"
 
 
-def uses(knows: str, *, asks: bool = False) -> Callable[[F], F]:
-    """Declares what a baseline may use.
+def uses(information: str, *, needs_backend: bool = False) -> Callable[[F], F]:
+    """Declares the information that a baseline uses.
 
     Args:
-        knows: in words, e.g. NOTHING or COUNTERS.
-        asks: whether it asks ``context.backend`` after every move.
+        information: as text, e.g. NOTHING or COUNTERS.
+        needs_backend: whether it evaluates schedules on ``context.backend``.
     """
 
     def declare(baseline: F) -> F:
-        baseline.knows, baseline.asks = knows, asks  # type: ignore[attr-defined]
+        baseline.information = information  # type: ignore[attr-defined]
+        baseline.needs_backend = needs_backend  # type: ignore[attr-defined]
         return baseline
 
     return declare

@@ -1,4 +1,4 @@
-"""What a search tries where data need not lie on the nodes of their cores."""
+"""Moves of data in searches, where data may lie on other nodes than their cores."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from pmoss_env.baselines.walk import Walk
 from pmoss_env.memory import nearest_nodes
 from pmoss_env.types import BoolArray, Int32Array, Schedule
 
-#: Shares of the data that are moved together.
+#: Shares of the data that move together.
 _SHARES = (1.0, 0.75, 0.5, 0.25)
-#: Random moves of data tried before cores are looked at again.
+#: Random moves of data between two rounds of moves to cores.
 _TRIALS = 8
 
 
 def settled(walk: Walk, context: Context, budget: int) -> Walk:
-    """The better of a walk whose data were settled, and of one that begins with LPT.
+    """The better of a walk with settled data and of one that begins with LPT.
 
-    Rules that know slow nodes leave their cores idle. Once the data are elsewhere these cores are
-    as good as others. So data settle under LPT, which treats cores alike; then the counters are
-    read again, and best-fit plans by them.
+    Rules that know slow nodes leave their cores idle. After a move of the data these cores are as
+    good as others. So data settle under LPT, which treats cores alike; then the counters are read
+    again, and best-fit plans by them.
 
     Args:
-        walk: of a search. What both use counts.
+        walk: of a search. The evaluations of both walks count.
         context: of the search.
         budget: of the search; at most half of it is used.
     """
@@ -40,28 +40,28 @@ def settled(walk: Walk, context: Context, budget: int) -> Walk:
         settle_data(other, context, half)
         if half - other.used < 4:
             break
-        known = other.measure()
-        again = replace(context, incumbent=other.schedule(), snapshot=known)
+        snapshot = other.measure()
+        again = replace(context, incumbent=other.schedule(), snapshot=snapshot)
         cores = best_fit(again).cores
         nodes = other.homes[context.machine.node_of_core[cores]]
         if not other.try_schedule(Schedule(cores, nodes)):
             break
-    better = max(walk, other, key=lambda one: one.throughput)
+    better = max(walk, other, key=lambda candidate: candidate.throughput)
     better.used = other.used + 1
     better.backend.place(better.schedule())
     return better
 
 
 def settle_data(walk: Walk, context: Context, budget: int) -> None:
-    """Looks for the node that the data of each node's cores belong on.
+    """Searches the best node for the data of each node's cores.
 
-    First all nodes hand a share of their data to their next nearest ones, for memory that is
-    better everywhere. Then the data of one node's cores move at a time. The slowest core limits a
-    server, so that such a move may pay only after others: it is also kept where the queries then
-    take less time in all, at the same throughput.
+    First all nodes move a share of their data to their nearest nodes, in case some memory is better
+    everywhere. Then the data of a single node's cores move. As the slowest core limits a server,
+    such a move may only pay after others. So it is also kept if the throughput is equal and queries
+    take less time in total.
 
     Args:
-        walk: of a search; its ``homes`` follow what is kept.
+        walk: of a search; updates its ``homes``.
         context: of the search.
         budget: of the search.
     """
@@ -69,7 +69,7 @@ def settle_data(walk: Walk, context: Context, budget: int) -> None:
     near = nearest_nodes(machine)
     for rank in range(1, machine.nodes):
         for share in _SHARES:
-            # Placing, and going back.
+            # One placement, and one to undo it.
             if budget - walk.used < 2:
                 return
             homes = near[:, rank]
@@ -97,7 +97,7 @@ def settle_data(walk: Walk, context: Context, budget: int) -> None:
 
 
 def shift_data(walk: Walk, context: Context, budget: int) -> None:
-    """Tries random moves of the data of some slices, and exchanges of two slices' data."""
+    """Tries random moves of some slices' data, and exchanges of two slices' data."""
     rng, machine = context.rng, context.machine
     for _ in range(_TRIALS):
         if budget - walk.used < 2:
@@ -107,11 +107,11 @@ def shift_data(walk: Walk, context: Context, budget: int) -> None:
             a, b = rng.integers(context.slices, size=2)
             nodes[a], nodes[b] = nodes[b], nodes[a]
         else:
-            one = rng.integers(context.slices)
-            alike = machine.node_of_core[walk.cores] == machine.node_of_core[walk.cores[one]]
-            alike &= rng.random(context.slices) < rng.choice([0.0, 0.1, 0.5])
-            alike[one] = True
-            nodes = _moved(context, nodes, alike, np.full(nodes.size, rng.integers(machine.nodes)))
+            chosen = rng.integers(context.slices)
+            group = machine.node_of_core[walk.cores] == machine.node_of_core[walk.cores[chosen]]
+            group &= rng.random(context.slices) < rng.choice([0.0, 0.1, 0.5])
+            group[chosen] = True
+            nodes = _moved(context, nodes, group, np.full(nodes.size, rng.integers(machine.nodes)))
         if (nodes != walk.nodes).any():
             walk.try_schedule(Schedule(walk.cores, nodes))
 
@@ -130,15 +130,15 @@ def _try(
 def _moved(
     context: Context, nodes: Int32Array, chosen: BoolArray, targets: Int32Array
 ) -> Int32Array:
-    """Nodes after the chosen data moved to their targets, as far as these have room."""
+    """The nodes after moves of the chosen data to their targets, as far as these have room."""
     moved = np.where(chosen, targets, nodes).astype(np.int32)
     limit = context.slices_of_node
     if limit is None:
         return moved
     for node in np.flatnonzero(np.bincount(moved, minlength=limit.size) > limit).tolist():
-        came = np.flatnonzero((moved == node) & (nodes != node))
+        arrived = np.flatnonzero((moved == node) & (nodes != node))
         excess = int((moved == node).sum()) - int(limit[node])
-        back = came[-excess:] if excess > 0 else came[:0]
+        back = arrived[-excess:] if excess > 0 else arrived[:0]
         moved[back] = nodes[back]
     if (np.bincount(moved, minlength=limit.size) > limit).any():
         return nodes
@@ -146,6 +146,6 @@ def _moved(
 
 
 def _time(walk: Walk) -> float:
-    """What a query takes on average, in microseconds."""
+    """The mean time of a query in microseconds."""
     snapshot = walk.measure()
     return float(snapshot.counter("elapsed_us").sum() / max(snapshot.throughput, 1e-30))

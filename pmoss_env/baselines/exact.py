@@ -12,31 +12,31 @@ from pmoss_env.baselines.walk import SearchResult, searchable
 from pmoss_env.errors import UnsupportedError
 from pmoss_env.types import Float64Array, HardwareSnapshot, Int32Array, Schedule
 
-#: Schedules that an instance may have at most: 8 slices on 6 workers have 1,679,616.
+#: Largest number of schedules of an instance: 8 slices on 6 workers have 1,679,616.
 MAX_SCHEDULES = 2_000_000
 #: Evaluations of the local search that gives the first bound.
 _START_BUDGET = 200
-#: Schedules on which two cores must be as good as each other before they count as alike.
+#: Number of schedules on which the exchange of two equivalent cores must not change the throughput.
 _PROBES = 4
-#: The time beside memory is a difference of counters; this much of it is trusted.
+#: Trusted share of the time outside of memory, which is a difference of counters.
 _TRUSTED = 0.999
 
 
 def branch_and_bound(context: Context) -> SearchResult:
-    """The best of all schedules in which every slice's data is on its core's node.
+    """The best of all schedules with every slice's data on its core's node.
 
-    Slices are placed heaviest first. Of idle cores that are alike only the first is tried. Cores
-    are alike if they share node and last-level domain and their exchange changes no throughput. The
-    exchange also detects co-tenants on them. Under a closed load a partial schedule is pruned by
-    the bound of its busiest core. Without any memory time that core would serve at most 1 / sum of
-    (share of the queries x time beside memory).
+    Slices are placed heaviest first. Of equivalent idle cores only the first is tried. Cores are
+    equivalent if they share node and last-level domain, and if their exchange changes no
+    throughput, which also detects co-tenants. Under a closed load a partial schedule is pruned by
+    the bound of its busiest core: without any memory time it serves at most 1 / sum of (share of
+    the queries x time outside of memory).
 
     Args:
         context: needs ``backend`` and ``snapshot``.
 
     Raises:
-        UnsupportedError: the backend is not incremental, there is no snapshot, or there are more
-            than MAX_SCHEDULES schedules, or the data's nodes are chosen or limited.
+        UnsupportedError: the backend is not incremental, there is no snapshot, there are more than
+            MAX_SCHEDULES schedules, or the nodes of data are chosen or limited.
     """
     backend = searchable(context, 1, "the exact search")
     if context.snapshot is None:
@@ -64,7 +64,7 @@ def branch_and_bound(context: Context) -> SearchResult:
     backend.place(machine.local_schedule(cores))
     used = start.evaluations + probes + 2
     order = np.argsort(-slice_load(context.snapshot), kind="stable")
-    most = context.slices if context.max_slices_per_core is None else context.max_slices_per_core
+    limit = context.slices if context.max_slices_per_core is None else context.max_slices_per_core
     busy = np.zeros(machine.cores)
     count = np.zeros(machine.cores, dtype=np.int64)
 
@@ -77,7 +77,7 @@ def branch_and_bound(context: Context) -> SearchResult:
                 if kind[core] in idle_kinds:
                     continue
                 idle_kinds.add(kind[core])
-            if count[core] >= most or (busy[core] + least[slice_]) * best >= 1.0:
+            if count[core] >= limit or (busy[core] + least[slice_]) * best >= 1.0:
                 continue
             cores[slice_] = core
             throughput = backend.move(slice_, int(core))
@@ -96,14 +96,14 @@ def branch_and_bound(context: Context) -> SearchResult:
     return SearchResult(machine.local_schedule(best_cores), best, used)
 
 
-@uses(f"{MODEL}, branch and bound", asks=True)
+@uses(f"{MODEL}, branch and bound", needs_backend=True)
 def exact_schedule(context: Context) -> Schedule:
     """The best of all schedules of a small instance, by branch and bound."""
     return branch_and_bound(context).schedule
 
 
 def _kinds(context: Context, backend: IncrementalBackend) -> tuple[Int32Array, int]:
-    """(cores,) the first worker that each worker is like, and the evaluations that it took."""
+    """(cores,) the first equivalent worker of each worker, and the number of evaluations."""
     machine = context.machine
     rng = np.random.default_rng(0)
     probes = [rng.choice(machine.workers, context.slices) for _ in range(_PROBES)]
@@ -135,7 +135,7 @@ def _kinds(context: Context, backend: IncrementalBackend) -> tuple[Int32Array, i
 
 
 def _least_times(context: Context, snapshot: HardwareSnapshot) -> Float64Array:
-    """(slices,) microseconds that a core needs for a slice per query of the whole, at the least."""
+    """(slices,) least microseconds of core time that a slice takes per query of the whole index."""
     machine = context.machine
     threads_share = np.unique(machine.physical_of_core[machine.workers]).size < machine.workers.size
     if snapshot.load != "closed" or threads_share:

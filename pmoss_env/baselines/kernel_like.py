@@ -1,4 +1,4 @@
-"""Policies in the manner of an operating system's scheduler: thresholds instead of a model.
+"""Baselines like an operating system's scheduler: thresholds instead of a model.
 
 They change the incumbent only where loads exceed a threshold.
 """
@@ -22,7 +22,7 @@ from pmoss_env.types import (
     Schedule,
 )
 
-#: Excess over the mean load that is left alone between nodes, and between the cores of a node: the
+#: Tolerated excess over the mean load between nodes, and between the cores of a node: the
 #: thresholds of scx_rusty, a scheduler for Linux's sched_ext.
 BETWEEN_NODES, WITHIN_NODE = 0.17, 0.05
 #: A slice is heavy above this multiple of the mean slice's misses.
@@ -33,9 +33,9 @@ HEAVY = 2.0
 def balance_two_levels(context: Context) -> Schedule:
     """Balances load between nodes, then between the cores of each node, by thresholds.
 
-    While the most loaded node has more than 17 % above the mean, one of its slices moves. The slice
-    that closes the gap best goes to the least loaded node. Then the same happens between the cores
-    of each node, above 5 %.
+    While the most loaded node exceeds the mean by more than 17 %, the slice that best closes the
+    gap moves to the least loaded node. Then the same happens between the cores of each node, above
+    5 %.
 
     Args:
         context: needs ``incumbent`` and ``snapshot``.
@@ -51,9 +51,9 @@ def balance_two_levels(context: Context) -> Schedule:
     node_of_worker = machine.node_of_core[workers]
     nodes = [workers[node_of_worker == node] for node in np.unique(node_of_worker)]
     _balance(cores, load, nodes, BETWEEN_NODES, context.max_slices_per_core)
-    for members in nodes:
-        each = [members[i : i + 1] for i in range(members.size)]
-        _balance(cores, load, each, WITHIN_NODE, context.max_slices_per_core)
+    for node_cores in nodes:
+        single_cores = [node_cores[i : i + 1] for i in range(node_cores.size)]
+        _balance(cores, load, single_cores, WITHIN_NODE, context.max_slices_per_core)
     return context.local_schedule(cores)
 
 
@@ -97,18 +97,18 @@ def _running(context: Context, name: str) -> tuple[Schedule, HardwareSnapshot]:
 
 
 def _within_limit(context: Context, incumbent: Schedule, load: Float64Array) -> Int32Array:
-    """The incumbent's cores, but the lightest slices moved off cores that hold too many."""
+    """The incumbent's cores, with the lightest slices moved off cores that exceed the limit."""
     cores = incumbent.cores.copy()
-    most = context.max_slices_per_core
-    if most is None:
+    limit = context.max_slices_per_core
+    if limit is None:
         return cores
     total = np.bincount(cores, load, context.machine.cores)
     count = np.bincount(cores, minlength=context.machine.cores)
     for slice_ in np.argsort(load, kind="stable"):
         home = cores[slice_]
-        if count[home] <= most:
+        if count[home] <= limit:
             continue
-        core = _least(total, count, context.machine.workers, most)
+        core = _least(total, count, context.machine.workers, limit)
         if core is None:
             break
         cores[slice_] = core
@@ -122,7 +122,7 @@ def _balance(
     load: Float64Array,
     groups: Sequence[Int32Array],
     threshold: float,
-    most: int | None,
+    limit: int | None,
 ) -> None:
     """Moves slices between groups of cores, in place, until none exceeds the mean per core."""
     members = np.concatenate(groups)
@@ -131,7 +131,7 @@ def _balance(
         group_of[group] = i
     inside = np.flatnonzero(np.isin(cores, members))
     sizes = np.array([group.size for group in groups])
-    for _ in range(inside.size):  # every slice moves once at most on average
+    for _ in range(inside.size):  # on average at most one move per slice
         of_slice = group_of[cores[inside]]
         total = np.bincount(of_slice, load[inside], len(groups))
         mean = total.sum() / sizes.sum()
@@ -140,21 +140,21 @@ def _balance(
         best = int(np.argmin(excess / sizes))
         if excess[worst] <= threshold * mean * sizes[worst]:
             return
-        mine = inside[of_slice == worst]
+        members_of_worst = inside[of_slice == worst]
         gap = min(excess[worst], -excess[best])
-        fits = mine[load[mine] <= 2.0 * gap]  # more would turn the imbalance round
+        fits = members_of_worst[load[members_of_worst] <= 2.0 * gap]  # more would invert the gap
         fits = fits[load[fits] > 0]
         count = np.bincount(cores, minlength=members.max() + 1)
         core_load = np.bincount(cores, load, members.max() + 1)
-        core = _least(core_load, count, groups[best], most)
+        core = _least(core_load, count, groups[best], limit)
         if fits.size == 0 or core is None:
             return
         cores[fits[np.argmin(np.abs(load[fits] - gap))]] = core
 
 
 def _least(
-    total: npt.NDArray[Any], count: npt.NDArray[np.int64], workers: Int32Array, most: int | None
+    total: npt.NDArray[Any], count: npt.NDArray[np.int64], workers: Int32Array, limit: int | None
 ) -> int | None:
-    """The worker with the least total that may take one more slice; None if all are full."""
-    free = workers if most is None else workers[count[workers] < most]
+    """The worker with the least total that may take another slice; None if all are full."""
+    free = workers if limit is None else workers[count[workers] < limit]
     return int(free[np.argmin(total[free])]) if free.size else None

@@ -1,4 +1,4 @@
-"""Schedules that place slices by their measured load, each in one pass: LPT and greedy rules."""
+"""Schedules by measured load in a single pass: LPT and greedy rules."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from pmoss_env.types import (
     Schedule,
 )
 
-#: The counters that show how fast a core was.
+#: The counters of core_speed().
 _TIMES = ("task_clock_us", "elapsed_us")
 
 
 def slice_load(snapshot: HardwareSnapshot) -> Float64Array:
-    """(slices,) float64: cores kept busy by each slice, or Mq/s where no task clock was counted."""
+    """(slices,) float64: cores kept busy by each slice, or Mq/s without a task clock."""
     name = "task_clock_us"
     if not snapshot.counters_available[COUNTER_INDEX[name]]:
         name = "queries"
@@ -28,10 +28,10 @@ def slice_load(snapshot: HardwareSnapshot) -> Float64Array:
 
 
 def core_speed(context: Context) -> Float64Array | None:
-    """(cores,) float64: how fast each core was under the incumbent; None if not counted.
+    """(cores,) float64: speed of each core under the incumbent; None without the counters.
 
-    A core's speed is its processor time over the time that its queries took; a core that served
-    nothing counts as undisturbed, 1. It takes a snapshot in which both times were counted.
+    The speed is the core's processor time over the time of its queries; 1 for a core that served
+    nothing.
     """
     snapshot = context.snapshot
     if (
@@ -57,17 +57,17 @@ def longest_first(
 ) -> Schedule:
     """LPT: the heaviest slice first, each on the worker that then ends first.
 
-    On m equal workers the busiest one gets at most 4/3 - 1/(3 m) times the least possible (Graham,
-    Bounds on Multiprocessing Timing Anomalies, 1969). Equal loads go by index.
+    On m equal workers the busiest one gets at most 4/3 - 1/(3 m) times the least possible load
+    (Graham, Bounds on Multiprocessing Timing Anomalies, 1969). Equal loads are ordered by index.
 
     Args:
         load: (slices,) non-negative loads in any unit.
-        machine: whose workers take them.
-        max_slices_per_core: a core with this many takes no more.
-        speed: (cores,) load that each core serves per time, above 0; the same for all if None.
+        machine: gives the workers.
+        max_slices_per_core: limit per core; None: no limit.
+        speed: (cores,) positive load that each core serves per time; None: equal speeds.
         order: (slices,) another order than the heaviest first; Graham's bound is then 2 - 1/m.
-        rng: draws one of the workers that end together; None: the one with fewest slices, then
-            the lowest number.
+        rng: chooses between workers that end together; None: the one with fewest slices, then the
+            lowest number.
     """
     workers = machine.workers
     cores = np.empty(load.size, dtype=np.int32)
@@ -79,7 +79,7 @@ def longest_first(
         if max_slices_per_core is not None:
             end[count == max_slices_per_core] = np.inf
         first = np.flatnonzero(end == end.min())
-        # By fewest slices those without load are spread too.
+        # The number of slices also spreads slices without load.
         w = first[count[first].argmin()] if rng is None else rng.choice(first)
         cores[s] = workers[w]
         total[w] += load[s]
@@ -100,9 +100,9 @@ def lpt(context: Context) -> Schedule:
 
 @uses(COUNTERS)
 def lpt_capacity(context: Context) -> Schedule:
-    """LPT that also reads from the counters how fast each core was.
+    """LPT that also reads the speed of each core from the counters.
 
-    UnsupportedError without a snapshot of both times that core_speed() needs.
+    UnsupportedError without the counters of core_speed().
     """
     speed = core_speed(context)
     if speed is None:
@@ -123,16 +123,16 @@ def greedy(context: Context) -> Schedule:
 
 @uses(COUNTERS)
 def greedy_capacity(context: Context) -> Schedule:
-    """Greedy that also reads from the counters how fast each core was.
+    """Greedy that also reads the speed of each core from the counters.
 
-    Where the times of core_speed() were not counted all cores count as equally fast.
-    UnsupportedError without a snapshot.
+    Without the counters of core_speed() all cores have equal speeds. UnsupportedError without a
+    snapshot.
     """
     return _greedy(context, _measured_load(context, "greedy-capacity"), core_speed(context))
 
 
 def _greedy(context: Context, load: Float64Array, speed: Float64Array | None) -> Schedule:
-    # Ties are broken at random, so that a learner cannot learn a core's number as the reason.
+    # Random ties, so that a learner cannot take a core's number for the reason.
     planned = longest_first(
         load, context.machine, context.max_slices_per_core, speed, context.order, context.rng
     )

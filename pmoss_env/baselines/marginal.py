@@ -1,4 +1,4 @@
-"""Greedy on marginals: the best core for one slice after the other, by the backend's throughput."""
+"""Greedy on marginals: moves one slice at a time to the core with the highest throughput."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ def greedy_marginal(
 ) -> SearchResult:
     """Moves the heaviest slices first, each to the core where the throughput is highest.
 
-    One look at a slice asks for its throughput on every worker, which counts as that many
-    evaluations. It goes round until the budget is used up or a whole round moves nothing.
+    Evaluating a slice on every worker counts as one evaluation per worker. It repeats until the
+    budget is used up or a round over all slices moves nothing.
 
     Args:
         context: needs ``backend`` and ``snapshot``.
         budget: evaluations of the backend.
-        start: where to begin; LPT if None.
+        start: first schedule; LPT if None.
 
     Raises:
         UnsupportedError: the backend is not incremental, or there is no snapshot.
@@ -38,7 +38,7 @@ def greedy_marginal(
     while moved:
         moved = False
         for slice_ in order:
-            # One look, and one move with its undoing.
+            # Evaluations of a slice, a move, and the move to undo it.
             if budget - walk.used < workers.size + 2:
                 return walk.result()
             gain = backend.marginal(int(slice_))[workers]
@@ -55,7 +55,7 @@ def greedy_marginal(
     return walk.result()
 
 
-@uses(MODEL, asks=True)
+@uses(MODEL, needs_backend=True)
 def greedy_marginal_schedule(context: Context, budget: int = DEFAULT_BUDGET) -> Schedule:
-    """From LPT, moves one slice after the other to the core where the model foretells most."""
+    """From LPT, moves one slice at a time to the core with the highest predicted throughput."""
     return greedy_marginal(context, budget).schedule

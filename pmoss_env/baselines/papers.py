@@ -1,9 +1,9 @@
 """The eight schedules that P-MOSS is compared with (section 7.1).
 
-Grouped, Spread, Mixed and Random give every slice a core of its own (SN:T), with the run lengths of
-the files that the authors published. In the other four, workers share slices, and ``cores`` is not
-used. Their "operating system scheduling" is what the authors' code does: threads stay pinned, and a
-worker drawn for each query runs it.
+Grouped, Spread, Mixed and Random place every slice on a core (SN:T), with the run lengths of the
+authors' published files. In the other four, workers share slices, and ``cores`` is not used. Their
+"operating system scheduling" is that of the authors' code: threads stay pinned, and a random worker
+runs each query.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def in_runs(context: Context, run: int) -> Schedule:
     workers = _workers_by_node(machine)
     cores = np.empty(context.slices, dtype=np.int32)
     turn = np.arange(context.slices) // run % len(workers)
-    for n, of_node in enumerate(workers):
-        mine = np.flatnonzero(turn == n)
-        cores[mine] = of_node[np.arange(mine.size) % of_node.size]
+    for n, node_workers in enumerate(workers):
+        members = np.flatnonzero(turn == n)
+        cores[members] = node_workers[np.arange(members.size) % node_workers.size]
     return context.local_schedule(cores)
 
 
@@ -57,24 +57,24 @@ def mixed(context: Context) -> Schedule:
 
 @uses(NOTHING)
 def random(context: Context) -> Schedule:
-    """Every slice on a worker core drawn uniformly, among those that still may take one.
+    """Every slice on a random worker core, among those that may take another slice.
 
-    Where the data's node is chosen, too, it is drawn uniformly among those with room.
+    Where the action chooses the data's node, it is random among those with room.
     """
     workers = context.machine.workers
-    most = context.max_slices_per_core
-    if most is None:
-        return _anywhere(context, context.rng.choice(workers, size=context.slices))
+    limit = context.max_slices_per_core
+    if limit is None:
+        return _with_random_nodes(context, context.rng.choice(workers, size=context.slices))
     cores = np.empty(context.slices, dtype=np.int32)
-    room = np.full(workers.size, most)
+    room = np.full(workers.size, limit)
     for s in range(context.slices):
         w = context.rng.choice(np.flatnonzero(room))
         cores[s] = workers[w]
         room[w] -= 1
-    return _anywhere(context, cores)
+    return _with_random_nodes(context, cores)
 
 
-def _anywhere(context: Context, cores: Int32Array) -> Schedule:
+def _with_random_nodes(context: Context, cores: Int32Array) -> Schedule:
     if not context.chooses_node:
         return context.local_schedule(cores)
     nodes = np.empty(context.slices, dtype=np.int32)
@@ -88,7 +88,7 @@ def _anywhere(context: Context, cores: Int32Array) -> Schedule:
 
 @uses(NOTHING)
 def os_default(context: Context) -> Schedule:
-    """OS:D: any worker runs a query; all data lie where they were loaded, on node 0."""
+    """OS:D: any worker runs a query; all data lie on node 0, where they were loaded."""
     return replace(
         grouped(context),
         nodes=np.zeros(context.slices, dtype=np.int32),

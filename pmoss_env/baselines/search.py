@@ -1,4 +1,4 @@
-"""Local search: schedules that a backend is asked about move by move."""
+"""Local search on a backend that evaluates single moves."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pmoss_env.baselines.load_aware import lpt, slice_load
 from pmoss_env.baselines.walk import DEFAULT_BUDGET, SearchResult, Walk, random_change, searchable
 from pmoss_env.types import HardwareSnapshot, Int32Array, Schedule
 
-#: Candidates tried around one schedule before the loads are measured again.
+#: Number of candidates around a schedule before the loads are measured again.
 TRIALS = 24
 
 
@@ -21,15 +21,15 @@ def local_search(
 ) -> SearchResult:
     """Local search: takes slices off the most loaded core by moves and swaps.
 
-    Promising moves and swaps are estimated from the loads that the backend measures. They are kept
-    if the backend's throughput rises. Where the estimates lead no further, random moves and swaps
-    are tried. The schedule never gets worse, and the search ends when the budget is used up.
-    Where actions choose nodes it also moves data, see ``data_moves``.
+    Promising moves and swaps are estimated from the measured loads, and kept if the backend's
+    throughput rises. Where the estimates lead no further, random moves and swaps are tried. The
+    schedule never gets worse, and the search ends when the budget is used up. Where actions choose
+    nodes it also moves data, see ``data_moves``.
 
     Args:
         context: needs ``backend``, and ``snapshot`` unless ``start`` is given.
-        budget: evaluations of the backend, each place, move or measurement being one.
-        start: where to begin; the better of LPT and the incumbent if None.
+        budget: evaluations of the backend; each place, move or measurement is one.
+        start: first schedule; the better of LPT and the incumbent if None.
 
     Raises:
         UnsupportedError: the backend is not incremental.
@@ -37,13 +37,13 @@ def local_search(
     """
     backend = searchable(context, budget, "local search")
     starts = [start] if start is not None else [lpt(context)]
-    # The incumbent, LPT and going back to the incumbent are three evaluations.
+    # The incumbent, LPT, and the return to the incumbent are three evaluations.
     if start is None and budget >= 3 and context.incumbent and context.allows(context.incumbent):
         starts.insert(0, context.incumbent)
     search = Walk(backend, starts, context)
     if context.chooses_node:
         search = settled(search, context, budget)
-    # A measurement, one move and its undoing are three.
+    # A measurement, a move, and the move to undo it are three evaluations.
     while budget - search.used >= 3:
         if not _improve(search, context, budget):
             _climb(search, context, budget)
@@ -63,25 +63,25 @@ def _improve(search: Walk, context: Context, budget: int) -> bool:
 
 
 def promising_changes(
-    context: Context, cores: Int32Array, snapshot: HardwareSnapshot, most: int = TRIALS
+    context: Context, cores: Int32Array, snapshot: HardwareSnapshot, limit: int = TRIALS
 ) -> Iterator[list[tuple[int, int]]]:
     """Moves and swaps that take work off the most loaded core, the most promising first.
 
     Args:
-        context: its rng decides between equal estimates.
-        cores: (slices,) of the schedule at hand.
-        snapshot: of that schedule.
-        most: how many there are at most.
+        context: its rng orders equal estimates.
+        cores: (slices,) of the schedule.
+        snapshot: of the schedule.
+        limit: largest number of changes.
 
     Yields:
-        One change as moves (slice, core).
+        A change as moves (slice, core).
     """
     machine = context.machine
     busy = slice_load(snapshot)
     elapsed = snapshot.counter("elapsed_us")
     load = np.bincount(cores, elapsed, machine.cores)
     work = np.bincount(cores, busy, machine.cores)
-    # A core that a co-tenant slows down takes longer for the same work.
+    # A core with a co-tenant takes longer for the same work.
     slowness = np.divide(load, work, out=np.ones(machine.cores), where=work > 0)
     worst = int(machine.workers[np.argmax(load[machine.workers])])
     mine = np.flatnonzero(cores == worst)
@@ -102,9 +102,9 @@ def promising_changes(
         load[cores[others]] + excess * slowness[cores[others]],
     )
     estimate = np.concatenate([moved.ravel(), swapped.ravel()])
-    # Equal estimates are common (idle cores): chance decides, so that no core is favoured.
+    # Equal estimates are common (idle cores): random order, so that no core is favoured.
     order = np.lexsort((context.rng.random(estimate.size), estimate))
-    for candidate in order[:most]:
+    for candidate in order[:limit]:
         if estimate[candidate] >= load[worst]:
             return
         if candidate < moved.size:
@@ -116,7 +116,7 @@ def promising_changes(
 
 
 def _climb(search: Walk, context: Context, budget: int) -> None:
-    """Tries random moves and swaps, whatever the load: what estimates do not foresee."""
+    """Tries random moves and swaps, which find what estimates miss."""
     for _ in range(TRIALS):
         steps = random_change(search.cores, context)
         if budget - search.used <= len(steps):
@@ -125,7 +125,7 @@ def _climb(search: Walk, context: Context, budget: int) -> None:
             search.attempt(steps)
 
 
-@uses(MODEL, asks=True)
+@uses(MODEL, needs_backend=True)
 def search_schedule(context: Context, budget: int = DEFAULT_BUDGET) -> Schedule:
     """From LPT or the incumbent, moves slices off the most loaded core while that pays."""
     return local_search(context, budget).schedule

@@ -1,4 +1,4 @@
-"""What the searches share: a walk through schedules that counts its evaluations of the backend."""
+"""A walk through schedules that counts its evaluations of the backend; shared by searches."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from pmoss_env.baselines.context import Context
 from pmoss_env.errors import DescriptionError, UnsupportedError
 from pmoss_env.types import HardwareSnapshot, Int32Array, Schedule
 
-#: Evaluations of the backend that a search may use by default.
+#: Default number of evaluations of a search.
 DEFAULT_BUDGET = 2000
 
 
 @dataclass(frozen=True)
 class SearchResult:
-    """What a search found.
+    """The result of a search.
 
     Attributes:
-        schedule: the best schedule seen.
-        throughput: its throughput by the backend, Mq/s.
-        evaluations: calls of the backend used.
+        schedule: the best schedule.
+        throughput: its throughput on the backend, Mq/s.
+        evaluations: number of evaluations of the backend.
     """
 
     schedule: Schedule
@@ -32,7 +32,7 @@ class SearchResult:
 
 
 def searchable(context: Context, budget: int, what: str) -> IncrementalBackend:
-    """The context's backend, if it can be searched with this budget.
+    """The context's backend for a search.
 
     Raises:
         UnsupportedError: there is none, or it is not incremental.
@@ -49,7 +49,7 @@ def searchable(context: Context, budget: int, what: str) -> IncrementalBackend:
 
 
 class Walk:
-    """A search's current schedule, its throughput, and the evaluations used."""
+    """The current schedule of a search, its throughput, and the number of evaluations."""
 
     def __init__(
         self, backend: IncrementalBackend, starts: list[Schedule], context: Context
@@ -65,11 +65,11 @@ class Walk:
         self.cores = start.cores.copy()
         self.nodes = start.nodes.copy()
         self._room, self._free = context.slices_of_node, context.chooses_node
-        #: (nodes,) where the data of a slice go that moves to a core of each node.
+        #: (nodes,) the node of the data of a slice that moves to a core of each node.
         self.homes = np.arange(backend.machine.nodes, dtype=np.int32)
 
     def schedule(self) -> Schedule:
-        """The current one."""
+        """The current schedule."""
         return Schedule(self.cores, self.nodes)
 
     def result(self) -> SearchResult:
@@ -77,7 +77,7 @@ class Walk:
         return SearchResult(self.schedule(), self.throughput, self.used)
 
     def measure(self) -> HardwareSnapshot:
-        """Of the current schedule; one evaluation."""
+        """The snapshot of the current schedule; one evaluation."""
         self.used += 1
         return self.backend.measure(self.schedule(), seed=0)
 
@@ -88,14 +88,14 @@ class Walk:
     def attempt(
         self, steps: list[tuple[int, int]], accept: Callable[[float], bool] = lambda gain: gain > 0
     ) -> bool:
-        """Makes moves (slice, core), and undoes them unless accepted; at most one call more.
+        """Makes moves (slice, core) and undoes them unless accepted; undoing takes one more call.
 
-        The data go to the core's node, or to what stands for it in ``homes``. Where that is full
-        they stay if they may. What overfills a node is not tried.
+        The data go to the core's node, or to its node in ``homes``. Data for a full node stay if
+        they may. Moves that overfill a node are not tried.
 
         Args:
-            steps: in this order.
-            accept: gets the gain in Mq/s; by default only gains are kept.
+            steps: the moves in order.
+            accept: function of the gain in Mq/s; by default it accepts only gains.
         """
         after = self._after(steps)
         if not self._allowed(after.nodes):
@@ -114,7 +114,7 @@ class Walk:
     def try_schedule(
         self, schedule: Schedule, accept: Callable[[float], bool] = lambda gain: gain > 0
     ) -> bool:
-        """Places a schedule, and goes back unless accepted; see attempt()."""
+        """Places a schedule and undoes it unless accepted; see attempt()."""
         if not self._allowed(schedule.nodes):
             return False
         throughput = self.backend.place(schedule)
@@ -147,9 +147,9 @@ class Walk:
 
 
 def random_change(cores: Int32Array, context: Context) -> list[tuple[int, int]]:
-    """A random move or swap as moves (slice, core); empty where it would change nothing.
+    """A random move or swap as moves (slice, core); empty if it changes nothing.
 
-    Under a limit of slices per core only swaps are drawn.
+    Under a limit of slices per core it is a swap.
     """
     a, b = (int(s) for s in context.rng.integers(context.slices, size=2))
     home = int(cores[a])

@@ -13,7 +13,7 @@ from gymnasium.error import ResetNeeded
 from gymnasium.vector import VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from pmoss_env.backends.process_lock import Visit
+from pmoss_env.backends.process_lock import ForkGuard
 from pmoss_env.errors import DescriptionError, UnknownNameError
 from pmoss_env.types import BoolArray
 
@@ -94,7 +94,7 @@ class BatchVectorEnv(
         self.info_keys = tuple(info_keys)
         self._given = {f"_{key}": everybody for key in info_keys}
         self._running = False
-        self._visit = Visit()
+        self._fork_guard = ForkGuard()
 
     def reset(
         self,
@@ -120,7 +120,7 @@ class BatchVectorEnv(
             raise DescriptionError(
                 f"seed: {len(seeds)} were given for {self.num_envs} sub-environments"
             )
-        with self._visit:
+        with self._fork_guard:
             self._running = False
             for i, one in enumerate(seeds):
                 self._start(i, one, options)
@@ -140,7 +140,7 @@ class BatchVectorEnv(
             ForkedError: in a process that was forked from the one that made ``threads``, or while
                 another thread was in here.
         """
-        with self._visit:
+        with self._fork_guard:
             if not self._running:
                 raise ResetNeeded("no episode is running: call reset() first")
             return self._step(actions)

@@ -1,4 +1,4 @@
-"""Workloads as data: what queries an index gets."""
+"""Workloads: the queries of an index, as data."""
 
 from pmoss_env.workloads.catalog import load_preset, load_workload, preset_names, workload_names
 from pmoss_env.workloads.description import (

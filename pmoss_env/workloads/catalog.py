@@ -1,4 +1,4 @@
-"""The catalogue of workloads: presets and files of others by name, any by path."""
+"""The catalogue of workloads: names, and paths of workload files."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from pmoss_env.search_paths import file_of, toml_files
 from pmoss_env.workloads.description import Workload
 
 PRESETS = Path(__file__).parent / "presets"
-#: Where other packages and the user add folders of workload files; see pmoss_env.search_paths.
+#: Group and variable that add folders of workload files; see pmoss_env.search_paths.
 GROUP, VARIABLE = "pmoss.workloads", "PMOSS_WORKLOADS_PATH"
 
 
 def preset_names() -> list[str]:
-    """Names of the presets: the registered ids do not depend on what is installed beside us."""
+    """The names of the presets; the registered ids do not depend on other packages."""
     return sorted(path.stem for path in PRESETS.glob("*.toml"))
 
 
 def workload_names() -> list[str]:
-    """Names that load_workload() knows."""
+    """The workload names for load_workload()."""
     return list(toml_files(PRESETS, GROUP, VARIABLE))
 
 
 def load_preset(name: str) -> Workload:
-    """A preset, whatever else is installed; ``name`` is one of preset_names()."""
+    """Loads a preset; ``name`` is one of preset_names()."""
     path = PRESETS / f"{name}.toml"
     return _load(path, file_stamp(path))
 
 
 def load_workload(name: str) -> Workload:
-    """The workload of a preset, of a file on the search path, or of a ``.toml`` file by its path.
+    """Loads a workload: a preset, a file on the search path, or the path of a ``.toml`` file.
 
     Raises:
         UnknownNameError: no file has this name.
-        DescriptionError: the file has a missing or impossible value, or two files have the name.
+        DescriptionError: an invalid or missing value, or two files with this name.
     """
     path = file_of(name, PRESETS, GROUP, VARIABLE)
     if path is None:
@@ -46,5 +46,5 @@ def load_workload(name: str) -> Workload:
 
 @lru_cache(maxsize=32)
 def _load(path: Path, stamp: FileStamp) -> Workload:
-    """What a path held at a stamp: a file that was edited since is read anew."""
+    """Loads a workload; ``stamp`` is that of its file."""
     return Workload.from_toml(path)

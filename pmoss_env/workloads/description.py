@@ -17,47 +17,47 @@ DISTRIBUTIONS = ("uniform", "zipf", "zipf_ordered", "hot_range")
 #: Key spaces without a file; "sosd:<path>" takes the keys of a file.
 KEY_SPACES = ("scattered", "clustered")
 SOSD = "sosd:"
-#: What the generator and a query's place in a worker's queue have room for.
-_MOST = {"zipf_items": 2**40, "records": 2**39 - 1, "max_scan_length": 2**16 - 1}
+#: Largest values that the generator and the workers' queues support.
+_MAX = {"zipf_items": 2**40, "records": 2**39 - 1, "max_scan_length": 2**16 - 1}
 
 
 @dataclass(frozen=True)
 class Workload:
-    """What queries an index gets.
+    """The queries of an index.
 
     Attributes:
         name: catalogue name.
-        description: one line for people.
-        source: the paper's section or the file it stands for.
+        description: one line.
+        source: section of a paper, or file.
         lookup: share of point lookups of existing keys, 0 to 1; the four shares sum to 1.
-        insert: share of inserts of fresh keys, spread over the key space as the loaded ones are.
+        insert: share of inserts of new keys, distributed over the key space like the loaded ones.
         scan: share of range scans.
         update: share of updates of existing keys.
-        distribution: how existing keys are chosen: "uniform", "zipf" (scrambled: hot keys lie
-            anywhere), "zipf_ordered" (ranks in the order of the keys, from a place on that the
-            workload instance decides: hot keys are co-tenants; of a B+-tree only) or "hot_range" (a
-            range of neighbouring keys is hot, all of them alike).
+        distribution: choice of existing keys: "uniform", "zipf" (scrambled: hot keys lie anywhere),
+            "zipf_ordered" (ranks in the order of the keys, from a place on that the workload
+            instance decides: hot keys are neighbours; for a B+-tree only) or "hot_range" (a range
+            of neighbouring keys is uniformly hot).
         theta: exponent of the Zipf distribution.
         zipf_items: items of the Zipf distribution; YCSB's scrambled form draws from 10^10, so that
-            the hottest key gets 3.78 % of the draws. Ranks beyond the records fall on any of them.
-        records: records in the index at the start.
+            the hottest key gets 3.78 % of the draws. Ranks beyond the records are drawn uniformly.
+        records: number of loaded records.
         max_scan_length: a scan's length is uniform in 1 to this, in entries. On points it is the
-            number that a square of its area holds on average over the whole plane; around a point
-            of clustered data it finds more.
-        keys: the key space: "scattered" (uniform), "clustered" (clusters within clusters, as in map
+            mean number in a square of its area over the whole plane; around a point of clustered
+            data it is larger.
+        keys: key space: "scattered" (uniform), "clustered" (clusters within clusters, as in map
             data; synthetic) or "sosd:<path>", a file in the format of the SOSD benchmark (a count
             and that many ascending keys, 64-bit, little-endian). Slices are key ranges of equal
             width, so that they differ in size where keys are not uniform, and may be empty.
-        hot_share: of "hot_range": share of the choices that fall into the hot range.
-        hot_fraction: of "hot_range": share of the records in it.
-        drift: of "hot_range": by what share of the records the range moves per million choices of
-            all clients together. On the analytic backend, which has no time, it stays where the
-            workload instance begins: an episode is one phase of the drift.
-        index: the kind of index that the workload is for, a name of pmoss_env.indexes: "btree" or
-            "rtree". The records of an R-tree are points in the plane, the same in every instance;
-            "clustered" ones stand in for OpenStreetMap's US Northeast and are synthetic. Scans are
-            square ranges, centred on records; the hot range is a square region; slices are the
-            cells of a grid.
+        hot_share: for "hot_range": share of the choices in the hot range.
+        hot_fraction: for "hot_range": share of the records in the hot range.
+        drift: for "hot_range": share of the records by which the range moves per million choices of
+            all clients together. On the analytic backend, which has no time, it stays at the place
+            that the workload instance decides.
+        index: index kind of the workload, a name of pmoss_env.indexes: "btree" or "rtree". The
+            records of an R-tree are points in the plane, the same in every instance; "clustered"
+            ones are a synthetic substitute for OpenStreetMap's US Northeast. Scans are square
+            ranges, centred on records; the hot range is a square region; slices are the cells of a
+            grid.
     """
 
     name: str
@@ -101,10 +101,10 @@ class Workload:
             raise DescriptionError(f"hot_fraction = {self.hot_fraction}: must lie in [0.0001, 0.5]")
         if not 0 <= self.drift <= 1e6:
             raise DescriptionError(f"drift = {self.drift}: must lie in [0, 1e6]")
-        for name, most in _MOST.items():
-            if not 1 <= getattr(self, name) <= most:
+        for name, maximum in _MAX.items():
+            if not 1 <= getattr(self, name) <= maximum:
                 raise DescriptionError(
-                    f"{name} = {getattr(self, name)}: must lie between 1 and {most}"
+                    f"{name} = {getattr(self, name)}: must lie between 1 and {maximum}"
                 )
         if self.index not in index_names():
             raise DescriptionError(
@@ -115,7 +115,7 @@ class Workload:
             self._check_points()
 
     def _check_points(self) -> None:
-        """What native/workload/points.hpp cannot do."""
+        """Checks for values that native/workload/points.hpp does not support."""
         if self.update != 0:
             raise DescriptionError(f"update = {self.update}: must be 0, for points do not move")
         if self.keys not in KEY_SPACES:
@@ -140,11 +140,11 @@ class Workload:
     def from_dict(cls, data: Mapping[str, Any]) -> Workload:
         """Builds a workload from the contents of a workload file."""
         kinds = {"str": (str,), "float": (int, float), "int": (int,)}
-        known = {field.name: kinds[str(field.type)] for field in fields(cls)}
+        types = {field.name: kinds[str(field.type)] for field in fields(cls)}
         for key, value in data.items():
-            if key not in known:
-                raise DescriptionError(f"{key}: unknown; known are {', '.join(known)}")
-            if not isinstance(value, known[key]) or isinstance(value, bool):
+            if key not in types:
+                raise DescriptionError(f"{key}: unknown; known are {', '.join(types)}")
+            if not isinstance(value, types[key]) or isinstance(value, bool):
                 raise DescriptionError(f"{key} = {value!r}: has the wrong type")
         for field in fields(cls):
             if field.name not in data and field.default is MISSING:
@@ -153,7 +153,7 @@ class Workload:
 
 
 def resized(workload: Workload, records: int | None) -> Workload:
-    """The workload with another number of records; None leaves it as it is."""
+    """The workload with another number of records; None keeps it."""
     if records is None:
         return workload
     if isinstance(records, bool) or not isinstance(records, int):

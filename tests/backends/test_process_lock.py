@@ -5,7 +5,7 @@ import signal
 import threading
 import warnings
 
-from pmoss_env.backends.process_lock import ProcessLock, Visit
+from pmoss_env.backends.process_lock import ForkGuard, ProcessLock
 from pmoss_env.errors import ForkedError
 
 
@@ -51,7 +51,7 @@ def test_a_forked_child_does_not_wait_for_its_parents_threads():
 
 
 def test_a_visit_that_a_fork_cut_off_is_told_in_the_child_alone():
-    visit = Visit()
+    visit = ForkGuard()
     with visit:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # by Python 3.12: there are threads

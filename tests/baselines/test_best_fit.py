@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pmoss_env.backends import make_backend
-from pmoss_env.baselines import Context, foretold_times, make_baseline, slice_load
+from pmoss_env.baselines import Context, make_baseline, predicted_times, slice_load
 from pmoss_env.baselines.best_fit import SLACK
 from pmoss_env.errors import UnsupportedError
 from pmoss_env.machines import load_machine
@@ -35,7 +35,7 @@ def test_each_slice_goes_on_the_fullest_core_that_it_does_not_overfill(a_context
             context = replace(context, order=order)
         schedule = make_baseline("best-fit")(context)
         workers = context.machine.workers
-        times = foretold_times(context)
+        times = predicted_times(context)
         full = (1 + SLACK) / (1 / times.sum(axis=0)).sum()
         busy = dict.fromkeys(workers.tolist(), 0.0)
         for slice_ in order:
@@ -65,7 +65,7 @@ def test_it_sees_slow_cores_slow_memory_and_swept_caches(workload, machine, co_t
     assert place["best-fit"] > 1.03 * max(place["lpt"], place["greedy"])
     # The busiest core limits a closed load, and its time was foretold.
     schedule = make_baseline("best-fit")(context)
-    times = foretold_times(context)
+    times = predicted_times(context)
     column = np.searchsorted(context.machine.workers, schedule.cores)
     busiest = np.bincount(column, times[np.arange(256), column]).max()
     foretold = context.snapshot.throughput / busiest
@@ -74,7 +74,7 @@ def test_it_sees_slow_cores_slow_memory_and_swept_caches(workload, machine, co_t
 
 def test_a_slow_node_is_not_mistaken_for_heavy_slices():
     context, _ = a_server((CoTenant("memory_stream", 2, 0.6),))
-    times = foretold_times(context)
+    times = predicted_times(context)
     node = context.machine.node_of_core
     slow = node[context.machine.workers] == 2
     # Every slice would take longer there, wherever it ran.
@@ -91,7 +91,7 @@ def test_without_the_counters_all_cores_are_alike(a_context):
     for name in ("cycles", "elapsed_us"):
         available[COUNTER_INDEX[name]] = False
     blind = replace(context, snapshot=replace(context.snapshot, counters_available=available))
-    times = foretold_times(blind)
+    times = predicted_times(blind)
     assert np.array_equal(times, np.repeat(slice_load(context.snapshot)[:, None], 6, axis=1))
     context.machine.check_schedule(make_baseline("best-fit")(blind), 20)
 
@@ -102,7 +102,7 @@ def test_noise_and_silence_give_no_negative_or_endless_times(a_context):
     counters[:, COUNTER_INDEX["cycles_mem_any"]] = 2 * counters[:, COUNTER_INDEX["cycles"]]
     for values in (counters, np.zeros_like(counters)):
         odd = replace(context, snapshot=replace(context.snapshot, slice_counters=values))
-        times = foretold_times(odd)
+        times = predicted_times(odd)
         assert np.isfinite(times).all()
         assert times.min() >= 0
         with np.errstate(all="raise"):

@@ -15,12 +15,12 @@ from pmoss_env.baselines import (
     SHARED_BASELINES,
     STATIC_BASELINES,
     Context,
-    asks,
     baseline_names,
     has_budget,
-    knowledge_of,
+    information_of,
     local_search,
     make_baseline,
+    needs_backend,
 )
 from pmoss_env.errors import DescriptionError, PluginError, UnknownNameError, UnsupportedError
 from pmoss_env.machines import load_machine
@@ -97,9 +97,14 @@ def test_what_is_missing_is_named(a_context):
 
 def test_every_baseline_declares_what_it_uses():
     for name, baseline in {**BASELINES, **SHARED_BASELINES}.items():
-        assert baseline.knows and asks(baseline) == ("the model" in baseline.knows), name
+        assert baseline.information and needs_backend(baseline) == (
+            "the model" in baseline.information
+        ), name
         assert has_budget(name) == (name in SEARCHES)
-    assert {n for n in BASELINES if knowledge_of(n) == NOTHING} == {*STATIC_BASELINES, "incumbent"}
+    assert {n for n in BASELINES if information_of(n) == NOTHING} == {
+        *STATIC_BASELINES,
+        "incumbent",
+    }
 
 
 OUTSIDE = """
@@ -108,7 +113,7 @@ from pmoss_env.baselines import MODEL, grouped, uses
 def plain(context):
     return grouped(context)
 
-@uses(MODEL, asks=True)
+@uses(MODEL, needs_backend=True)
 def deep(context, budget=3):
     return grouped(context)
 """
@@ -125,7 +130,7 @@ def test_baselines_of_other_packages_play_as_ours(a_context, tmp_path, monkeypat
     monkeypatch.syspath_prepend(tmp_path)
     assert baseline_names() == [*BASELINES, "broken", "deep", "plain"]
     assert make_baseline("plain")(a_context()) == make_baseline("grouped")(a_context())
-    assert knowledge_of("plain") == "the incumbent's counters"
+    assert information_of("plain") == "the incumbent's counters"
     deep = make_baseline("deep", budget=9)
     assert deep.keywords == {"budget": 9} and SchedulePolicy(deep).searches
     with pytest.raises(UnsupportedError, match="no budget"):

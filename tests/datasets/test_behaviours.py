@@ -202,7 +202,7 @@ def test_counterfactuals_are_what_the_backend_says_of_every_core(tmp_path):
 OUTSIDE = """
 from pmoss_env.baselines import MODEL, grouped, uses
 
-@uses(MODEL, asks=True)
+@uses(MODEL, needs_backend=True)
 def deep(context, budget=3):
     for _ in range(budget):
         context.backend.place(grouped(context))

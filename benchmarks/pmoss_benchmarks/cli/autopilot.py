@@ -171,7 +171,7 @@ def _run(agent: str, policy: Any, settings: dict[str, Any], seed: int, places: _
     from pmoss_benchmarks.autopilot.loop import EpochFile, fly, running_env
     from pmoss_benchmarks.autopilot.retraining import Retraining
     from pmoss_benchmarks.autopilot.trials import TriedIndex
-    from pmoss_env.backends.data_facts import misplaced_in_words, placed_in_words
+    from pmoss_env.backends.data_facts import misplaced_lines, placement_lines
     from pmoss_env.cli.signals import go_on_by
 
     out, html, retrain = places
@@ -211,8 +211,8 @@ def _run(agent: str, policy: Any, settings: dict[str, Any], seed: int, places: _
     assert isinstance(subject.session.live, TriedIndex)
     provenance = {"data": subject.session.live.data}
     for line in (
-        *placed_in_words(provenance),
-        *misplaced_in_words(provenance, "the last schedule"),
+        *placement_lines(provenance),
+        *misplaced_lines(provenance, "the last schedule"),
     ):
         console.print(line)
 

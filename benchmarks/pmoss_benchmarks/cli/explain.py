@@ -95,12 +95,12 @@ def explain(
 def _print(comparison: Comparison, top: int) -> None:
     from pmoss_benchmarks.explaining import headline
     from pmoss_benchmarks.explaining.differences import number, percent_change
-    from pmoss_env.backends.data_facts import misplaced_in_words
+    from pmoss_env.backends.data_facts import misplaced_lines
 
     a, b = comparison.before, comparison.after
     console.print(headline(comparison), highlight=False)
     for run in (a, b):
-        for line in misplaced_in_words(run.snapshot.provenance, run.name):
+        for line in misplaced_lines(run.snapshot.provenance, run.name):
             console.print(line, highlight=False)
     console.print()
     rows = [

@@ -195,7 +195,7 @@ def _print_round(number: int, name: str, snapshot: HardwareSnapshot) -> None:
 
 
 def _print_counters(snapshot: object, name: str) -> None:
-    from pmoss_env.backends.data_facts import misplaced_in_words, placed_in_words
+    from pmoss_env.backends.data_facts import misplaced_lines, placement_lines
     from pmoss_env.types import COUNTERS, HardwareSnapshot
 
     assert isinstance(snapshot, HardwareSnapshot)
@@ -214,7 +214,7 @@ def _print_counters(snapshot: object, name: str) -> None:
     for core in snapshot.provenance.get("shared_cores", []):
         cpus = ", ".join(map(str, core["cpus"]))
         console.print(f"One core serves {' and '.join(core['roles'])} (CPU {cpus}).")
-    for line in placed_in_words(snapshot.provenance):
+    for line in placement_lines(snapshot.provenance):
         console.print(line)
-    for line in misplaced_in_words(snapshot.provenance, name):
+    for line in misplaced_lines(snapshot.provenance, name):
         console.print(line)

@@ -20,7 +20,7 @@ from pmoss_benchmarks.explaining.differences import (
 from pmoss_benchmarks.explaining.reasons import headline, moved_slices, reasons
 from pmoss_benchmarks.html_page import html_page
 from pmoss_env import __version__
-from pmoss_env.backends.data_facts import misplaced_in_words
+from pmoss_env.backends.data_facts import misplaced_lines
 
 _TITLES: dict[Kind, str] = {
     "node": "Nodes",
@@ -169,7 +169,7 @@ def _between(first: str, second: str, share: float) -> str:
 
 def _misplaced(run: Run) -> str:
     """Says that what was measured is of another placement than the schedule's; empty if not."""
-    lines = misplaced_in_words(run.snapshot.provenance, run.name)
+    lines = misplaced_lines(run.snapshot.provenance, run.name)
     return f"<p>{'<br>'.join(map(escape, lines))}</p>" if lines else ""
 
 

@@ -100,7 +100,7 @@ class IsolatedPolicy:
                 environment=variables,
                 folder=self._folder.name,
                 grouped=True,
-                most_bytes=_MOST_BYTES,
+                max_bytes=_MOST_BYTES,
             )
         except BaseException:
             self._folder.cleanup()

@@ -5,7 +5,13 @@ from __future__ import annotations
 import inspect
 
 from pmoss_benchmarks.texts.stored import Stored, table
-from pmoss_env.baselines import BASELINES, SHARED_BASELINES, asks, find_baseline, knowledge_of
+from pmoss_env.baselines import (
+    BASELINES,
+    SHARED_BASELINES,
+    find_baseline,
+    information_of,
+    needs_backend,
+)
 
 
 def rules(stored: Stored) -> str:
@@ -16,8 +22,10 @@ def rules(stored: Stored) -> str:
         baseline = find_baseline(name, shared=True)
         first = " ".join((inspect.getdoc(baseline) or "").split("\n\n", 1)[0].split())
         budget = inspect.signature(baseline).parameters.get("budget")
-        evaluations = f"{budget.default:,}" if budget else "all it needs" if asks(baseline) else "0"
-        rows.append([f"`{name}`", first, knowledge_of(name), evaluations])
+        evaluations = (
+            f"{budget.default:,}" if budget else "all it needs" if needs_backend(baseline) else "0"
+        )
+        rows.append([f"`{name}`", first, information_of(name), evaluations])
     return table(["name", "what it does", "what it may use", "evaluations of the model"], rows)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from pmoss_datasets.continual import checks
 from pmoss_datasets.continual.rounds import Move, RoundPolicy, moves_between
 from pmoss_env.baselines import slice_load
-from pmoss_env.baselines.best_fit import best_fit, foretold_times
+from pmoss_env.baselines.best_fit import best_fit, predicted_times
 from pmoss_env.baselines.kernel_like import balance_two_levels
 from pmoss_env.baselines.search import promising_changes
 from pmoss_env.types import Float64Array, Int32Array
@@ -110,7 +110,7 @@ class Repair(RoundPolicy):
         """
         session = self.env.session
         served = max(session.snapshot.throughput, 1e-9)
-        times: Float64Array = foretold_times(self.env.context(self.rng)) / served
+        times: Float64Array = predicted_times(self.env.context(self.rng)) / served
         if self._times is not None:
             times = self._memory * times + (1.0 - self._memory) * self._times
         self._times = times

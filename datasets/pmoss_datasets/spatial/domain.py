@@ -34,11 +34,11 @@ from pmoss_env.backends import backend_class
 from pmoss_env.baselines import (
     SEARCHES,
     SHARED_BASELINES,
-    asks,
     baseline_names,
     has_budget,
-    knowledge_of,
+    information_of,
     make_baseline,
+    needs_backend,
 )
 from pmoss_env.baselines.exact import MAX_SCHEDULES
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
@@ -300,7 +300,7 @@ class SpatialDomain(Domain):
 
     def knows(self, name: str) -> str:
         """What a baseline may use, in words."""
-        return knowledge_of(name)
+        return information_of(name)
 
     def scale(self, budget: int, draws: int) -> str:
         """What scores 0 and 100, in words."""
@@ -314,7 +314,7 @@ class SpatialDomain(Domain):
         if name == "exact" and env.machine.workers.size**env.slices > MAX_SCHEDULES:
             return ""
         baseline = make_baseline(name, budget=budget if has_budget(name) else None)
-        if not asks(baseline):
+        if not needs_backend(baseline):
             try:
                 baseline(env.context(np.random.default_rng(0)))
             except UnsupportedError as error:

@@ -16,7 +16,7 @@ from pmoss_datasets.schema import INSTANCE_FIELDS, Array, Played
 from pmoss_datasets.spatial.schema import snapshot_fields
 from pmoss_env.backends import Backend, IncrementalBackend
 from pmoss_env.backends.data_facts import misplaced
-from pmoss_env.baselines import asks, local_search, make_baseline, random
+from pmoss_env.baselines import local_search, make_baseline, needs_backend, random
 from pmoss_env.errors import DatasetError, UnsupportedError
 from pmoss_env.types import CO_TENANT_FAMILIES, Float32Array, Int32Array, Schedule
 
@@ -238,7 +238,7 @@ class SpatialPlayer:
     ) -> Schedule:
         """The schedule that a baseline wants."""
         baseline = make_baseline(behaviour.policy, budget=budget)
-        backend = self._backend(env) if asks(baseline) else None
+        backend = self._backend(env) if needs_backend(baseline) else None
         return baseline(env.context(rng, backend))
 
     def _stray(

@@ -156,7 +156,7 @@ def test_data_that_the_kernel_left_elsewhere_are_told(made, capsys):
     after = replace(comparison.after, snapshot=replace(comparison.after.snapshot, provenance=away))
     comparison = replace(comparison, after=after)
     text = explain_page(comparison, "a task")
-    told = f"Data of 1 slices are not where {after.name} wants them:"
+    told = f"Data of 1 slices are not where {after.name} places them:"
     assert f"<p>{told}<br>  slice 3: the node is &lt;full&gt;</p>" in text
     _print(comparison, 1)
     assert f"{told}\n  slice 3: the node is <full>\n" in capsys.readouterr().out

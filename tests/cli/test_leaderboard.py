@@ -29,3 +29,15 @@ def test_a_board_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     for command in ("check", "show"):
         told = pmoss("leaderboard", command, "--board", str(tmp_path / "nowhere"), status=2)
         assert "holds no round" in told
+
+
+@pytest.mark.parametrize("option", [("--seconds", "1e20"), ("--memory", "99999999999999999999")])
+def test_limits_of_a_submission_are_bounded(tmp_path: Path, option: tuple[str, str]) -> None:
+    board = ("--board", str(tmp_path / "board"))
+    pmoss("leaderboard", "commit", "r1", "--secret", str(tmp_path / "secret"), *board)
+    (tmp_path / "it.py").write_text("")
+    (tmp_path / "submission.toml").write_text(
+        'name = "it"\nauthors = ["A"]\nlicence = "MIT"\nagent = "it:It"\n'
+    )
+    told = pmoss("submit", str(tmp_path), "--practice", *option, *board, status=2)
+    assert "must be from" in told

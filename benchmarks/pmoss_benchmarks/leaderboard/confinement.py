@@ -105,6 +105,16 @@ _REFUSED = {
     "rt_sigqueueinfo": (129, 138),
     "rt_tgsigqueueinfo": (297, 240),
     "pidfd_send_signal": (424, 424),
+    "pidfd_open": (434, 434),
+    "pidfd_getfd": (438, 438),
+    # Another real user would have other threads to count.
+    "setuid": (105, 146),
+    "setreuid": (113, 145),
+    "setresuid": (117, 147),
+    # They tell what others do with files.
+    "inotify_init": (253, None),
+    "inotify_init1": (294, 26),
+    "fanotify_init": (300, 262),
     "setpriority": (141, 140),
     "sched_setscheduler": (144, 119),
     "sched_setparam": (142, 118),
@@ -194,8 +204,10 @@ def _read_only(library: ctypes.CDLL, readable: Iterable[Path]) -> None:
     size = 8 if version < _NETWORK[0] else 16 if version < _SCOPES[0] else 24
     rules = _call(library.syscall, _CREATE_RULESET, asked, ctypes.c_size_t(size), 0)
     try:
-        # Names of files may be listed everywhere: Python looks for modules so.
-        _allow(library, rules, Path("/"), _READ_DIR)
+        # Python looks for modules by the names in these folders.
+        for path in map(Path, sys.path):
+            if path.is_dir():
+                _allow(library, rules, path, _READ_DIR)
         for path in {Path(os.path.realpath(path)) for path in readable}:
             if path.exists():
                 _allow(library, rules, path, _READ_FILE | (_READ_DIR if path.is_dir() else 0))

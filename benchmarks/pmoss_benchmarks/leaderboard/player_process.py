@@ -15,6 +15,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -29,6 +30,8 @@ from pmoss_env.processes import die_with_parent
 
 #: Bytes that the child may write to a file, and to its log.
 _FILE_BYTES = 64 << 20
+#: The first of as many numbers of users, which a container has and seldom gives to anyone.
+_A_USER = 30_000
 
 
 def main(parent: int) -> None:
@@ -40,7 +43,7 @@ def main(parent: int) -> None:
     start = read_frame(sys.stdin.buffer)
     if start is None:
         return
-    _limit(start["memory_bytes"])
+    _limit(start["memory_bytes"], start["threads"])
     # Nothing can be written there, and Python would ask.
     tempfile.tempdir = os.getcwd()
     try:
@@ -114,10 +117,14 @@ def _plain(action: Any) -> Any:
     return repr(action)[:100]
 
 
-def _limit(memory_bytes: int) -> None:
+def _limit(memory_bytes: int, threads: int) -> None:
     """Bounds what the policy may take; a system that knows no such bound goes without."""
     import resource  # not on Windows, where players.py starts nothing
 
+    if sys.platform == "linux":
+        with suppress(OSError, ValueError):
+            most = _threads_of_user() + threads
+            resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
     for kind, most in (
         (resource.RLIMIT_AS, memory_bytes),
         (resource.RLIMIT_FSIZE, _FILE_BYTES),
@@ -125,6 +132,25 @@ def _limit(memory_bytes: int) -> None:
     ):
         with suppress(OSError, ValueError):
             resource.setrlimit(kind, (most, most))
+
+
+def _threads_of_user() -> int:
+    """Threads that count against the limit of this process's user.
+
+    The kernel counts by the real user, and leaves root without a limit. So root's process takes a
+    real user of its own. Its files stay those of root, which is what the effective user decides.
+    """
+    if os.getuid() == 0:
+        os.setresuid(_A_USER + os.getpid() % _A_USER, -1, -1)
+    own = os.getuid()
+    count = 0
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            status = (process / "status").read_text()
+            told = dict(line.partition(":\t")[::2] for line in status.splitlines())
+            if int(told["Uid"].split()[0]) == own:
+                count += int(told["Threads"])
+    return count
 
 
 def _complain(replies: BinaryIO, error: BaseException) -> None:

@@ -1,10 +1,10 @@
 """A submitted policy in a process of its own, as a policy that plays here.
 
-Seeds and scores stay away from the policy. Its memory, files and time are bounded. What it answers
-is JSON, and is checked. Where the kernel can (see ``confinement``) the process reads no file but
-those of Python, of the packages and of the submission. It writes none, starts no other process and
-reaches no network. Where the kernel should and does not, the policy is not loaded. Elsewhere it has
-the rights of who calls.
+Seeds and scores stay away from the policy. Its memory, files, threads and time are bounded. What it
+answers is JSON, and is checked. Where the kernel can (see ``confinement``) the process reads no
+file but those of Python, of the packages and of the submission. It writes none, starts no other
+process and reaches no network. Where the kernel should and does not, the policy is not loaded.
+Elsewhere it has the rights of who calls.
 """
 
 from __future__ import annotations
@@ -25,7 +25,12 @@ from pmoss_datasets.domain import Domain
 from pmoss_env.backends.child_process import Child, Wording
 from pmoss_env.context import Context
 from pmoss_env.envs.actions import whole_action
-from pmoss_env.errors import IllegalActionError, PlatformError, PolicyError
+from pmoss_env.errors import (
+    DescriptionError,
+    IllegalActionError,
+    PlatformError,
+    PolicyError,
+)
 from pmoss_env.types import Int8Array, Int32Array
 
 _WORDING = Wording("the policy's process", ": no row is written.", PolicyError)
@@ -33,6 +38,15 @@ _WORDING = Wording("the policy's process", ": no row is written.", PolicyError)
 _MOST_BYTES = 1 << 16
 #: Variables that the process gets; no other one of this process does.
 _VARIABLES = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "SYSTEMROOT")
+
+
+#: Least and greatest values of the limits: a day, and all that a computer addresses.
+_RANGES = {
+    "start_seconds": (0.1, 86_400),
+    "episode_seconds": (0.1, 86_400),
+    "memory_bytes": (1 << 20, 1 << 47),
+    "threads": (1, 4096),
+}
 
 
 @dataclass(frozen=True)
@@ -43,11 +57,23 @@ class Limits:
         start_seconds: until it is loaded and has checked the environment.
         episode_seconds: all answers of an episode together.
         memory_bytes: address space of the process.
+        threads: that run beside the process's first one; bounded on Linux alone.
+
+    Raises:
+        DescriptionError: one of them is below its least value or above its greatest.
     """
 
     start_seconds: float = 120.0
     episode_seconds: float = 60.0
     memory_bytes: int = 16 << 30
+    threads: int = 256
+
+    def __post_init__(self) -> None:
+        for name, (least, most) in _RANGES.items():
+            if not least <= getattr(self, name) <= most:
+                raise DescriptionError(
+                    f"{name} = {getattr(self, name)}: must be from {least} to {most}"
+                )
 
 
 class IsolatedPolicy:
@@ -112,6 +138,7 @@ class IsolatedPolicy:
             "domain": domain.name,
             "env": dict(env),
             "memory_bytes": self._limits.memory_bytes,
+            "threads": self._limits.threads,
             # Decided here: a process that fails in it may not go on without.
             "confines": can_confine(),
         }

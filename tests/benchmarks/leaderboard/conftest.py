@@ -131,6 +131,40 @@ MODULE = """
                 ("syscall", 469, *at[:2], None, 0, 0),
             )
 
+    class WatchesOthers(First):
+        def reset(self):
+            all_refused(
+                ("inotify_init1", 0), ("syscall", 434, os.getppid(), 0),
+                ("syscall", 438, 0, 0, 0), ("fanotify_init", 0, 0),
+            )
+
+    class ListsFolders(First):
+        def reset(self):
+            for name in ("/", "/proc", "/tmp", "/etc", "/var"):
+                try:
+                    raise ValueError(f"{name}: {os.listdir(name)}")
+                except PermissionError as error:
+                    last = error
+            raise last
+
+    class StartsThreads(First):
+        def reset(self):
+            try:
+                all_refused(("setuid", 0), ("setreuid", 0, 0), ("setresuid", 0, 0, 0))
+            except PermissionError:
+                pass
+            threading.stack_size(32768)
+            ended = threading.Event()
+            started = 0
+            try:
+                while started < 5000:
+                    threading.Thread(target=ended.wait, daemon=True).start()
+                    started += 1
+            except RuntimeError as error:
+                raise RuntimeError(f"{started}: {error}")
+            finally:
+                ended.set()
+
     class HasNoCapability(First):
         def reset(self):
             lines = open("/proc/self/status").read().splitlines()

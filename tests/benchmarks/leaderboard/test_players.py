@@ -1,4 +1,5 @@
 import json
+import math
 import os
 import sys
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from pmoss_benchmarks.leaderboard.players import IsolatedPolicy, Limits
 from pmoss_benchmarks.leaderboard.submissions import read_submission
 from pmoss_datasets.domain import find_domain
 from pmoss_env.backends.child_process import Child, Wording
-from pmoss_env.errors import PlatformError, PolicyError
+from pmoss_env.errors import DescriptionError, PlatformError, PolicyError
 from tests.benchmarks.leaderboard.conftest import TASK, TIER
 
 HandIn = Callable[..., Path]
@@ -115,7 +116,7 @@ def test_a_bad_policy_is_a_typed_error(hand_in: HandIn, agent: str, told: str) -
     [
         *("Forks", "Executes", "ReadsOutside", "Writes", "ChangesRights", "Connects"),
         *("LooksIntoItsParent", "EndsItsParent", "SignalsItsParent", "PairsSockets"),
-        *("SharesMemory", "Truncates", "ChangesAttributes"),
+        *("SharesMemory", "Truncates", "ChangesAttributes", "WatchesOthers", "ListsFolders"),
     ],
 )
 def test_the_kernel_keeps_a_policy_where_it_is(hand_in: HandIn, agent: str, confined: bool) -> None:
@@ -154,6 +155,7 @@ def test_a_process_that_is_not_confined_loads_nothing(
     child = Child([sys.executable, "-P", "-c", code], Wording("the child"), environment=environment)
     start = {"word": "submitted_module:First", "folder": str(folder), "executes": True}
     start |= {"domain": "spatial", "env": TIER.env_of(TASK), "memory_bytes": 16 << 30}
+    start |= {"threads": 256}
     try:
         told = child.ask({**start, "confines": True}, 60.0)
         assert list(told) == ["unconfined"] and hindrance.split()[-1] in told["unconfined"]
@@ -199,6 +201,31 @@ def test_a_policy_reads_its_folder_and_starts_threads(hand_in: HandIn) -> None:
         policy.reset()
     finally:
         policy.close()
+
+
+def test_a_policy_has_so_many_threads_and_no_more(hand_in: HandIn, confined: bool) -> None:
+    if not confined:
+        pytest.skip("this kernel confines nothing")
+    policy = player(hand_in("submitted_module:StartsThreads"), Limits(threads=50))
+    try:
+        with pytest.raises(PolicyError, match="raises RuntimeError: 50: can't start new thread"):
+            policy.reset()
+    finally:
+        policy.close()
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        *({"episode_seconds": value} for value in (1e20, math.inf, math.nan, 0.0, -1.0)),
+        *({"memory_bytes": value} for value in (0, 1 << 80)),
+        {"threads": 0},
+    ],
+)
+def test_limits_have_bounds(limits: dict[str, float]) -> None:
+    (name,) = limits
+    with pytest.raises(DescriptionError, match=f"{name} = .*: must be from"):
+        Limits(**limits)
 
 
 def test_a_policy_that_hangs_is_killed(hand_in: HandIn) -> None:

@@ -48,6 +48,9 @@ def test_tasks_and_their_agents_are_told(hand_in: HandIn) -> None:
         ({"agent": "missing.safetensors"}, "is no file of the folder"),
         ({"agent": "submission.toml"}, "must be a checkpoint"),
         ({"agent": "nothing:Here"}, "there is no nothing.py"),
+        ({"agent": "a\\u0000b.safetensors"}, "must be printable"),
+        ({"agent": "submitted_module:First@a\\u0000b.safetensors"}, "must be printable"),
+        ({"name": '"a\\u0000b"'}, "name"),
     ],
 )
 def test_a_bad_file_names_what_is_wrong(hand_in: HandIn, keys: dict[str, str], told: str) -> None:
@@ -55,9 +58,10 @@ def test_a_bad_file_names_what_is_wrong(hand_in: HandIn, keys: dict[str, str], t
         read_submission(hand_in(**keys))
 
 
-def test_a_module_does_not_stand_in_for_an_installed_one(hand_in: HandIn) -> None:
-    folder = hand_in(agent="json:First")
-    (folder / "json.py").write_text("")
+@pytest.mark.parametrize("module", ["json", "__main__", "pytest"])
+def test_a_module_does_not_stand_in_for_an_installed_one(hand_in: HandIn, module: str) -> None:
+    folder = hand_in(agent=f"{module}:First")
+    (folder / f"{module}.py").write_text("")
     with pytest.raises(SubmissionError, match="is installed"):
         read_submission(folder)
 

@@ -7,9 +7,9 @@
 # %%
 from pathlib import Path
 
-from pmoss_benchmarks.explaining import headline, reasons
-from pmoss_benchmarks.explaining.measuring import explain
-from pmoss_benchmarks.explaining.page import explain_page
+from pmoss_agents.explaining import headline, reasons
+from pmoss_agents.explaining.measuring import explain
+from pmoss_agents.explaining.page import explain_page
 from pmoss_env.baselines import make_baseline
 from pmoss_env.envs.spatial import SpatialSchedulingEnv
 

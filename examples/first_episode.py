@@ -47,7 +47,7 @@ picture.shape
 # A rule sees the same counters, and gives a whole schedule at once. Which one is best here?
 
 # %%
-from pmoss_benchmarks.evaluation import aggregate, evaluate
+from pmoss_datasets.evaluation import aggregate, evaluate
 from pmoss_datasets.policies import SchedulePolicy
 
 task = {"machine": "toy", "workload": "ycsb-a", "slices": 16, "interference": "busy_core"}

@@ -8,7 +8,7 @@
 # %%
 import pmoss_agents
 import pmoss_datasets
-from pmoss_benchmarks.evaluation import aggregate, evaluate
+from pmoss_datasets.evaluation import aggregate, evaluate
 from pmoss_datasets.policies import Measured, SchedulePolicy
 
 dataset = pmoss_datasets.load("pmoss/toy-btree-ycsb-a-busy-core/mixed-v0")

@@ -7,7 +7,7 @@
 # %%
 import numpy as np
 
-from pmoss_benchmarks.evaluation import aggregate, evaluate
+from pmoss_datasets.evaluation import aggregate, evaluate
 from pmoss_datasets.policies import SchedulePolicy
 
 

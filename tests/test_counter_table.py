@@ -10,10 +10,10 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from pmoss_benchmarks.host_report import host_report
 from pmoss_env import _native
 from pmoss_env.backends import make_backend
 from pmoss_env.counter_table import MODELS, TABLE, CounterTableError, read_table
+from pmoss_env.host_report import host_report
 from pmoss_env.types import COUNTER_NAMES, COUNTERS, CoTenant, Instance, Schedule
 
 REPOSITORY = Path(__file__).resolve().parents[1]

@@ -12,9 +12,9 @@ import pytest
 from typer.testing import CliRunner
 
 import pmoss_agents
-from pmoss_benchmarks.evaluation import replay
 from pmoss_benchmarks.offline.plan import load_suite, usable_agents
 from pmoss_datasets import find_domain, open_dataset
+from pmoss_datasets.evaluation import replay
 from pmoss_env.cli.app import make_app
 from pmoss_env.errors import DescriptionError, PmossError
 

@@ -13,19 +13,19 @@ import pytest
 import pmoss_agents
 import pmoss_datasets
 import pmoss_env
-from pmoss_benchmarks.host_report import host_report
 from pmoss_benchmarks.leaderboard.players import IsolatedPolicy
 from pmoss_benchmarks.leaderboard.submissions import Agent
-from pmoss_benchmarks.provenance import describe_machine
 from pmoss_datasets.domain import find_domain
 from pmoss_env import _native
 from pmoss_env.backends import make_backend
 from pmoss_env.envs.access_path.real import engine_absence, make_engine
 from pmoss_env.envs.threads.live.process import ProcessServer
 from pmoss_env.errors import PlatformError, PmossError
+from pmoss_env.host_report import host_report
 from pmoss_env.index_check import check_index
 from pmoss_env.machines import catalog, load_machine
 from pmoss_env.platforms import looks_at_host, refuse_absent_names
+from pmoss_env.provenance import describe_machine
 from tests import without_posix
 
 NATIVE = Path(__file__).resolve().parents[1] / "native"
@@ -93,15 +93,18 @@ def test_a_portable_build_lacks_sources_that_are_there() -> None:
 
 #: Modules that serve Linux alone, or ask first whether the system has what they call.
 OF_SYSTEMS = {
-    "pmoss_datasets/result_files.py": "asks for fcntl",
     "pmoss_env/backends/child_process.py": "IsolatedPolicy and hardware ask first",
+    "pmoss_env/cli/doctor.py": "behind host_report",
     "pmoss_env/cli/signals.py": "asks for setitimer",
     "pmoss_env/envs/threads/live/affinity.py": "behind ProcessServer",
     "pmoss_env/envs/threads/live/guardian.py": "behind ProcessServer",
     "pmoss_env/envs/threads/live/process.py": "asks require_host()",
+    "pmoss_env/envs/threads/key_value_load.py": "asks require_host()",
     "pmoss_env/machines/importing/sysfs.py": "asks require_host()",
     "pmoss_env/processes.py": "asks for each",
+    "pmoss_env/provenance.py": "asks looks_at_host()",
     "pmoss_env/record.py": "behind register_plugin",
+    "pmoss_env/result_files.py": "asks for fcntl",
 }
 
 

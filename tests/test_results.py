@@ -12,7 +12,6 @@ import click
 import pytest
 from typer.main import get_command
 
-from pmoss_benchmarks.evaluation import read_results, replay
 from pmoss_benchmarks.leaderboard import check_board
 from pmoss_benchmarks.offline import wanted
 from pmoss_benchmarks.report import check_replaceable
@@ -23,6 +22,7 @@ from pmoss_benchmarks.study.function import load_function
 from pmoss_benchmarks.study.store import FORMAT
 from pmoss_benchmarks.texts import find_stale, make_pages
 from pmoss_benchmarks.texts.stored import of_today
+from pmoss_datasets.evaluation import read_results, replay
 from pmoss_env.cli.app import make_app
 from pmoss_env.errors import DatasetError
 

@@ -12,12 +12,12 @@ import numpy as np
 from gymnasium.utils.env_checker import check_env
 
 import pmoss_agents
-from pmoss_benchmarks.evaluation import evaluate
-from pmoss_benchmarks.host_report import host_report
 from pmoss_datasets import open_dataset, write_dataset
+from pmoss_datasets.evaluation import evaluate
 from pmoss_datasets.spatial.expansion import Expander
 from pmoss_env import _native, counter_table
 from pmoss_env.backends import make_backend
+from pmoss_env.host_report import host_report
 from pmoss_env.noise import Noise
 from pmoss_env.types import COUNTER_NAMES, COUNTERS
 

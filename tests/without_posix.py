@@ -93,7 +93,7 @@ def run(words: str) -> None:
 
 def write_rows() -> None:
     """Two processes, one after the other, fill a file of results."""
-    from pmoss_datasets.result_files import ResultFile
+    from pmoss_env.result_files import ResultFile
 
     for row in ({"n": 1}, {"n": 2}):
         with ResultFile(Path("rows.partial"), {"of": "test"}, ["n"]) as file:

@@ -5,10 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pmoss_benchmarks import moved
+
 if TYPE_CHECKING:
     import pandas
 
 __all__ = ["read"]
+
+moved.install()
 
 
 def read(study: str, root: Path | str | None = None) -> pandas.DataFrame:
@@ -24,8 +28,8 @@ def read(study: str, root: Path | str | None = None) -> pandas.DataFrame:
         MissingExtraError: pandas is not installed.
     """
     from pmoss_benchmarks.checkout import find_root
-    from pmoss_benchmarks.extras import require
     from pmoss_benchmarks.study import Results
+    from pmoss_env.extras import require
 
     require("pandas")
     import pandas

@@ -10,15 +10,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
 
-from pmoss_benchmarks.provenance import provenance
 from pmoss_datasets.executors import Work, check_executor, run_tasks
-from pmoss_datasets.result_files import ResultFile
 from pmoss_env import __version__
 from pmoss_env.errors import DescriptionError, UnsupportedError
 from pmoss_env.files import write_atomically
 from pmoss_env.indexes import index_kind
 from pmoss_env.interference import possible_draws
 from pmoss_env.machines import Machine, load_machine, machine_names
+from pmoss_env.provenance import provenance
+from pmoss_env.result_files import ResultFile
 from pmoss_env.workloads import load_workload, workload_names
 
 Progress = Callable[[int, int], None]

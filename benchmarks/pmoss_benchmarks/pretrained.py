@@ -18,13 +18,13 @@ import numpy as np
 import pmoss_agents
 from pmoss_agents import Agent, OfflineAgent, checkpoints, pretrained
 from pmoss_agents.configs import has_config, task_name
-from pmoss_benchmarks.evaluation import EpisodeResult, read_results
-from pmoss_benchmarks.evaluation.statistics import paired_difference
 from pmoss_benchmarks.functions.continual import summarise
 from pmoss_benchmarks.offline.store import SUMMARY, rows_path
 from pmoss_benchmarks.study.store import read_stored
 from pmoss_datasets import Dataset, open_dataset
 from pmoss_datasets.domain import find_domain
+from pmoss_datasets.evaluation import EpisodeResult, read_results
+from pmoss_datasets.evaluation.statistics import paired_difference
 from pmoss_datasets.suite import suite_ids
 from pmoss_env.errors import DatasetError
 from pmoss_env.files import read_json

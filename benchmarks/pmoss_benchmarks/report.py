@@ -11,10 +11,10 @@ from pathlib import Path
 from time import process_time
 from typing import Any
 
-from pmoss_benchmarks.provenance import MEASURED, MODELLED, code_of, describe_machine, provenance
 from pmoss_env import __version__
 from pmoss_env.errors import DatasetError, DescriptionError
 from pmoss_env.files import read_json, write_atomically
+from pmoss_env.provenance import MEASURED, MODELLED, code_of, describe_machine, provenance
 
 #: Commands in stored reports that have another name today.
 RENAMED = {"pmoss benchmark neighbours ": "pmoss benchmark co-tenants "}

@@ -20,10 +20,10 @@ from pmoss_datasets.executors import check_extras, run_tasks
 from pmoss_datasets.folder import check_target, import_h5py
 from pmoss_datasets.playing import RecipeWork
 from pmoss_datasets.recipes import Recipe
-from pmoss_datasets.result_files import ResultFile, packed, unpacked
 from pmoss_datasets.schema import SCHEMA_VERSION, Metadata, Played
 from pmoss_datasets.storage import Dataset, write_dataset
 from pmoss_env import __version__
+from pmoss_env.result_files import ResultFile, packed, unpacked
 
 #: progress(done, total) after every episode.
 Progress = Callable[[int, int], None]

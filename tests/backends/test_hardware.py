@@ -9,11 +9,11 @@ import gymnasium
 import numpy as np
 import pytest
 
-from pmoss_benchmarks.measuring import measure_schedules
 from pmoss_env.backends import Backend, IncrementalBackend, make_backend
 from pmoss_env.backends.hardware import HardwareBackend
 from pmoss_env.baselines import Context, make_baseline
 from pmoss_env.errors import BackendError, DescriptionError, ScheduleError, UnknownNameError
+from pmoss_env.measuring import measure_schedules
 from pmoss_env.types import COUNTER_INDEX, COUNTERS, CoTenant, Instance, Schedule
 
 SLICES = 16

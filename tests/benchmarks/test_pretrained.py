@@ -10,11 +10,11 @@ pytest.importorskip("h5py")
 
 import pmoss_agents
 from pmoss_agents import pretrained
-from pmoss_benchmarks.evaluation import read_results
-from pmoss_benchmarks.policies import named_policies
+from pmoss_agents.policies import named_policies
 from pmoss_benchmarks.pretrained import publish
 from pmoss_benchmarks.study import Results
 from pmoss_datasets.domain import find_domain
+from pmoss_datasets.evaluation import read_results
 from pmoss_env.errors import DatasetError, DescriptionError
 from tests.cli.invoking import pmoss, pmoss_json
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from pmoss_benchmarks.provenance import provenance
 from pmoss_benchmarks.texts import find_root, find_stale, make_pages
 from pmoss_benchmarks.texts.pages import BLOCKS, fill
 from pmoss_benchmarks.texts.stored import Stored
 from pmoss_benchmarks.texts.transcripts import COMMANDS
 from pmoss_env.cli.app import make_app
 from pmoss_env.errors import DescriptionError, UnknownNameError, UnsupportedError
+from pmoss_env.provenance import provenance
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 

@@ -144,7 +144,7 @@ def test_an_output_that_cannot_be_written_is_refused_before_the_work(
 
 
 def test_local_search_has_the_budget_of_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
-    from pmoss_benchmarks.cli.evaluation import evaluate
+    from pmoss_agents.cli.evaluation import evaluate
     from pmoss_env.baselines import search as searches
 
     asked = []
@@ -315,7 +315,7 @@ def test_collect_train_evaluate_validate(tmp_path: Path) -> None:
 
 def test_quick_demo_writes_everything(tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    from pmoss_benchmarks.demo import AGENT, QUICK, RULES, TUNED
+    from pmoss_agents.demo import AGENT, QUICK, RULES, TUNED
 
     output = pmoss("demo", "--quick", "--html", "--out", str(tmp_path / "demo"))
     tried = QUICK.with_measurements(TUNED)

@@ -14,8 +14,8 @@ import pytest
 
 from pmoss_datasets import Recipe, collect, open_dataset
 from pmoss_datasets.collection import about, partial_path
-from pmoss_datasets.result_files import ResultFile
 from pmoss_env.errors import DatasetError, UnknownNameError
+from pmoss_env.result_files import ResultFile
 
 TOY = {"machine": "toy", "slices": 8, "interference": "busy_core", "order": "load"}
 

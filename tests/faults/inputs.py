@@ -13,21 +13,21 @@ import numpy as np
 
 import pmoss_agents
 from pmoss_agents.configs import CONFIGS
-from pmoss_benchmarks.evaluation import read_results
-from pmoss_benchmarks.explaining.rows import read_row
-from pmoss_benchmarks.schedule_files import read_schedule
+from pmoss_agents.explaining.rows import read_row
 from pmoss_benchmarks.validation.targets import FOLDER, read_targets
 from pmoss_datasets import Recipe, collect, open_dataset
 from pmoss_datasets.access_path.scans import AccessPathRecipe, collect_scans, open_scans
+from pmoss_datasets.evaluation import read_results
 from pmoss_datasets.formats.minari import from_minari, to_minari
 from pmoss_datasets.original import import_folder
-from pmoss_datasets.result_files import ResultFile
 from pmoss_env.backends import make_backend
 from pmoss_env.backends.native_forms import native_workload
 from pmoss_env.machines import Machine, load_machine
 from pmoss_env.machines.catalog import PRESETS as MACHINES
 from pmoss_env.machines.importing import import_machine, read_lstopo
 from pmoss_env.machines.importing.latency_matrix import read_latencies
+from pmoss_env.result_files import ResultFile
+from pmoss_env.schedule_files import read_schedule
 from pmoss_env.types import Instance
 from pmoss_env.workloads import Workload, load_workload
 from pmoss_env.workloads.catalog import PRESETS as WORKLOADS

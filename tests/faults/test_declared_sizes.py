@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import pmoss_agents
-from pmoss_benchmarks.evaluation import read_results
 from pmoss_datasets import open_dataset, suite
 from pmoss_datasets.access_path.scans import AccessPathRecipe
+from pmoss_datasets.evaluation import read_results
 from pmoss_datasets.formats.minari import from_minari, to_minari
 from pmoss_env.errors import CheckpointError, DatasetError, DescriptionError
 from pmoss_env.machines.topology import MAX_CORES, read_topology

@@ -8,18 +8,18 @@ import pytest
 
 import pmoss_agents
 from pmoss_agents.configs import read_config
-from pmoss_benchmarks.evaluation import read_results
-from pmoss_benchmarks.schedule_files import read_schedule
 from pmoss_datasets import Recipe, open_dataset
 from pmoss_datasets.access_path.scans import open_scans
+from pmoss_datasets.evaluation import read_results
 from pmoss_datasets.original.numbers import read_rows
-from pmoss_datasets.result_files import ResultFile
 from pmoss_env.backends.native_forms import native_workload
 from pmoss_env.errors import PmossError
 from pmoss_env.files import parse_json, parse_toml, read_bytes, write_atomically
 from pmoss_env.machines import load_machine
 from pmoss_env.machines.importing import read_lstopo
 from pmoss_env.machines.importing.latency_matrix import read_latencies
+from pmoss_env.result_files import ResultFile
+from pmoss_env.schedule_files import read_schedule
 from pmoss_env.workloads import load_workload
 
 

@@ -19,8 +19,8 @@ import numpy as np
 
 import pmoss_agents
 from pmoss_agents.cli.threads import threads
-from pmoss_benchmarks.key_value_load import run_load
 from pmoss_env.envs.threads import ThreadSchedulingEnv
+from pmoss_env.envs.threads.key_value_load import run_load
 from pmoss_env.envs.threads.live.affinity import Affinity, threads_of
 from pmoss_env.envs.threads.live.process import ProcessServer
 from pmoss_env.envs.threads.server import Sample

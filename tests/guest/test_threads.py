@@ -27,7 +27,7 @@ def results() -> dict[str, dict[str, Any]]:
         "pmoss_agents.threads.bandits",
         "pmoss_agents.cli.threads",
         "pmoss_agents.registry",
-        "pmoss_benchmarks.key_value_load",
+        "pmoss_env.envs.threads.key_value_load",
         "pmoss_env.envs.threads.live.process",
     )
     outcome = run_in_guest(

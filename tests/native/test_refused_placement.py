@@ -65,7 +65,7 @@ print(json.dumps(told))
 REPORT = """
 import json
 from dataclasses import astuple
-from pmoss_benchmarks.host_report import host_report
+from pmoss_env.host_report import host_report
 
 print(json.dumps([astuple(check) for check in host_report().checks]))
 """

@@ -12,9 +12,9 @@ from pmoss_benchmarks.access_path.episodes import Played, play
 from pmoss_benchmarks.access_path.figures import draw_figures
 from pmoss_benchmarks.access_path.models import ModelScores
 from pmoss_benchmarks.access_path.reproduction import Row, reproduce
-from pmoss_benchmarks.extras import require
 from pmoss_benchmarks.report import write_report
 from pmoss_datasets.access_path.scans import AccessPathRecipe, collect_scans, open_scans
+from pmoss_env.extras import require
 
 #: progress(stage, done, total).
 Progress = Callable[[str, int, int], None]

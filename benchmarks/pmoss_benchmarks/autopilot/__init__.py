@@ -1,1 +1,1 @@
-"""The loop on this host: probe, act, measure what came of it, keep or revert, and again."""
+"""What the loop of `pmoss autopilot` is worth."""

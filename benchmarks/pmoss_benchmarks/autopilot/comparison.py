@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from pmoss_benchmarks.autopilot.loop import fly, running_env
-from pmoss_benchmarks.evaluation.statistics import bootstrap_interval, share_interval
+from pmoss_agents.autopilot.loop import fly, running_env
 from pmoss_datasets.continual.domain import CONTINUAL
 from pmoss_datasets.continual.rounds import Move, RoundPolicy, moves_between
+from pmoss_datasets.evaluation.statistics import bootstrap_interval, share_interval
 from pmoss_env.baselines import slice_load
 from pmoss_env.envs.continual import ContinualSchedulingEnv
 from pmoss_env.envs.continual.drift import Conditions

@@ -49,10 +49,10 @@ def calibrate(
     """
     from pmoss_benchmarks.access_path.calibration import CalibrationPlan
     from pmoss_benchmarks.access_path.calibration import calibrate as run
-    from pmoss_benchmarks.provenance import MEASURED, describe_machine, provenance
     from pmoss_env.envs.access_path.real import ENGINES
     from pmoss_env.errors import UnknownNameError
     from pmoss_env.files import write_atomically
+    from pmoss_env.provenance import MEASURED, describe_machine, provenance
 
     if out:
         check_output(out)

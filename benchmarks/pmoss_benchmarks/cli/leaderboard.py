@@ -91,8 +91,8 @@ def play(
 
     Example: pmoss leaderboard play --tier analytic
     """
+    from pmoss_agents.policies import short_name
     from pmoss_benchmarks.leaderboard import play_house
-    from pmoss_benchmarks.policies import short_name
 
     folder = _board(board)
     round_ = _round(folder, round_name, revealed=True)

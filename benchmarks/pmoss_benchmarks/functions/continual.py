@@ -17,8 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pmoss_agents import find_policy, pretrained
-from pmoss_benchmarks.evaluation.statistics import paired_difference, ratio_of_means
-from pmoss_benchmarks.policies import short_name
+from pmoss_agents.policies import short_name
 from pmoss_benchmarks.study.function import Cell, Row, Run
 from pmoss_benchmarks.study.store import file_of, read_stored
 from pmoss_benchmarks.study.tables import TableOfRows
@@ -26,6 +25,7 @@ from pmoss_datasets.continual.domain import CONTINUAL, ORACLES, POLICIES
 from pmoss_datasets.continual.rounds import RoundPolicy
 from pmoss_datasets.continual.rules import BestFit
 from pmoss_datasets.continual.thorough import CALM
+from pmoss_datasets.evaluation.statistics import paired_difference, ratio_of_means
 from pmoss_env.errors import DescriptionError, UnknownNameError, UnsupportedError
 
 #: Seeds of the episodes in which policies are tuned; those that are compared count from 0.

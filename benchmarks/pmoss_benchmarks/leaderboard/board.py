@@ -16,7 +16,14 @@ import numpy as np
 
 from pmoss_agents import find_policy
 from pmoss_agents.checkpoints import SUFFIX
-from pmoss_benchmarks.evaluation import (
+from pmoss_benchmarks.leaderboard.rounds import (
+    Round,
+    Tier,
+    evaluation_seed,
+    newest_round,
+    rounds_of,
+)
+from pmoss_datasets.evaluation import (
     Difference,
     EpisodeResult,
     Evaluation,
@@ -25,13 +32,6 @@ from pmoss_benchmarks.evaluation import (
     read_results,
     replay,
     write_results,
-)
-from pmoss_benchmarks.leaderboard.rounds import (
-    Round,
-    Tier,
-    evaluation_seed,
-    newest_round,
-    rounds_of,
 )
 from pmoss_datasets.policies import Policy
 from pmoss_env.errors import DatasetError, SubmissionError, UnsupportedError

@@ -16,9 +16,9 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pmoss_benchmarks.evaluation import NARROW, WIDE
 from pmoss_datasets.checked import check
 from pmoss_datasets.domain import Domain, find_domain
+from pmoss_datasets.evaluation import NARROW, WIDE
 from pmoss_datasets.recipes import MOST_EVALUATIONS
 from pmoss_datasets.suite import load_task
 from pmoss_env.errors import DescriptionError, SubmissionError, UnknownNameError

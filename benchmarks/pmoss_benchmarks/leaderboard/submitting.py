@@ -6,7 +6,6 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from pmoss_benchmarks.evaluation import Evaluation, evaluate
 from pmoss_benchmarks.leaderboard.board import (
     entrant_of,
     known_references,
@@ -25,6 +24,7 @@ from pmoss_benchmarks.leaderboard.rounds import (
     register,
 )
 from pmoss_benchmarks.leaderboard.submissions import Submission
+from pmoss_datasets.evaluation import Evaluation, evaluate
 from pmoss_env.errors import SubmissionError
 
 #: progress(stage, episodes done, episodes in all)
@@ -162,7 +162,7 @@ def _player(
 
 def _is_there(path: Path, submission: Submission) -> bool:
     """Whether the rows of this very folder are there; SubmissionError if they are another's."""
-    from pmoss_benchmarks.evaluation import read_results
+    from pmoss_datasets.evaluation import read_results
 
     if not path.exists():
         return False

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from pmoss_benchmarks.cells import finish_cells
-from pmoss_benchmarks.extras import require
 from pmoss_benchmarks.offline.opponents import is_opponent
 from pmoss_benchmarks.offline.plan import (
     EVALUATION_SEED,
@@ -26,6 +25,7 @@ from pmoss_benchmarks.offline.tracks import has_references, load_track
 from pmoss_benchmarks.offline.work import OfflineWork
 from pmoss_benchmarks.spatial.references import make_references
 from pmoss_datasets.suite import load_task, obtain
+from pmoss_env.extras import require
 
 #: progress(stage, done, total).
 Progress = Callable[[str, int, int], None]

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from pmoss_benchmarks.evaluation import EpisodeResult, paired_difference
 from pmoss_benchmarks.report import markdown_row
 from pmoss_datasets.domain import Domain
+from pmoss_datasets.evaluation import EpisodeResult, paired_difference
 from pmoss_env.types import Float64Array
 
 #: The opponent that may ask the model.

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from pmoss_benchmarks.evaluation import EpisodeResult, aggregate
 from pmoss_benchmarks.offline.curves import (
     draw_curves,
     draw_played,
@@ -30,10 +29,11 @@ from pmoss_benchmarks.offline.scores import (
 from pmoss_benchmarks.offline.store import HEADING, README, SUMMARY, facts_of, write_rows
 from pmoss_benchmarks.offline.tracks import TRACKS, load_track, track_place
 from pmoss_benchmarks.offline.work import best_name, to_rows
-from pmoss_benchmarks.provenance import processors_of, provenance
 from pmoss_benchmarks.report import markdown_row
 from pmoss_datasets.domain import Domain, find_domain
+from pmoss_datasets.evaluation import EpisodeResult, aggregate
 from pmoss_env.files import write_atomically
+from pmoss_env.provenance import processors_of, provenance
 
 Rows = dict[tuple[str, str], list[EpisodeResult]]
 

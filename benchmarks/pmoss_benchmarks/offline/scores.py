@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pmoss_benchmarks.evaluation import INTERVAL, EpisodeResult
+from pmoss_datasets.evaluation import INTERVAL, EpisodeResult
 from pmoss_env.errors import DescriptionError
 from pmoss_env.types import Float64Array
 

@@ -22,9 +22,9 @@ import numpy as np
 import pmoss_agents
 from pmoss_agents.agent import OfflineAgent
 from pmoss_agents.configs import has_config, read_config, read_range
-from pmoss_benchmarks.evaluation import INTERVAL, evaluate
 from pmoss_datasets import Dataset
 from pmoss_datasets.domain import find_domain
+from pmoss_datasets.evaluation import INTERVAL, evaluate
 from pmoss_datasets.suite import build, load_task
 from pmoss_env.errors import DescriptionError
 from pmoss_env.types import Float64Array

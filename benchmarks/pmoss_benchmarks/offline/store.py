@@ -7,20 +7,20 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from pmoss_benchmarks.evaluation import (
+from pmoss_benchmarks.offline.opponents import OPPONENTS, split_cell
+from pmoss_benchmarks.offline.plan import EVALUATION_SEED, OfflineCell, Plan, digest
+from pmoss_benchmarks.offline.tracks import has_references, load_track
+from pmoss_datasets.domain import find_domain
+from pmoss_datasets.evaluation import (
     EpisodeResult,
     Evaluation,
     read_results,
     write_results,
 )
-from pmoss_benchmarks.offline.opponents import OPPONENTS, split_cell
-from pmoss_benchmarks.offline.plan import EVALUATION_SEED, OfflineCell, Plan, digest
-from pmoss_benchmarks.offline.tracks import has_references, load_track
-from pmoss_benchmarks.provenance import describe_machine
-from pmoss_datasets.domain import find_domain
 from pmoss_datasets.suite import load_task
 from pmoss_env.errors import DatasetError
 from pmoss_env.files import read_json
+from pmoss_env.provenance import describe_machine
 from pmoss_env.version import CONTINUED, __version__
 
 #: Cells that are done, until all are.

@@ -21,19 +21,19 @@ import numpy as np
 import pmoss_agents
 from pmoss_agents.agent import OfflineAgent
 from pmoss_agents.configs import has_config, read_config
-from pmoss_benchmarks.evaluation import (
+from pmoss_benchmarks.spatial.references import LONG_BUDGET, make_references
+from pmoss_benchmarks.trained import trained
+from pmoss_datasets import Dataset
+from pmoss_datasets.domain import find_domain
+from pmoss_datasets.evaluation import (
     INTERVAL,
     pack_actions,
     paired_difference,
     unpack_actions,
 )
-from pmoss_benchmarks.extras import require
-from pmoss_benchmarks.spatial.references import LONG_BUDGET, make_references
-from pmoss_benchmarks.trained import trained
-from pmoss_datasets import Dataset
-from pmoss_datasets.domain import find_domain
 from pmoss_datasets.suite import build, load_task
 from pmoss_env.errors import DatasetError, DescriptionError, PmossError
+from pmoss_env.extras import require
 from pmoss_env.files import read_json
 from pmoss_env.types import Float64Array
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import pmoss_agents
 from pmoss_agents.registry import agent_class
-from pmoss_benchmarks.evaluation import EpisodeResult, episode_seed, evaluate
 from pmoss_benchmarks.offline.opponents import is_opponent
 from pmoss_benchmarks.offline.pairs import BEST
 from pmoss_benchmarks.offline.plan import (
@@ -23,6 +22,7 @@ from pmoss_benchmarks.offline.plan import (
 from pmoss_benchmarks.offline.tracks import Track, has_references, load_track
 from pmoss_benchmarks.offline.training import trained
 from pmoss_datasets.domain import Domain, find_domain
+from pmoss_datasets.evaluation import EpisodeResult, episode_seed, evaluate
 from pmoss_datasets.interfaces import score_of
 from pmoss_datasets.suite import load_task
 from pmoss_env.errors import CheckpointError, DatasetError, UnsupportedError

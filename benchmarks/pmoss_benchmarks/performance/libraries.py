@@ -6,12 +6,12 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from pmoss_benchmarks.measuring import measure_rounds
 from pmoss_benchmarks.performance.example_libraries import examples
 from pmoss_benchmarks.performance.native_programs import build_program
 from pmoss_benchmarks.report import Figure
 from pmoss_env.backends import make_backend
 from pmoss_env.indexes import register_plugin
+from pmoss_env.measuring import measure_rounds
 from pmoss_env.types import CoTenant, Instance
 
 #: The first serves as many slices on each core, the second asks the counters how fast a core is.

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from pmoss_benchmarks.evaluation import command_line
 from pmoss_benchmarks.performance.continual import measure_continual
 from pmoss_benchmarks.performance.counting import measure_counting
 from pmoss_benchmarks.performance.datasets import measure_datasets
@@ -28,6 +27,7 @@ from pmoss_benchmarks.performance.simulator import measure_simulator
 from pmoss_benchmarks.performance.vector_environment import measure_vector_environment
 from pmoss_benchmarks.report import Figure, Report
 from pmoss_env.errors import UnknownNameError
+from pmoss_env.provenance import command_line
 
 #: What can be measured; each gives its figures.
 PARTS: dict[str, Callable[..., list[Figure]]] = {

@@ -12,12 +12,12 @@ import numpy as np
 import pmoss_agents
 from pmoss_agents.agent import OfflineAgent
 from pmoss_agents.configs import has_config, read_config
-from pmoss_benchmarks.evaluation import evaluate
-from pmoss_benchmarks.provenance import provenance
 from pmoss_datasets import Recipe, collect
-from pmoss_datasets.result_files import ResultFile
+from pmoss_datasets.evaluation import evaluate
 from pmoss_datasets.suite import load_task
 from pmoss_env.errors import DescriptionError
+from pmoss_env.provenance import provenance
+from pmoss_env.result_files import ResultFile
 
 #: Episodes of the evaluation begin here: the data have none of them.
 _EVALUATION = 101

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pmoss_benchmarks.evaluation import evaluate, paired_difference
+from pmoss_datasets.evaluation import evaluate, paired_difference
 from pmoss_datasets.policies import Policy, SchedulePolicy
 
 #: Episodes of the evaluation begin here: no dataset has them.

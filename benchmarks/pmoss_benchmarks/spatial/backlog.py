@@ -15,10 +15,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from pmoss_benchmarks.contexts import grouped_context
 from pmoss_benchmarks.simulation import simulation
 from pmoss_env.backends import Backend, IncrementalBackend, make_backend
 from pmoss_env.baselines import SHARED_BASELINES, Context, local_search, make_baseline
+from pmoss_env.baselines.contexts import grouped_context
 from pmoss_env.types import Float64Array, Instance, Schedule
 from pmoss_env.workloads import load_workload
 

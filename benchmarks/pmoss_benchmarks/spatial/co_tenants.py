@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from pmoss_benchmarks.evaluation import bootstrap_interval
-from pmoss_benchmarks.measuring import measure_schedules
-from pmoss_benchmarks.provenance import MEASURED
 from pmoss_benchmarks.report import write_report
+from pmoss_datasets.evaluation import bootstrap_interval
 from pmoss_env.backends import make_backend
 from pmoss_env.interference import possible_targets
+from pmoss_env.measuring import measure_schedules
+from pmoss_env.provenance import MEASURED
 from pmoss_env.types import CoTenant, Instance
 
 FAMILIES = ("busy_core", "cache_thrash", "memory_stream")

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from pmoss_benchmarks.evaluation import read_results
-from pmoss_benchmarks.explaining.differences import Comparison
-from pmoss_benchmarks.explaining.measuring import Choice, explain
-from pmoss_benchmarks.explaining.rows import Row
+from pmoss_agents.explaining.differences import Comparison
+from pmoss_agents.explaining.measuring import Choice, explain
+from pmoss_agents.explaining.rows import Row
 from pmoss_datasets.domain import check_offer, domain_of_env
+from pmoss_datasets.evaluation import read_results
 from pmoss_env.baselines import find_baseline
 from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError
 from pmoss_env.types import COUNTER_NAMES, Float64Array

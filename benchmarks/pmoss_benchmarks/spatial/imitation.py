@@ -22,8 +22,8 @@ from pmoss_agents.configs import read_config
 from pmoss_agents.devices import go_on_at
 from pmoss_agents.spatial.decision_transformer import DecisionTransformer, best_path
 from pmoss_agents.training_log import MOMENT, TrainingLog, means_of_windows, read_log
-from pmoss_benchmarks.evaluation import Evaluation, evaluate
 from pmoss_datasets.collection import collect
+from pmoss_datasets.evaluation import Evaluation, evaluate
 from pmoss_datasets.recipes import Recipe, tier
 from pmoss_datasets.storage import Dataset
 from pmoss_datasets.suite import load_task

@@ -20,11 +20,10 @@ import numpy as np
 
 import pmoss_agents
 from pmoss_agents.configs import read_config
-from pmoss_benchmarks.evaluation.statistics import ratio_of_means
-from pmoss_benchmarks.provenance import describe_machine
-from pmoss_benchmarks.rollouts import roll_out
+from pmoss_agents.rollouts import roll_out
 from pmoss_benchmarks.trained import trained
 from pmoss_datasets import Dataset, Recipe
+from pmoss_datasets.evaluation.statistics import ratio_of_means
 from pmoss_datasets.excerpt import excerpt
 from pmoss_datasets.policies import Policy, SchedulePolicy
 from pmoss_datasets.storage import open_dataset
@@ -32,6 +31,7 @@ from pmoss_datasets.suite import obtain
 from pmoss_env.errors import DatasetError, DescriptionError
 from pmoss_env.files import write_atomically
 from pmoss_env.machines.importing import import_machine, read_host
+from pmoss_env.provenance import describe_machine
 from pmoss_env.types import Float64Array
 
 #: Rules beside the learners. "incumbent" stays; its second measurement is the A/A test.

@@ -20,10 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from pmoss_benchmarks.contexts import grouped_context
 from pmoss_datasets.original import OriginalData, OriginalSchedule, import_folder
 from pmoss_env.backends import IncrementalBackend, make_backend
 from pmoss_env.baselines import local_search, make_baseline
+from pmoss_env.baselines.contexts import grouped_context
 from pmoss_env.errors import UnsupportedError
 from pmoss_env.machines import Machine, load_machine
 from pmoss_env.types import Float64Array, Instance, Int32Array, Schedule

@@ -15,10 +15,10 @@ from typing import Any, cast
 
 import numpy as np
 
-from pmoss_benchmarks.evaluation import read_results
-from pmoss_benchmarks.evaluation.results import EpisodeResult
 from pmoss_benchmarks.spatial.backlog import OBJECTIVES, served_row
 from pmoss_datasets.domain import domain_of_env
+from pmoss_datasets.evaluation import read_results
+from pmoss_datasets.evaluation.results import EpisodeResult
 from pmoss_env.backends import IncrementalBackend, make_backend
 from pmoss_env.errors import DatasetError
 

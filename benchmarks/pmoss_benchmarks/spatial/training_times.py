@@ -22,12 +22,12 @@ from pmoss_agents.agent import OnlineAgent
 from pmoss_agents.configs import has_config, read_config
 from pmoss_agents.devices import device_label, find_device
 from pmoss_agents.pytorch import torch
-from pmoss_benchmarks.provenance import provenance
 from pmoss_datasets import Recipe
-from pmoss_datasets.result_files import ResultFile
 from pmoss_datasets.storage import Dataset
 from pmoss_datasets.suite import obtain
 from pmoss_env.errors import DescriptionError, UnknownNameError
+from pmoss_env.provenance import provenance
+from pmoss_env.result_files import ResultFile
 
 #: progress(rows done, rows in all) after each.
 Progress = Callable[[int, int], None]

@@ -14,14 +14,6 @@ import pmoss_agents
 from pmoss_agents.configs import read_config
 from pmoss_agents.spatial.surrogate import Surrogate
 from pmoss_benchmarks.cells import Progress, finish_cells
-from pmoss_benchmarks.evaluation import (
-    DEFAULT_ENV,
-    EpisodeResult,
-    Evaluation,
-    evaluate,
-    paired_difference,
-    write_results,
-)
 from pmoss_benchmarks.report import write_report
 from pmoss_benchmarks.studies.causes import mesh_figures, scan_causes, thread_causes
 from pmoss_benchmarks.studies.figures import (
@@ -42,6 +34,14 @@ from pmoss_benchmarks.studies.seeing import Fresh, Seen, Stale, Without
 from pmoss_benchmarks.studies.switches import switched
 from pmoss_benchmarks.trained import trained
 from pmoss_datasets import Dataset, Recipe
+from pmoss_datasets.evaluation import (
+    DEFAULT_ENV,
+    EpisodeResult,
+    Evaluation,
+    evaluate,
+    paired_difference,
+    write_results,
+)
 from pmoss_datasets.policies import Policy, SchedulePolicy
 from pmoss_datasets.suite import obtain
 

@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pmoss_benchmarks.provenance import MEASURED, MODELLED, changed_since, provenance
 from pmoss_benchmarks.study.description import Study
 from pmoss_benchmarks.study.function import (
     Cell,
@@ -32,8 +31,9 @@ from pmoss_benchmarks.study.store import (
     write_stored,
 )
 from pmoss_datasets.executors import check_executor, run_tasks
-from pmoss_datasets.result_files import ResultFile
 from pmoss_env.errors import DatasetError, DescriptionError, UnsupportedError
+from pmoss_env.provenance import MEASURED, MODELLED, changed_since, provenance
+from pmoss_env.result_files import ResultFile
 
 
 def silent(what: str, done: int, total: int) -> None:

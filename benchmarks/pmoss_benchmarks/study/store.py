@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from pmoss_benchmarks.study.description import Study, read_study, studies_in
-from pmoss_datasets.result_files import read_rows, write_rows
 from pmoss_env.errors import DatasetError
+from pmoss_env.result_files import read_rows, write_rows
 
 FORMAT, FORMAT_VERSION = "pmoss-study", 1
 SUFFIX = ".jsonl"

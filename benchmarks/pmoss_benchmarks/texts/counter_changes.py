@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from pmoss_benchmarks.evaluation import Difference, of_means
 from pmoss_benchmarks.texts.drawing import draw_maps
 from pmoss_benchmarks.texts.stored import SHARED, Stored, counted, made, table
+from pmoss_datasets.evaluation import Difference, of_means
 from pmoss_env.types import Float64Array
 
 _FILE = "counter-changes.json"

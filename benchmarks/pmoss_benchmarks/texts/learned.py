@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from pmoss_benchmarks.evaluation import Difference, of_means, read_results
 from pmoss_benchmarks.offline.plan import PAPER_MACHINES, load_suite, worlds_of
 from pmoss_benchmarks.offline.tracks import load_track
 from pmoss_benchmarks.spatial.served import means_of
@@ -20,6 +19,7 @@ from pmoss_benchmarks.texts.backlog import both
 from pmoss_benchmarks.texts.drawing import Bar, draw_bars
 from pmoss_benchmarks.texts.offline import LEARNED
 from pmoss_benchmarks.texts.stored import PLACED, SHARED, Stored, counted, made, table
+from pmoss_datasets.evaluation import Difference, of_means, read_results
 from pmoss_datasets.suite import load_task
 from pmoss_env.types import Float64Array
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from pmoss_benchmarks.evaluation.statistics import ratio_of_means
 from pmoss_benchmarks.spatial.measured_data import ratios, repeats, throughputs
 from pmoss_benchmarks.texts.stored import Stored, counted, interval, made, table
+from pmoss_datasets.evaluation.statistics import ratio_of_means
 
 _OVER = ("incumbent", "lpt", "lpt-capacity")
 

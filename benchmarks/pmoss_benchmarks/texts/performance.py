@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pmoss_benchmarks.performance.suite import PARTS
-from pmoss_benchmarks.provenance import has_digests
 from pmoss_benchmarks.texts.stored import Stored, table, version_of
+from pmoss_env.provenance import has_digests
 
 #: The latest host of each vendor; the others stand in the table beside the files.
 HOSTS = ("epyc-v669", "xeon-v769")

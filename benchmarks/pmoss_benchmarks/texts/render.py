@@ -20,11 +20,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pmoss_benchmarks.extras import require
 from pmoss_benchmarks.study.function import load_function
 from pmoss_benchmarks.study.store import Results, file_of
 from pmoss_benchmarks.study.tables import make_table, select
 from pmoss_env.errors import DescriptionError, PmossError
+from pmoss_env.extras import require
 
 _BLOCK = re.compile(r"^<!-- (?P<tag>\{\{.*?\}\}) -->\n.*?^<!-- end -->$", re.MULTILINE | re.DOTALL)
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pmoss_benchmarks.provenance import changed_since, has_digests
 from pmoss_benchmarks.report import RENAMED
+from pmoss_env.provenance import changed_since, has_digests
 from pmoss_env.version import CONTINUED
 
 #: What every result says of itself.

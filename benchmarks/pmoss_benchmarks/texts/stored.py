@@ -8,9 +8,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from pmoss_benchmarks.provenance import has_digests, processors_of
 from pmoss_benchmarks.report import RENAMED, markdown_row
 from pmoss_env.errors import DatasetError
+from pmoss_env.provenance import has_digests, processors_of
 
 #: Published names of the paper's schedules, in the order of the tables.
 SHARED = {

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from pmoss_benchmarks.evaluation.statistics import paired_difference
 from pmoss_benchmarks.texts.stored import Stored, counted, interval, made, table
+from pmoss_datasets.evaluation.statistics import paired_difference
 from pmoss_env.envs.access_path import FEATURES
 
 _COUNTERS = "studies/counters/summary.json"

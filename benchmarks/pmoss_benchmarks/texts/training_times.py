@@ -6,8 +6,8 @@ from typing import Any
 
 from pmoss_benchmarks.spatial.training_times import is_whole
 from pmoss_benchmarks.texts.stored import Stored, counted, interval, made, table
-from pmoss_datasets.result_files import read_rows
 from pmoss_env.errors import DatasetError
+from pmoss_env.result_files import read_rows
 
 _FILE = "training-times.jsonl"
 

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from pmoss_benchmarks.provenance import MEASURED
 from pmoss_benchmarks.report import write_report
+from pmoss_env.provenance import MEASURED
 
 FOLDER = Path(__file__).parents[2] / "results" / "transcripts"
 #: By name: the command, and the modules that do it.
@@ -17,11 +17,11 @@ COMMANDS: Mapping[str, tuple[str, Sequence[str]]] = {
     "rollout": (
         "pmoss rollout -b lpt-capacity -b random --machine skylake-x-8n --backend simulated "
         "-o records=200000 --undo worse --episodes 1 --seed 1",
-        ["pmoss_benchmarks.rollouts"],
+        ["pmoss_agents.rollouts"],
     ),
     "explain": (
         "pmoss explain os-default lpt-capacity -e interference=busy_core --top 3",
-        ["pmoss_benchmarks.explaining"],
+        ["pmoss_agents.explaining"],
     ),
     "threads": (
         "pmoss threads --slow-node 0 --seconds 10 -- "

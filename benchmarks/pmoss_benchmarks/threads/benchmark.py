@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from pmoss_benchmarks.extras import require
 from pmoss_benchmarks.report import write_report
 from pmoss_benchmarks.threads.comparison import Comparison
 from pmoss_benchmarks.threads.reproduction import FITTED, Row, draw, reproduce
 from pmoss_benchmarks.threads.studies import timings
+from pmoss_env.extras import require
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 
 from pmoss_agents.threads import run_episode
 from pmoss_agents.threads.bandits import ThreadLinUCB
-from pmoss_benchmarks.evaluation.statistics import spearman
+from pmoss_datasets.evaluation.statistics import spearman
 from pmoss_env.envs.threads import INPUT_NAMES, ThreadProgram, ThreadSchedulingEnv, load_program
 from pmoss_env.envs.threads.server import Sample, SimulatedServer
 from pmoss_env.machines import Machine, load_machine

@@ -16,11 +16,11 @@ from typing import Any, Literal
 
 import msgspec
 
-from pmoss_benchmarks.extras import require
 from pmoss_benchmarks.report import write_report
 from pmoss_benchmarks.validation.laboratory import FIDELITIES, SEARCH, Laboratory
 from pmoss_benchmarks.validation.questions import AnyQuestion, with_random
 from pmoss_env.errors import DescriptionError, UnknownNameError
+from pmoss_env.extras import require
 from pmoss_env.files import read_toml
 
 Gate = Literal["hard", "soft", "open"]

@@ -10,7 +10,6 @@ from typing import Annotated
 
 import typer
 
-from pmoss_datasets.cli.options import EnvOption
 from pmoss_env.cli.console import (
     AsJson,
     PlainConsole,
@@ -19,6 +18,7 @@ from pmoss_env.cli.console import (
     show_rows,
     table,
 )
+from pmoss_env.cli.options import EnvOption
 from pmoss_env.cli.output import check_output, printable
 from pmoss_env.cli.pairs import pairs
 from pmoss_env.errors import DatasetError, DescriptionError, PmossError

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from pmoss_datasets.continual.domain import CONTINUAL
-from pmoss_datasets.result_files import read_rows
 from pmoss_datasets.schema import Array
 from pmoss_datasets.stepwise.actions import Actions
 from pmoss_datasets.stepwise.schema import StepEpisode
 from pmoss_datasets.storage import Dataset, write_dataset
 from pmoss_env import __version__
 from pmoss_env.errors import DatasetError
+from pmoss_env.result_files import read_rows
 
 #: What a file of epochs calls itself.
 FORMAT = "autopilot-epochs"

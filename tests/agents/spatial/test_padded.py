@@ -5,8 +5,8 @@ import pytest
 
 from pmoss_agents.spatial.inputs import places_of
 from pmoss_agents.spatial.padded import PaddedAgent
-from pmoss_benchmarks.evaluation import evaluate
 from pmoss_datasets import Recipe, collect
+from pmoss_datasets.evaluation import evaluate
 from pmoss_env.envs.spatial import SpatialSchedulingEnv, meta_names
 from pmoss_env.errors import CheckpointError
 from pmoss_env.machines import load_machine

@@ -14,7 +14,7 @@ from pmoss_agents.spatial.pair_network import (  # noqa: E402
 from pmoss_agents.spatial.pair_policy import PairPolicy  # noqa: E402
 from pmoss_agents.spatial.surrogate import Pairs  # noqa: E402
 from pmoss_agents.spatial.throughput_model import Topology  # noqa: E402
-from pmoss_benchmarks.evaluation import evaluate  # noqa: E402
+from pmoss_datasets.evaluation import evaluate  # noqa: E402
 from pmoss_datasets.policies import SchedulePolicy  # noqa: E402
 from pmoss_env.errors import CheckpointError, DescriptionError  # noqa: E402
 from pmoss_env.types import COUNTER_INDEX, COUNTER_NAMES  # noqa: E402

@@ -7,8 +7,8 @@ pytest.importorskip("torch")
 
 import pmoss_agents
 from pmoss_agents.spatial.reconstruct import Reconstruct, candidates
-from pmoss_benchmarks.evaluation import evaluate
 from pmoss_datasets import Recipe, collect
+from pmoss_datasets.evaluation import evaluate
 from pmoss_datasets.policies import Measured
 from pmoss_env.errors import DescriptionError, UnknownNameError
 

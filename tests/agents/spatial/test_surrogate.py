@@ -19,7 +19,7 @@ from pmoss_agents.spatial.throughput_model import (  # noqa: E402
     Member,
     Topology,
 )
-from pmoss_benchmarks.evaluation import evaluate  # noqa: E402
+from pmoss_datasets.evaluation import evaluate  # noqa: E402
 from pmoss_datasets.policies import Measured, SchedulePolicy  # noqa: E402
 from pmoss_env.envs.spatial import SpatialSchedulingEnv  # noqa: E402
 from pmoss_env.envs.spatial.observation import observed_counters  # noqa: E402

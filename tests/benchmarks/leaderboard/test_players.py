@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pmoss_benchmarks.evaluation import evaluate
 from pmoss_benchmarks.leaderboard import confinement
 from pmoss_benchmarks.leaderboard.messages import pack, pack_context, unpack, unpack_context
 from pmoss_benchmarks.leaderboard.players import IsolatedPolicy, Limits
 from pmoss_benchmarks.leaderboard.submissions import read_submission
 from pmoss_datasets.domain import find_domain
+from pmoss_datasets.evaluation import evaluate
 from pmoss_env.backends.child_process import Child, Wording
 from pmoss_env.errors import DescriptionError, PlatformError, PolicyError
 from tests.benchmarks.leaderboard.conftest import TASK, TIER

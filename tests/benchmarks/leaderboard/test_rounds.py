@@ -3,7 +3,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pmoss_benchmarks.evaluation import WIDE, episode_seed, read_results, replay
 from pmoss_benchmarks.leaderboard.board import check_board, play_house
 from pmoss_benchmarks.leaderboard.rounds import (
     Round,
@@ -17,6 +16,7 @@ from pmoss_benchmarks.leaderboard.rounds import (
 )
 from pmoss_benchmarks.texts.leaderboard import analytic
 from pmoss_benchmarks.texts.stored import Stored
+from pmoss_datasets.evaluation import WIDE, episode_seed, read_results, replay
 from pmoss_env.errors import SubmissionError
 from tests.benchmarks.leaderboard.conftest import TIER
 

@@ -11,20 +11,20 @@ from typing import Any
 
 import pytest
 
-from pmoss_benchmarks import extras
-from pmoss_benchmarks.evaluation import read_results, replay
 from pmoss_benchmarks.offline import SUITES, Plan, run_offline
 from pmoss_benchmarks.offline.opponents import OPPONENTS
 from pmoss_benchmarks.offline.plan import cells_of, is_current, recipe_of, usable_agents
 from pmoss_benchmarks.offline.report import as_markdown
 from pmoss_benchmarks.offline.store import finished
 from pmoss_benchmarks.offline.tracks import OTHER_MACHINES, TRACKS
-from pmoss_benchmarks.provenance import processors_of
 from pmoss_benchmarks.spatial.references import read_references
 from pmoss_benchmarks.texts.stored import version_of
+from pmoss_datasets.evaluation import read_results, replay
 from pmoss_datasets.suite import SHIPPED_ROOT, TOY, Task
+from pmoss_env import extras
 from pmoss_env.errors import DatasetError, DescriptionError, MissingExtraError, UnknownNameError
 from pmoss_env.machines.catalog import PRESETS
+from pmoss_env.provenance import processors_of
 from pmoss_env.version import CONTINUED, __version__
 
 pytest.importorskip("torch")

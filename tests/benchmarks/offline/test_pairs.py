@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pmoss_benchmarks.evaluation import EpisodeResult
 from pmoss_benchmarks.offline.pairs import paired, paired_tables
 from pmoss_benchmarks.offline.scores import runs_of
 from pmoss_benchmarks.offline.work import best_name
 from pmoss_datasets.domain import find_domain
+from pmoss_datasets.evaluation import EpisodeResult
 
 SPATIAL = find_domain("spatial")
 

@@ -3,7 +3,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pmoss_benchmarks.evaluation import EpisodeResult
 from pmoss_benchmarks.offline.report import curves_of
 from pmoss_benchmarks.offline.scores import (
     STATISTICS,
@@ -13,6 +12,7 @@ from pmoss_benchmarks.offline.scores import (
     runs_of,
     stratified_bootstrap,
 )
+from pmoss_datasets.evaluation import EpisodeResult
 from pmoss_env.errors import DescriptionError
 
 

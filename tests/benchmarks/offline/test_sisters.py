@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from pmoss_benchmarks.evaluation import replay
 from pmoss_benchmarks.offline import SUITES, load_suite, run_offline
 from pmoss_benchmarks.offline import plan as plans
 from pmoss_benchmarks.offline.plan import cells_of, is_current, usable_agents
 from pmoss_benchmarks.offline.tracks import load_track
+from pmoss_datasets.evaluation import replay
 from pmoss_datasets.recipes import tier
 from pmoss_env.errors import UnknownNameError
 

@@ -13,8 +13,6 @@ import pytest
 
 pytest.importorskip("msgspec")
 
-from pmoss_benchmarks.evaluation import evaluate, read_results, unpack_actions, write_results
-from pmoss_benchmarks.evaluation.statistics import Difference, spearman
 from pmoss_benchmarks.spatial.confirmation import (
     ConfirmationOptions,
     read_tasks,
@@ -23,6 +21,8 @@ from pmoss_benchmarks.spatial.confirmation import (
 )
 from pmoss_benchmarks.spatial.confirmation.summary import summarise, verdict
 from pmoss_benchmarks.texts.confirmation import confirmed
+from pmoss_datasets.evaluation import evaluate, read_results, unpack_actions, write_results
+from pmoss_datasets.evaluation.statistics import Difference, spearman
 from pmoss_datasets.policies import SchedulePolicy
 from pmoss_datasets.suite import TOY, load_task
 from pmoss_env.backends import make_backend

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pmoss_benchmarks.evaluation import evaluate, read_results, write_results
 from pmoss_benchmarks.spatial.counter_changes import changes_by, changes_cells
 from pmoss_benchmarks.spatial.served import ServedCell, digests_of, served_cells
+from pmoss_datasets.evaluation import evaluate, read_results, write_results
 from pmoss_datasets.policies import SchedulePolicy
 from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError
 from pmoss_env.machines import load_machine

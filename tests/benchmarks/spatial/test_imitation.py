@@ -9,7 +9,6 @@ from typer.testing import CliRunner
 
 from pmoss_agents.configs import read_config
 from pmoss_agents.training_log import read_log
-from pmoss_benchmarks.evaluation import replay
 from pmoss_benchmarks.spatial.imitation import (
     CONFIG,
     UNSEEN,
@@ -18,6 +17,7 @@ from pmoss_benchmarks.spatial.imitation import (
     curve_of,
     recipe_of,
 )
+from pmoss_datasets.evaluation import replay
 from pmoss_datasets.storage import open_dataset
 from pmoss_datasets.suite import SHIPPED_ROOT, TOY
 from pmoss_datasets.suite import recipe_of as shipped_recipe

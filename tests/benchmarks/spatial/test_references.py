@@ -8,7 +8,6 @@ import pytest
 pytest.importorskip("msgspec")
 pytest.importorskip("scipy")
 
-from pmoss_benchmarks.evaluation import episode_seed
 from pmoss_benchmarks.spatial.references import (
     make_references,
     read_references,
@@ -17,11 +16,12 @@ from pmoss_benchmarks.spatial.references import (
 )
 from pmoss_benchmarks.spatial.references.bound import LeastTimes, upper_bound
 from pmoss_datasets.domain import domain_of_env
-from pmoss_datasets.result_files import ResultFile
+from pmoss_datasets.evaluation import episode_seed
 from pmoss_datasets.suite import TOY, load_task
 from pmoss_env.backends import make_backend
 from pmoss_env.errors import DatasetError, DescriptionError, UnsupportedError
 from pmoss_env.interference import draw_co_tenants
+from pmoss_env.result_files import ResultFile
 from pmoss_env.types import Instance
 
 BUDGET = 240

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from pmoss_benchmarks.evaluation import evaluate, write_results
 from pmoss_benchmarks.spatial.served import means_of, served_by, served_cells
+from pmoss_datasets.evaluation import evaluate, write_results
 from pmoss_datasets.policies import SchedulePolicy
 from pmoss_env.errors import DatasetError
 

@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pmoss_benchmarks.evaluation import read_results, replay
 from pmoss_benchmarks.studies import StudyOptions, run_studies, study_cells
 from pmoss_benchmarks.studies.causes import mesh_figures, scan_causes, thread_causes
 from pmoss_benchmarks.studies.figures import gain_figures
@@ -15,6 +14,7 @@ from pmoss_benchmarks.studies.seeing import Seen
 from pmoss_benchmarks.studies.switches import switched
 from pmoss_benchmarks.validation.targets import choose
 from pmoss_datasets import Recipe, collect
+from pmoss_datasets.evaluation import read_results, replay
 from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError
 from pmoss_env.types import COUNTER_INDEX
 

@@ -6,8 +6,8 @@ import pytest
 
 from pmoss_benchmarks.texts.stored import Stored
 from pmoss_benchmarks.texts.training_times import training_times
-from pmoss_datasets.result_files import ResultFile
 from pmoss_env.errors import DatasetError
+from pmoss_env.result_files import ResultFile
 
 HEADER = {
     "kind": "training-times",

@@ -52,13 +52,13 @@ def budget(
 
     Example: pmoss benchmark budget --suite quick --episodes 2
     """
-    from pmoss_benchmarks.extras import require
     from pmoss_benchmarks.offline import load_suite
     from pmoss_benchmarks.spatial.budget import run_budget
     from pmoss_benchmarks.spatial.budget.agents import Agents, parse_agents
     from pmoss_benchmarks.spatial.budget.report import write_report
     from pmoss_benchmarks.spatial.references import make_references
     from pmoss_datasets.catalog import default_root
+    from pmoss_env.extras import require
 
     require("matplotlib")
     check_output(out, folder=True)

@@ -31,8 +31,8 @@ def co_tenants(
 
     Example: pmoss benchmark co-tenants --family busy_core --rounds 9
     """
-    from pmoss_benchmarks.provenance import describe_machine
     from pmoss_benchmarks.spatial.co_tenants import measure_gains
+    from pmoss_env.provenance import describe_machine
 
     with Stages() as progress:
         gains = measure_gains(

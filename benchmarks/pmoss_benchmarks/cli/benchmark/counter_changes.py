@@ -30,7 +30,7 @@ def counter_changes(
     """
     import numpy as np
 
-    from pmoss_benchmarks.explaining.differences import number, percent_change
+    from pmoss_agents.explaining.differences import number, percent_change
     from pmoss_benchmarks.spatial.counter_changes import changes_by, changes_cells
     from pmoss_benchmarks.spatial.served import digests_of, served_cells
     from pmoss_env.cli.console import console, table

@@ -49,13 +49,13 @@ def imitation(
     Example: pmoss benchmark imitation --seconds 600
     Example: pmoss benchmark imitation --seconds 0 --out runs/imitation.json
     """
-    from pmoss_benchmarks.evaluation import write_results
-    from pmoss_benchmarks.provenance import provenance
     from pmoss_benchmarks.spatial.imitation import best_of, imitate, play, recipe_of, report_of
     from pmoss_datasets.catalog import default_root
+    from pmoss_datasets.evaluation import write_results
     from pmoss_datasets.suite import obtain
     from pmoss_env.errors import DescriptionError
     from pmoss_env.files import write_atomically
+    from pmoss_env.provenance import provenance
 
     if not (seconds > 0 or checkpoint.exists()):
         raise DescriptionError(f"{checkpoint}: is no checkpoint yet, and --seconds is 0")

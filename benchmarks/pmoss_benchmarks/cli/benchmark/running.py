@@ -25,7 +25,7 @@ def finish(
 ) -> list[dict[str, Any]]:
     """The results of the cells; with ``out`` they are written there, with the notes."""
     from pmoss_benchmarks.cells import run_cells
-    from pmoss_benchmarks.evaluation import command_line
+    from pmoss_env.provenance import command_line
 
     with progress_bar(label) as bar:
         report = run_cells(

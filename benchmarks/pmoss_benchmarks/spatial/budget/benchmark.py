@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from pmoss_benchmarks.cells import finish_cells
-from pmoss_benchmarks.provenance import provenance
 from pmoss_benchmarks.spatial.budget.work import (
     BUDGETS,
     RULES,
@@ -19,10 +18,11 @@ from pmoss_benchmarks.spatial.budget.work import (
     BudgetWork,
     unpacked,
 )
-from pmoss_datasets.result_files import read_rows as read_kept
 from pmoss_datasets.suite import load_task
 from pmoss_env.errors import DatasetError, DescriptionError
 from pmoss_env.files import read_json, write_atomically
+from pmoss_env.provenance import provenance
+from pmoss_env.result_files import read_rows as read_kept
 
 Progress = Callable[[int, int], None]
 #: What decides the agent of a name, task and training seed.

@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from pmoss_benchmarks.evaluation import paired_difference
-from pmoss_benchmarks.provenance import provenance
 from pmoss_benchmarks.report import markdown_row
 from pmoss_benchmarks.spatial.budget.benchmark import Rows, cell_of
 from pmoss_benchmarks.spatial.budget.work import BUDGETS, RULES, SEARCHES
 from pmoss_benchmarks.spatial.references import Reference
+from pmoss_datasets.evaluation import paired_difference
 from pmoss_env.errors import DatasetError
 from pmoss_env.files import write_atomically
 from pmoss_env.pictures import new_figure, write_png
+from pmoss_env.provenance import provenance
 from pmoss_env.types import Float64Array
 
 #: What every policy is compared with at the same budget.

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from pmoss_benchmarks.evaluation import episode_seed
 from pmoss_benchmarks.spatial.references import world_of
 from pmoss_datasets.domain import find_domain
+from pmoss_datasets.evaluation import episode_seed
 from pmoss_datasets.policies import Measured, Policy
 from pmoss_datasets.schema import FIRST_DOMAIN
 from pmoss_datasets.suite import load_task

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from pmoss_benchmarks.cells import finish_cells
-from pmoss_benchmarks.provenance import provenance
 from pmoss_benchmarks.report import write_report
 from pmoss_benchmarks.spatial.confirmation.rows import PlayedEpisode, PlayedRow, PlayedTask
 from pmoss_benchmarks.spatial.confirmation.summary import summarise
@@ -20,6 +19,7 @@ from pmoss_benchmarks.spatial.confirmation.work import (
 )
 from pmoss_env.errors import DatasetError, DescriptionError, PmossError
 from pmoss_env.files import read_json
+from pmoss_env.provenance import provenance
 
 Progress = Callable[[int, int], None]
 #: What a report says it is.

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from pmoss_benchmarks.evaluation import EpisodeResult, pack_actions, read_results
 from pmoss_datasets.domain import domain_of_env
+from pmoss_datasets.evaluation import EpisodeResult, pack_actions, read_results
 from pmoss_datasets.schema import FIRST_DOMAIN
 from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError, UnsupportedError
 from pmoss_env.files import read_json

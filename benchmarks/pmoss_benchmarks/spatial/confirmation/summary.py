@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pmoss_benchmarks.evaluation.statistics import (
+from pmoss_datasets.evaluation.statistics import (
     Difference,
     paired_difference,
     ratio_of_means,

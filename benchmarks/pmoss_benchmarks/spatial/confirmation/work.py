@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pmoss_benchmarks.evaluation import unpack_actions
 from pmoss_benchmarks.spatial.confirmation.rows import PlayedRow, PlayedTask
 from pmoss_datasets.domain import domain_of_env
+from pmoss_datasets.evaluation import unpack_actions
 from pmoss_env.backends import Backend, make_backend
 from pmoss_env.backends.simulated import SimulatedBackend
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv

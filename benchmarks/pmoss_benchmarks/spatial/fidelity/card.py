@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from pmoss_benchmarks.cells import Cell
-from pmoss_benchmarks.extras import require
 from pmoss_benchmarks.simulation import model_and_server
 from pmoss_benchmarks.spatial.fidelity.schedules import stratified
 from pmoss_env.backends import IncrementalBackend
 from pmoss_env.backends.base import Backend
 from pmoss_env.baselines import Context, grouped, slice_load
+from pmoss_env.extras import require
 from pmoss_env.interference import draw_co_tenants
 from pmoss_env.types import Float64Array, Instance, Schedule
 

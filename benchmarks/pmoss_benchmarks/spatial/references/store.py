@@ -13,16 +13,16 @@ from statistics import fmean
 from typing import Any
 
 from pmoss_benchmarks.cells import finish_cells
-from pmoss_benchmarks.evaluation import episode_seed
-from pmoss_benchmarks.provenance import provenance
 from pmoss_benchmarks.spatial.references.bound import LeastTimes, upper_bound
 from pmoss_benchmarks.spatial.references.search import LONG_BUDGET, STARTS, long_search
 from pmoss_datasets.checked import check
 from pmoss_datasets.domain import find_domain
+from pmoss_datasets.evaluation import episode_seed
 from pmoss_datasets.schema import FIRST_DOMAIN
 from pmoss_datasets.suite import load_task
 from pmoss_env.errors import DatasetError, DescriptionError, UnsupportedError
 from pmoss_env.files import read_json, write_atomically
+from pmoss_env.provenance import provenance
 
 #: Random schedules of score 0.
 RANDOM_SCHEDULES = 100

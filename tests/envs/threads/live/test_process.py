@@ -21,10 +21,8 @@ from pmoss_env.errors import DescriptionError, ProcessError
 from pmoss_env.machines import load_machine
 
 CPUS = sorted(os.sched_getaffinity(0))
-TARGET = (
-    "from pmoss_benchmarks.key_value_load import run_load; run_load({!r}, threads={}, keys=20, \
-value_bytes=200000, seconds=60, on_start=lambda: print('ready', flush=True))"
-)
+TARGET = "from pmoss_env.envs.threads.key_value_load import run_load; run_load({!r}, threads={}, \
+keys=20, value_bytes=200000, seconds=60, on_start=lambda: print('ready', flush=True))"
 needs_two_cpus = pytest.mark.skipif(len(CPUS) < 2, reason="needs two CPUs")
 
 

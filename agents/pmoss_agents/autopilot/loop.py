@@ -1,0 +1,330 @@
+"""The loop of `pmoss autopilot`: an agent proposes, trials decide, and every epoch is kept."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pmoss_agents.autopilot.backoff import Backoff, worker_speeds
+from pmoss_agents.autopilot.retraining import Event
+from pmoss_agents.autopilot.trials import Trial, TriedIndex
+from pmoss_datasets.continual.domain import CONTINUAL
+from pmoss_datasets.continual.epoch_log import FORMAT, pack
+from pmoss_datasets.stepwise.playing import start
+from pmoss_env import __version__
+from pmoss_env.backends.frames import pack_snapshot
+from pmoss_env.envs.continual import ContinualSchedulingEnv
+from pmoss_env.errors import DatasetError, IllegalActionError, PmossError, PolicyError
+from pmoss_env.result_files import ResultFile
+from pmoss_env.types import CoTenant, HardwareSnapshot
+
+#: An agent that raises so often in a row is asked no more.
+_PATIENCE = 3
+#: What may have become of a proposal; "trying": its trial goes on in the next epoch.
+VERDICTS = ("kept", "reverted", "trying", "stayed")
+
+
+@dataclass
+class Asked:
+    """What an agent saw, chose and was paid in one epoch.
+
+    Attributes:
+        seen: the observation before its first move.
+        info: that of the environment then.
+        most_moves: that it could make.
+        actions: slice and tile of every step, the one that began the epoch among them.
+        illegal: how many of them were forbidden.
+        reward: of the epoch.
+    """
+
+    seen: Any
+    info: Mapping[str, Any]
+    most_moves: int
+    actions: list[tuple[int, int]] = field(default_factory=list)
+    illegal: int = 0
+    reward: float = 0.0
+
+    def plain(self) -> dict[str, Any]:
+        """As plain JSON; a number that is none is null."""
+        info = {
+            name: None if math.isnan(self.info[name]) else self.info[name]
+            for name in CONTINUAL.infos
+        }
+        return {**vars(self), "seen": pack(self.seen), "info": info}
+
+
+@dataclass(frozen=True)
+class Told:
+    """What one epoch has come to.
+
+    Attributes:
+        epoch: its number, from 1.
+        seconds: since the loop began.
+        throughput: Mq/s over the epoch, the trial included.
+        trial: that ended in the epoch, of what the agent proposed then or before; None if none did.
+        cores: (slices,) that serve now.
+        pending: slices whose data are under way.
+        snapshot: of the rounds after the trial.
+        asked: what was seen before the moves, the moves, and what the epoch paid.
+        speeds: (workers,) the share of its time that each worker core had before the moves.
+        expected: share by which the agent foretold a gain; None where it did not.
+        co_tenants: that ran in the epoch: the truth, which no agent sees.
+        trouble: what went wrong, in words; empty otherwise.
+        events: what came of retraining the agent.
+        trying: a trial goes on in the next epoch.
+    """
+
+    epoch: int
+    seconds: float
+    throughput: float
+    trial: Trial | None
+    cores: tuple[int, ...]
+    pending: int
+    snapshot: HardwareSnapshot
+    asked: Asked
+    speeds: tuple[float, ...]
+    expected: float | None
+    co_tenants: tuple[CoTenant, ...]
+    trouble: str
+    events: tuple[Event, ...] = ()
+    trying: bool = False
+
+    @property
+    def verdict(self) -> str:
+        """What became of the proposal, in one word."""
+        if self.trial is None:
+            return "trying" if self.trying else "stayed"
+        return "kept" if self.trial.kept else "reverted"
+
+    @property
+    def measured(self) -> float | None:
+        """Share by which the new schedule served more in the trial; None without one."""
+        if self.trial is None or not sum(self.trial.before):
+            return None
+        return sum(self.trial.after) / sum(self.trial.before) - 1.0
+
+    def row(self, session: int) -> dict[str, Any]:
+        """The epoch as plain JSON: what a file of epochs holds.
+
+        Args:
+            session: which loop of the file it belongs to.
+        """
+        plain = {**vars(self), "session": session, "snapshot": pack_snapshot(self.snapshot)}
+        plain |= plain.pop("asked").plain()
+        plain["trial"] = None if self.trial is None else asdict(self.trial)
+        plain["events"] = [asdict(one) for one in self.events]
+        plain["co_tenants"] = [asdict(one) for one in self.co_tenants]
+        return plain
+
+
+def running_env(arguments: Mapping[str, Any], seed: int) -> ContinualSchedulingEnv:
+    """The environment on this host, whose index tries every change.
+
+    Args:
+        arguments: of ContinualSchedulingEnv, less the backend.
+        seed: of the order within trials.
+
+    Raises:
+        PmossError: what the environment refuses.
+    """
+    env = ContinualSchedulingEnv(**{"machine": "host", **arguments, "backend": "hardware"})
+    seconds = float(env.arguments.epoch_seconds)
+    env.session.live = TriedIndex(env.session.backend, seconds, seed=seed)  # type: ignore[arg-type]
+    return env
+
+
+def fly(
+    env: ContinualSchedulingEnv,
+    policy: Any,
+    seed: int = 0,
+    successor: Callable[[list[Event]], Any] | None = None,
+) -> Iterator[Told]:
+    """Runs the loop, one epoch per item, until the epochs are over or the reader stops.
+
+    An agent that raises has moved nothing: the last schedule goes on. All threads have ended when
+    the iterator has.
+
+    Args:
+        env: of running_env().
+        policy: what may move slices, as in the environment.
+        seed: of the episode, and of the policy's chance.
+        successor: asked before every epoch for another policy; None from it: the present one goes
+            on. It appends to the list what happened.
+
+    Raises:
+        BackendError: a thread of the run has failed.
+        PmossError: the policy refuses this host, before the index is loaded if it has check_env().
+    """
+    session, index = env.session, env.session.live
+    assert isinstance(index, TriedIndex)
+    try:
+        broken = _check(policy, env)
+        observation, info = env.reset(seed=seed)
+        rng = np.random.default_rng((seed, 2))
+        broken = broken or _start(policy, env, rng, first=True)
+        began, failures, backoff = time.monotonic(), _PATIENCE if broken else 0, Backoff()
+        while session.running:
+            events: list[Event] = []
+            if successor is not None and (better := successor(events)) is not None:
+                policy, backoff = better, Backoff()
+                broken = _start(policy, env, rng)
+                failures = _PATIENCE if broken else 0
+            speeds = worker_speeds(env.context(rng))
+            resting = index.trying or failures >= _PATIENCE
+            resting = resting or not backoff.asks(speeds, session.throughput)
+            asked = Asked(observation, info, int(env.arguments.moves_per_epoch))
+            observation, info, trouble = _epoch(env, None if resting else policy, asked)
+            failures = failures if resting else failures + 1 if trouble else 0
+            trouble, broken = broken or trouble, ""
+            if not resting and failures == _PATIENCE:
+                trouble += "; it is asked no more"
+            if (trial := index.last) is not None:
+                rate = float(np.mean(trial.before))
+                backoff.tell(trial.kept, speeds, rate)
+                if (tell := getattr(policy, "told", None)) is not None:
+                    tell(trial.kept)
+            yield Told(
+                epoch=session.epoch,
+                seconds=time.monotonic() - began,
+                throughput=session.throughput,
+                trial=index.last,
+                cores=tuple(session.cores_seen.tolist()),
+                pending=index.copies,
+                snapshot=session.snapshot,
+                asked=asked,
+                speeds=tuple(speeds.tolist()),
+                expected=None if index.last is None else getattr(policy, "expected", None),
+                co_tenants=session.conditions(session.epoch).co_tenants,
+                trouble=trouble,
+                events=tuple(events),
+                trying=index.trying,
+            )
+    finally:
+        env.close()
+
+
+def _check(policy: Any, env: ContinualSchedulingEnv) -> str:
+    """Asks a policy whether it plays here; what it raised, in words, but for typed refusals."""
+    try:
+        if (check_env := getattr(policy, "check_env", None)) is not None:
+            check_env(env)
+    except PmossError:
+        raise
+    except BaseException as error:
+        _let_stop(error)
+        return f"{_in_words(error)}; it is not asked"
+    return ""
+
+
+def _start(
+    policy: Any, env: ContinualSchedulingEnv, rng: np.random.Generator, first: bool = False
+) -> str:
+    """Begins a policy's episode; what it raised, in words, and nothing if it did not.
+
+    With ``first`` a typed refusal is raised on: nothing runs yet that it could end.
+    """
+    try:
+        start(policy, env, rng)
+    except BaseException as error:
+        _let_stop(error)
+        if isinstance(error, PmossError) and first:
+            raise
+        return f"{_in_words(error)}; it is not asked"
+    return ""
+
+
+def _epoch(env: ContinualSchedulingEnv, policy: Any, asked: Asked) -> tuple[Any, Any, str]:
+    """Asks for moves until the epoch has run: (observation, info, what went wrong)."""
+    session, trouble = env.session, ""
+    number = session.epoch
+    leave = env.slices, int(np.argmax(env.machine.worker_tiles))
+    observation, info = asked.seen, asked.info
+    before = info["illegal_actions"]
+    while session.epoch == number:
+        action: Any = leave
+        try:
+            if policy is not None and not trouble:
+                action = policy.act(observation, info["action_mask"])
+        except BaseException as error:
+            _let_stop(error)
+            trouble = _raised(env, error)
+        if not session.running:
+            raise PolicyError(
+                f"{getattr(policy, 'name', type(policy).__name__)}: closed the environment that it "
+                "plays in: the loop is at its end; an agent must leave it open"
+            )
+        try:
+            observation, asked.reward, _, _, info = env.step(action)
+            asked.actions.append((int(action[0]), int(action[1])))
+        except IllegalActionError as error:
+            trouble = _raised(env, error)
+    asked.illegal = info["illegal_actions"] - before
+    return observation, info, trouble
+
+
+def _raised(env: ContinualSchedulingEnv, error: BaseException) -> str:
+    """Takes the moves of the round back: the last schedule goes on."""
+    assert env.session.live is not None
+    env.session.live.cores = env.session.cores_seen.copy()
+    return f"{_in_words(error)}; nothing moves"
+
+
+def _let_stop(error: BaseException) -> None:
+    """Lets pass what ends the loop; all else is the agent's own."""
+    if isinstance(error, KeyboardInterrupt):
+        raise error
+
+
+def _in_words(error: BaseException) -> str:
+    """What an agent raised, all of it; its text may be of any length, or raise itself."""
+    try:
+        return f"the agent raised {type(error).__name__}: {error}"
+    except Exception:
+        return f"the agent raised {type(error).__name__}, which cannot be shown"
+
+
+class EpochFile:
+    """A file that every epoch is appended to: a kill loses none, a full disk stops nothing.
+
+    A file that is there is gone on with, as another session.
+
+    Attributes:
+        trouble: why the last epoch was not written; empty if it was.
+        lost: epochs that were not written.
+
+    Args:
+        path: JSON lines; None: nothing is kept.
+        settings: what must agree with a file that is there.
+
+    Raises:
+        DatasetError: the file is of other settings, foreign, or in use.
+    """
+
+    def __init__(self, path: Path | None, settings: Mapping[str, Any]) -> None:
+        header = {"format": FORMAT, "version": __version__, "settings": dict(settings)}
+        self._file = ResultFile(path, header, ("session", "epoch"))
+        self._session = 1 + max((key[0] for key in self._file.rows), default=0)
+        self._file.rows.clear()  # they stay in the file
+        self.trouble, self.lost = "", 0
+
+    def append(self, told: Told) -> None:
+        """Keeps an epoch, or says in ``trouble`` why not."""
+        try:
+            self._file.append(told.row(self._session))
+            self.trouble = ""
+        except (DatasetError, OSError) as error:
+            self.lost += 1
+            self.trouble = f"{error}; the loop goes on without"
+        self._file.rows.clear()
+
+    def close(self) -> None:
+        """Brings it to the disk, if there is room."""
+        with suppress(OSError, PmossError):
+            self._file.close()

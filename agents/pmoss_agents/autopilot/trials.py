@@ -1,0 +1,219 @@
+"""An index on this host that tries every change, and keeps it only where it serves more."""
+
+from __future__ import annotations
+
+import math
+import sys
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pmoss_agents.autopilot.decision import Verdict, gain, judge
+from pmoss_env.backends.hardware import HardwareBackend
+from pmoss_env.backends.live import LiveRound
+from pmoss_env.envs.continual.drift import Conditions
+from pmoss_env.envs.continual.live_index import LiveIndex
+from pmoss_env.envs.continual.running import Epoch
+from pmoss_env.errors import BackendError
+from pmoss_env.types import Int32Array, Schedule
+
+#: A round should last so long (seconds): in less, the kernel's turns and the queries that waited at
+#: its begin decide who serves.
+_ROUND_SECONDS = 0.024
+#: An epoch has room for a pair of rounds and one more, but not for very many.
+_LEAST_ROUNDS, _MOST_ROUNDS = 5, 72
+#: Queries that wait for less than this share of a round do not spoil the next one.
+_SOON = 0.1
+#: No side waits for more rounds than these.
+_MOST_LATE = 1
+#: A trial is given up once the old schedule serves another rate by this share than in the epoch
+#: before the trial: what it was for is over. Fewer rounds tell only noise.
+_OTHER_RATE, _FEW = 0.2, 3
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What came of one change.
+
+    Attributes:
+        slices: how many it would move.
+        before: Mq/s of the rounds under the old schedule.
+        after: under the new one.
+        gains: of the pairs; see decision.gain().
+        kept: whether the new one stays.
+    """
+
+    slices: int
+    before: tuple[float, ...]
+    after: tuple[float, ...]
+    gains: tuple[float, ...]
+    kept: bool
+
+
+@dataclass
+class _Open:
+    """A trial that may go on in the next epoch.
+
+    Attributes:
+        before: (slices,) cores.
+        after: (slices,) cores.
+        seen: Mq/s of the epoch before it; 0 if there was none.
+        rates: Mq/s of the rounds that count, under either schedule.
+        gains: of the pairs.
+        rounds: of the epoch, under either schedule.
+        passed: of the epoch, in their order.
+    """
+
+    before: Int32Array
+    after: Int32Array
+    seen: float = 0.0
+    rates: tuple[list[float], list[float]] = field(default_factory=lambda: ([], []))
+    gains: list[float] = field(default_factory=list)
+    rounds: tuple[list[LiveRound], list[LiveRound]] = field(default_factory=lambda: ([], []))
+    passed: list[LiveRound] = field(default_factory=list)
+
+
+class TriedIndex(LiveIndex):
+    """Runs each change and the schedule before it in turn, round by round, from an epoch's begin.
+
+    A trial that has not decided when its epoch ends goes on in the next one. Data stay where they
+    are in a trial, and follow a change that is kept. So on several nodes a trial shows the least of
+    what a change brings.
+
+    Queries that wait when a schedule changes are still served by the one before. With deep queues
+    that takes whole rounds. So a side's round counts only once the most of them are answered, as
+    far as the epoch has time for that.
+
+    Attributes:
+        last: the trial that ended in the last epoch; None where none did.
+        data: where the data were at the end, as the provenance of a snapshot has it; {} before.
+
+    Args:
+        backend: as of LiveIndex.
+        seconds: length of an epoch.
+        seed: of the order within the pairs.
+    """
+
+    def __init__(self, backend: HardwareBackend, seconds: float, *, seed: int = 0) -> None:
+        rounds = min(max(_LEAST_ROUNDS, int(seconds / _ROUND_SECONDS)), _MOST_ROUNDS)
+        super().__init__(backend, seconds, rounds=rounds)
+        self._seconds = seconds / rounds
+        self._most_late = min(_MOST_LATE, (rounds - 1) // 2 - 1)
+        self._late = 0
+        self._rng = np.random.default_rng(seed)
+        self._open: _Open | None = None
+        self._seen = 0.0
+        self.last: Trial | None = None
+        self.data: dict[str, Any] = {}
+
+    def stop(self) -> None:
+        """See LiveIndex; asks where the data lie, once what waits is answered."""
+        # An interrupted loop ends as such, whatever comes then.
+        interrupted = isinstance(sys.exception(), KeyboardInterrupt)
+        try:
+            with suppress(BackendError) if interrupted else nullcontext():
+                if self._live.running:
+                    self.data = self._live.data_facts(self._live.stop())
+        finally:
+            super().stop()
+
+    @property
+    def trying(self) -> bool:
+        """Whether a trial goes on in the next epoch: then no other change is taken."""
+        return self._open is not None
+
+    def begin(self, workload_seed: int, conditions: Conditions, cores: Int32Array) -> None:
+        """See LiveIndex."""
+        self._open = self.last = None
+        self._seen = 0.0
+        super().begin(workload_seed, conditions, cores)
+
+    def run(self, conditions: Conditions, seconds: float, limit_us: float = 0.0) -> Epoch:
+        """See LiveIndex; goes on with the trial that is open."""
+        self.last = None
+        if self._open is not None:
+            self.cores = self._open.after.copy()
+        epoch = super().run(conditions, seconds, limit_us)
+        self._seen = epoch.snapshot.throughput
+        return epoch
+
+    def change(self) -> tuple[list[LiveRound], list[LiveRound]]:
+        """Tries it; ``cores`` are the old ones again unless it is kept."""
+        trial = self._open or _Open(self.served, self.cores, self._seen)
+        self._open = None
+        trial.rounds, trial.passed = ([], []), []
+        verdict, pairs = Verdict.OPEN, len(trial.gains)
+        while verdict is Verdict.OPEN:
+            if len(trial.passed) + 2 * (1 + self._most_late) >= self.rounds and trial.passed:
+                if not _is_over(trial.seen, trial.rates[0][pairs:]):
+                    self._open = trial
+                break
+            verdict = self._pair(trial)
+        kept = verdict is Verdict.KEEP
+        if verdict is not Verdict.OPEN:
+            self.last = _told(trial, kept)
+        if kept:
+            self.served = self.cores.copy()
+        else:
+            self.cores = self.served.copy()
+        self.serve(self.machine.local_schedule(self.cores))
+        return trial.passed, trial.rounds[kept]
+
+    def next_round(self) -> LiveRound:
+        """See LiveIndex; takes note of how long queries wait."""
+        found = super().next_round()
+        # Where no query was completed nobody knows.
+        if not math.isnan(waited := found.snapshot.latency_p99_us * 1e-6 / self._seconds):
+            self._late = 0 if waited < _SOON else min(math.ceil(waited), self._most_late)
+        return found
+
+    def rounds_under(self, schedule: Schedule) -> list[LiveRound]:
+        """Changes the schedule; the last round is the first that counts."""
+        self.serve(schedule)
+        found = [self.next_round()]
+        # What waited may be told only now.
+        late = self._late
+        while len(found) <= late:
+            found.append(self.next_round())
+            late = max(late, self._late)
+        return found
+
+    def tried(self, before: Int32Array, after: Int32Array) -> Trial:
+        """Runs two schedules in turn until the test has decided, however long that takes.
+
+        Args:
+            before: (slices,) cores, whose nodes hold the data.
+            after: (slices,) cores.
+        """
+        trial = _Open(before, after)
+        while (verdict := self._pair(trial)) is Verdict.OPEN:
+            pass
+        return _told(trial, verdict is Verdict.KEEP)
+
+    def _pair(self, trial: _Open) -> Verdict:
+        """One round under either schedule.
+
+        Every round begins with a change of the schedule, also to the same one: so both pay for it.
+        """
+        first = int(self._rng.integers(2))
+        for side in (first, 1 - first):
+            cores = (trial.before, trial.after)[side]
+            trial.passed += self.rounds_under(Schedule(cores, self.nodes.copy()))
+            trial.rounds[side].append(trial.passed[-1])
+            trial.rates[side].append(trial.passed[-1].snapshot.throughput)
+        trial.gains.append(gain(*(rates[-1] for rates in trial.rates)))
+        return judge(trial.gains)
+
+
+def _is_over(seen: float, rates: list[float]) -> bool:
+    if not seen or len(rates) < _FEW:
+        return False
+    return abs(float(np.mean(rates)) - seen) > _OTHER_RATE * seen
+
+
+def _told(trial: _Open, kept: bool) -> Trial:
+    moved = int(np.count_nonzero(trial.before != trial.after))
+    before, after = map(tuple, trial.rates)
+    return Trial(moved, before, after, tuple(trial.gains), kept)

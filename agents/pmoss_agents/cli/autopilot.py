@@ -1,0 +1,302 @@
+"""`pmoss autopilot`: an agent re-schedules the index that runs on this host, again and again."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Mapping
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from pmoss_env.cli.console import console
+from pmoss_env.cli.output import check_output, one_line, printable
+from pmoss_env.cli.pairs import pairs
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from pmoss_agents.autopilot.loop import Told
+    from pmoss_env.envs.continual import ContinualSchedulingEnv
+
+#: Epochs that the live view lists.
+_SHOWN = 8
+
+
+def autopilot(
+    agent: Annotated[
+        str,
+        typer.Argument(
+            help="Who proposes moves: repair, kernel-like, tries or another policy of the domain "
+            "continual; a checkpoint (.safetensors); or module:Class. Planners and forecasters "
+            "need a machine with parameters, which this host has none of."
+        ),
+    ] = "repair",
+    drift: Annotated[
+        str,
+        typer.Option(help="Co-tenants that come and go: none, busy-cores, jobs, memory, ..."),
+    ] = "none",
+    index: Annotated[
+        str | None,
+        typer.Option(help="A kind of index, or plugin:LIBRARY of your own. Default: btree."),
+    ] = None,
+    workload: Annotated[
+        str | None,
+        typer.Option(help="A name from `pmoss workloads`. Default: the usual one of the index."),
+    ] = None,
+    slices: Annotated[int, typer.Option(help="Key ranges.")] = 64,
+    load: Annotated[
+        str,
+        typer.Option(
+            help="closed, closed:<queries in flight per worker>, saturated, or open:<Mq/s>."
+        ),
+    ] = "closed",
+    records: Annotated[int, typer.Option(help="Records in the index.")] = 1_000_000,
+    env: Annotated[
+        list[str] | None,
+        typer.Option("-e", "--env", metavar="<key>=<value>", help="Argument of the environment."),
+    ] = None,
+    epochs: Annotated[int, typer.Option(min=1, help="After so many the loop ends.")] = 100_000,
+    epoch_seconds: Annotated[
+        float,
+        typer.Option(min=0.04, help="Length of an epoch: most of it is there for a trial."),
+    ] = 2.0,
+    seed: Annotated[int, typer.Option(min=0, help="Of drift, agent and trials.")] = 0,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Every epoch with its snapshot (.jsonl); goes on with one that is there."
+        ),
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="A report at the end, also after Ctrl-C (.html).")
+    ] = None,
+    retrain: Annotated[
+        int,
+        typer.Option(min=0, help="Epochs between two retrainings of an agent on OUT; 0: never."),
+    ] = 0,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Run exports in TorchScript (.pt): they are programs.")
+    ] = False,
+) -> None:
+    """Serve an index on this host and let an agent re-schedule it while queries run.
+
+    In every epoch the agent sees the last snapshot and proposes moves. A trial runs the old and the
+    new schedule in turn, round by round, in as many epochs as it takes. A signed-rank test keeps
+    the change or reverts it: a change that does nothing is kept in fewer than 1 of 100 trials. Data
+    follow lazily.
+
+    The loop ends after EPOCHS, or with Ctrl-C, SIGTERM or SIGHUP (status 130, 143 or 129). Then all
+    threads end, and nothing of the host stays changed. An agent that raises moves nothing. A full
+    disk does not stop the loop. A kill loses no epoch of OUT that has ended.
+
+    With --retrain, the agent `pace` learns from OUT in an idle process of its own. It takes over
+    where it is surely better on epochs that it did not learn from.
+
+    Example: pmoss autopilot --epochs 10
+    Example: pmoss autopilot --drift busy-cores --out runs/epochs.jsonl --html runs/autopilot.html
+    Example: pmoss autopilot kernel-like --drift periodic-cores -e 'drift_options={"count":1}'
+    Example: pmoss autopilot --drift periodic-cores --out runs/epochs.jsonl --retrain 100
+    Example: pmoss autopilot --index plugin:./libmine.so --epochs 10
+    Example: pmoss autopilot my_agent:Mine --records 5000000 --load closed:256
+    """
+    from pmoss_env.cli.tasks import index_and_workload
+    from pmoss_env.errors import DescriptionError
+    from pmoss_env.indexes import DEFAULT
+
+    given = pairs(env)
+    _check_given(out, html, given)
+    if retrain and out is None:
+        raise DescriptionError("--retrain: there must be a file to learn from: give --out")
+    policy = _policy(agent, trust)
+    index, workload = index_and_workload(index, workload)
+    settings: dict[str, Any] = {
+        "drift": drift,
+        # The default is not named: files of epochs that are there go on.
+        **({} if index == DEFAULT else {"index": index}),
+        "workload": workload,
+        "slices": slices,
+        "load": load,
+        "epochs": epochs,
+        "epoch_seconds": epoch_seconds,
+        "backend_options": {"records": records},
+        **given,
+    }
+    _run(agent, policy, settings, seed, _Places(out, html, retrain))
+
+
+#: Arguments of the environment that are options of their own here.
+_OPTIONS = ("drift", "index", "workload", "slices", "load", "epochs", "epoch_seconds")
+
+
+def _check_given(out: Path | None, html: Path | None, env: Mapping[str, Any]) -> None:
+    """Refuses files that cannot be written, and arguments that two options would name."""
+    from pmoss_env.errors import DescriptionError
+
+    for path in (out, html):
+        if path:
+            check_output(path)
+    if html and html.suffix not in (".html", ".htm"):
+        raise DescriptionError(f"--html {html}: replaces what is there, so it must end in .html")
+    if out and html and out.resolve() == html.resolve():
+        raise DescriptionError(f"--out and --html: both are {out}; give each a file of its own")
+    for name in _OPTIONS:
+        if name in env:
+            raise DescriptionError(f"-e {name}={env[name]}: give --{name.replace('_', '-')}")
+
+
+def _policy(agent: str, trust: bool) -> Any:
+    """Who is named: policies of the domain go first, for names of agents may be any."""
+    from pmoss_agents.policies import named_policies
+    from pmoss_datasets.continual.domain import CONTINUAL
+
+    if agent in CONTINUAL.policies():
+        return CONTINUAL.policy(agent)
+    found = named_policies([], [agent], domain=CONTINUAL.name, trust=trust).policies
+    (policy,) = found.values()
+    return policy
+
+
+class _Places(NamedTuple):
+    """Where a loop writes, and after how many epochs an agent learns from it."""
+
+    out: Path | None
+    html: Path | None
+    retrain: int
+
+
+def _run(agent: str, policy: Any, settings: dict[str, Any], seed: int, places: _Places) -> None:
+    """Runs the loop, shows it, and tells at the end what came of it."""
+    from pmoss_agents.autopilot.loop import EpochFile, fly, running_env
+    from pmoss_agents.autopilot.retraining import Retraining
+    from pmoss_agents.autopilot.trials import TriedIndex
+    from pmoss_env.backends.data_facts import misplaced_lines, placement_lines
+    from pmoss_env.cli.signals import go_on_by
+
+    out, html, retrain = places
+    subject = running_env(settings, seed)
+    # How long it goes on decides no epoch.
+    kept = {name: value for name, value in settings.items() if name != "epochs"}
+    file = EpochFile(out, {**kept, "agent": agent})
+    retraining = Retraining(out, retrain) if retrain and out else None
+    go_on_by("all threads have ended; --out holds every epoch, and goes on as another session")
+    told: deque[Told] = deque(maxlen=100_000)
+    view = _View(subject)
+    try:
+        with view:
+            for one in fly(subject, policy, seed, retraining):
+                file.append(one)
+                told.append(one)
+                view.show(one, file.trouble)
+    finally:
+        if retraining is not None:
+            retraining.close()
+        file.close()
+        if html and told:
+            try:
+                _write_report(html, list(told), agent, subject, file.lost)
+            except OSError as error:
+                # A disk without room for the report still leaves what came of the run.
+                console.print(_summary(list(told), file.lost))
+                whole = len(told) - file.lost if out else 0
+                epochs = f"; {out} has {whole} of its epochs" if whole else ""
+                raise OSError(
+                    error.errno,
+                    f"{error.strerror}: no report was written{epochs}. Make room, or name a file "
+                    "on another disk, and run again",
+                    str(html),
+                ) from error
+    console.print(_summary(list(told), file.lost))
+    assert isinstance(subject.session.live, TriedIndex)
+    provenance = {"data": subject.session.live.data}
+    for line in (
+        *placement_lines(provenance),
+        *misplaced_lines(provenance, "the last schedule"),
+    ):
+        console.print(line)
+
+
+def _write_report(
+    path: Path, told: list[Told], agent: str, env: ContinualSchedulingEnv, lost: int
+) -> None:
+    from pmoss_agents.autopilot.page import report_page
+    from pmoss_env.files import write_atomically
+
+    title = f"{agent} on {env.machine.description}"
+    notes = [
+        f"{env.session.backend.workload.name}, {env.slices} slices, drift {env.arguments.drift}.",
+        _summary(told, lost),
+    ]
+    write_atomically(path, report_page(told, title, notes))
+
+
+def _summary(told: list[Told], lost: int) -> str:
+    from pmoss_agents.autopilot.loop import VERDICTS
+
+    verdicts = Counter(one.verdict for one in told)
+    parts = [f"{verdicts[name]} {name}" for name in VERDICTS]
+    mean = sum(one.throughput for one in told) / max(len(told), 1)
+    words = f"{len(told)} epochs, {mean:.3f} Mq/s in the mean: {', '.join(parts)}."
+    return f"{words} {lost} epochs were not written." if lost else words
+
+
+class _View:
+    """The live view of a terminal; elsewhere a line per epoch."""
+
+    def __init__(self, env: ContinualSchedulingEnv) -> None:
+        self._env = env
+        self._lines: deque[str] = deque(maxlen=_SHOWN)
+        self._belief = ""
+        self._live: Any = nullcontext()
+        if console.is_terminal:
+            from rich.live import Live
+
+            self._live = Live(
+                console=console, get_renderable=self._renderable, refresh_per_second=4
+            )
+
+    def __enter__(self) -> None:
+        if not console.is_terminal:
+            console.print("loading the index, and serving")
+        self._live.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        self._live.__exit__(*error)
+
+    def show(self, told: Told, trouble: str) -> None:
+        """Takes an epoch, and shows it in one line; what an agent said may be longer.
+
+        Args:
+            told: what came of it.
+            trouble: with the file.
+        """
+        from pmoss_agents.autopilot.page import belief_in_words, trial_in_words
+
+        parts = [
+            f"epoch {told.epoch}  {told.throughput:.3f} Mq/s  {told.verdict}",
+            trial_in_words(told),
+            f"{told.pending} slices under way" if told.pending else "",
+            one_line(told.trouble),
+            one_line(trouble),
+        ]
+        lines = [
+            "  ".join(filter(None, parts)),
+            *(f"  {one_line(event.text)}" for event in told.events),
+        ]
+        self._lines.extend(lines)
+        self._belief = belief_in_words(told, self._env.machine.workers.tolist())
+        if not console.is_terminal:
+            for line in lines:
+                console.print(line)
+
+    def _renderable(self) -> RenderableType:
+        from rich.text import Text
+
+        from pmoss_env.envs.continual.viewer import as_text
+
+        if not self._lines:
+            return Text("loading the index, and serving")
+        shown = [as_text(self._env.session), self._belief, *map(printable, self._lines)]
+        # A line of the terminal each, for the view must not grow beyond its height.
+        return Text("\n".join(shown), no_wrap=True, overflow="ellipsis")

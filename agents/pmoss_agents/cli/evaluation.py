@@ -1,0 +1,193 @@
+"""`pmoss evaluate | validate`: policies in the same episodes, and their results again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pmoss_agents.cli.policies import (
+    AgentOption,
+    AgentsArgument,
+    DomainOption,
+    PadOption,
+    TrustOption,
+)
+from pmoss_agents.cli.summaries import print_summaries
+from pmoss_env.cli.console import AsJson, console, progress_bar, show_json
+from pmoss_env.cli.options import EnvOption
+from pmoss_env.cli.output import check_absent, check_output, printable
+from pmoss_env.cli.pairs import pairs
+
+if TYPE_CHECKING:
+    from pmoss_agents.policies import Named
+    from pmoss_datasets.evaluation import Replay
+    from pmoss_env.result_files import ResultFile
+
+#: Replays of files that other floors write, by the ending of their names: each takes the path, the
+#: progress and, by name, how many episodes.
+REPLAYS: dict[str, Callable[..., Replay]] = {}
+
+
+def evaluate(
+    agents: AgentsArgument = None,
+    agent: AgentOption = None,
+    baseline: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--baseline",
+            "-b",
+            help="Baselines beside them, also of packages that offer some as pmoss.baselines; "
+            "repeatable. Otherwise seven of spatial scheduling, or all of another domain.",
+        ),
+    ] = None,
+    domain: DomainOption = None,
+    env: EnvOption = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Evaluation seeds, from 101 on.")] = 5,
+    episodes: Annotated[int, typer.Option(min=1, help="Incumbents per seed.")] = 4,
+    budget: Annotated[
+        int, typer.Option(min=1, help="Evaluations of local search, also of score 100.")
+    ] = 2000,
+    schedules: Annotated[
+        int, typer.Option(min=1, help="Random schedules of score 0, per episode.")
+    ] = 100,
+    pad: PadOption = False,
+    trust: TrustOption = False,
+    out: Annotated[Path | None, typer.Option(help="Result file to write (.jsonl).")] = None,
+    overwrite: Annotated[bool, typer.Option(help="Replace a file that is there.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Compare agents and baselines on incumbents that no dataset holds.
+
+    Interrupted or killed, the same command with --out goes on: what rules and searches have done
+    waits in OUT.partial. Agents play again, for they may remember earlier episodes.
+
+    Example: pmoss evaluate --agent pmoss/surrogate-busy-core-v0 -e interference=busy_core
+
+    Example: pmoss evaluate runs/dt.safetensors -e interference=busy_core --out runs/r.jsonl
+
+    Example: pmoss evaluate my_agent:Mine@runs/mine.safetensors -b lpt -e machine=toy -e slices=8
+
+    Example: pmoss evaluate --domain access-path -e scans=32
+    """
+    from pmoss_agents.policies import named_policies
+    from pmoss_datasets.evaluation import aggregate, write_results
+    from pmoss_datasets.evaluation import evaluate as run
+
+    kwargs = pairs(env)
+    if out:
+        check_output(out)
+        check_absent(out, overwrite)
+    # Local search as an opponent gets what the search of score 100 gets.
+    words = [*(agents or ()), *(agent or ())]
+    named = named_policies(
+        baseline,
+        words,
+        budget,
+        pad=pad,
+        domain=domain,
+        trust=trust,
+        usual=lambda of: of.compared or of.policies(),
+    )
+    settings = {"env": kwargs, "budget": budget, "schedules": schedules, "pad": pad}
+    with _kept(out, named, words, settings) as kept, progress_bar("evaluating") as progress:
+        evaluation = run(
+            kwargs,
+            named.policies,
+            range(101, 101 + seeds),
+            episodes_per_seed=episodes,
+            search_budget=budget,
+            random_schedules=schedules,
+            progress=progress,
+            env_id=named.domain.env_id,
+            kept=kept,
+        )
+        if out:
+            write_results(out, evaluation)
+        kept.remove()
+    title = f"{seeds} seeds x {episodes} incumbents"
+    summaries = aggregate(evaluation.rows)
+    for name, count in evaluation.misplaced.items():
+        typer.echo(
+            f"in {count} of {seeds * episodes} episodes of {printable(name)} the kernel had not "
+            "put all data where the schedule wants them: what was measured is of another placement",
+            err=True,
+        )
+    if as_json:
+        show_json([asdict(summary) for summary in summaries])
+        return
+    print_summaries(summaries, title, named.domain)
+    if out:
+        console.print(f"written to {out}; replay it with: pmoss validate {out}")
+
+
+def _kept(
+    out: Path | None, named: Named, words: Sequence[str | Path], settings: Mapping[str, Any]
+) -> ResultFile:
+    """The rows that an interrupted call left beside ``out``; in memory alone without it."""
+    from pmoss_datasets.evaluation import KEY
+    from pmoss_env import __version__
+    from pmoss_env.cli.signals import go_on_by
+    from pmoss_env.files import file_stamp
+    from pmoss_env.result_files import ResultFile
+
+    if out is None:
+        go_on_by("without --out nothing is kept: start again")
+        return ResultFile(None, {}, KEY)
+    # An agent that was trained anew under its old name is another one.
+    files = [Path(part) for word in words for part in str(word).split("@")]
+    stamps = {str(path): stamp for path in files if (stamp := file_stamp(path))}
+    header = {
+        "kind": "evaluation",
+        "version": __version__,
+        "domain": named.domain.name,
+        "agents": [str(word) for word in words],
+        "files": stamps,
+        **settings,
+    }
+    return ResultFile(out.with_name(f"{out.name}.partial"), header, KEY)
+
+
+def validate(
+    results: Annotated[
+        list[Path],
+        typer.Argument(help="Result files: .jsonl; .json of references, budgets, wanted, confirm."),
+    ],
+    episodes: Annotated[
+        int | None,
+        typer.Option(help="Replay only so many episodes of each file, with all their policies."),
+    ] = None,
+) -> None:
+    """Replay result files: every throughput and score must come out again, to the last bit.
+
+    Of references, budgets, wanted returns and confirmations one episode is run
+    again unless more are asked for.
+    Files of rollouts replay, too, where their backend repeats itself.
+
+    Example: pmoss validate runs/demo/results.jsonl
+    """
+    failed = False
+    for path in results:
+        with progress_bar(f"replaying {path.name}") as progress:
+            found = _replayed(path, episodes, progress)
+        for line in found.mismatches:
+            console.print(f"{path}: {line}", highlight=False)
+        failed |= bool(found.mismatches)
+        verdict = f"{len(found.mismatches)} mismatches" if found.mismatches else "all bits equal"
+        console.print(f"{path}: {found.episodes} episodes replayed, {verdict}")
+    if failed:
+        raise typer.Exit(1)
+
+
+def _replayed(path: Path, episodes: int | None, progress: Any) -> Replay:
+    """What a replay of a file of results, of rollouts or of a benchmark found."""
+    from pmoss_agents.rollouts import is_rollout, replay_rollouts
+    from pmoss_datasets.evaluation import replay
+
+    if path.suffix in REPLAYS:
+        return REPLAYS[path.suffix](path, progress, episodes=episodes)
+    again = replay_rollouts if is_rollout(path) else replay
+    return again(path, progress, episodes=episodes)

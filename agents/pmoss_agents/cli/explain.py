@@ -1,0 +1,160 @@
+"""`pmoss explain`: what two schedules do differently, per core, node, memory channel and link."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pmoss_agents.cli.policies import TrustOption
+from pmoss_env.cli.console import Stages, console, table
+from pmoss_env.cli.options import BackendOption, EnvOption
+from pmoss_env.cli.output import check_output
+from pmoss_env.cli.pairs import pairs
+
+if TYPE_CHECKING:
+    from pmoss_agents.explaining import Comparison
+    from pmoss_agents.explaining.differences import Kind, Table
+    from pmoss_env.types import Float64Array
+
+#: What the terminal shows of each kind of place; the page shows all.
+SHOWN: dict[Kind, tuple[str, ...]] = {
+    "node": ("elapsed_us", "queries", "remote_dram", "use"),
+    "channel": ("traffic", "per_channel", "use"),
+    "link": ("traffic", "use"),
+    "core": ("slices", "elapsed_us", "queries", "llc_misses", "remote_dram"),
+}
+#: What the columns are called.
+HEADS = {
+    "elapsed_us": "cores busy",
+    "queries": "Mq/s",
+    "remote_dram": "remote M/s",
+    "llc_misses": "LLC misses M/s",
+    "use": "of the bandwidth",
+    "traffic": "GB/s",
+    "per_channel": "GB/s per channel",
+}
+
+
+def explain(
+    a: Annotated[str, typer.Argument(help="The schedule to compare with; see below.")],
+    b: Annotated[str, typer.Argument(help="The schedule to explain.")],
+    backend: Annotated[
+        str | None, typer.Option(help="analytic (the default), simulated or hardware.")
+    ] = None,
+    machine: Annotated[
+        str | None,
+        typer.Option(help="A name from `pmoss machines`: skylake-x-8n if not given, or host."),
+    ] = None,
+    env: EnvOption = None,
+    options: BackendOption = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(min=0, help="Of the episode: keys, co-tenants, incumbent. Default 0."),
+    ] = None,
+    rounds: Annotated[
+        int, typer.Option(min=1, help="Measure both so often, in turn; the median counts.")
+    ] = 1,
+    top: Annotated[int, typer.Option(min=1, help="Rows shown of each kind.")] = 8,
+    html: Annotated[
+        Path | None, typer.Option(help="Page to write, with the chip drawn; needs nothing else.")
+    ] = None,
+    trust: TrustOption = False,
+) -> None:
+    """Explain why one schedule is faster than another, by what their counters say.
+
+    A and B are each a baseline (lpt, grouped, os-default, ...) or an agent: one that ships trained
+    (pmoss/NAME), a saved one (.safetensors or .pt), or yours (module:Class@CHECKPOINT). Any policy
+    will do (module:Class). Or they are a schedule file (.json with {"cores": [...]}) or a row
+    of a result file. FILE.jsonl:POLICY is the first row of a policy, FILE.jsonl:12 line 12. Both
+    are measured in the same episode. A row brings its own. Only what places slices has such
+    counters.
+
+    Example: pmoss explain grouped lpt-capacity -e interference=busy_core --html runs/why.html
+
+    Example: pmoss explain incumbent pmoss/surrogate-busy-core-v0 -e interference=busy_core
+
+    Example: pmoss explain runs/demo/results.jsonl:lpt runs/demo/results.jsonl:surrogate
+    """
+    from pmoss_agents.explaining.choosing import Asked, explain_words
+    from pmoss_agents.explaining.page import explain_page
+    from pmoss_env.files import write_atomically
+
+    if html:
+        check_output(html)
+    asked = Asked(backend, machine, pairs(env) or None, pairs(options) or None, seed)
+    with Stages() as progress:
+        found = explain_words(a, b, asked, rounds=rounds, trust=trust, progress=progress)
+    _print(found.comparison, top)
+    if html:
+        write_atomically(html, explain_page(found.comparison, found.task))
+        console.print(f"written to {html}: the chip drawn, and every counter of every core")
+
+
+def _print(comparison: Comparison, top: int) -> None:
+    from pmoss_agents.explaining import headline
+    from pmoss_agents.explaining.differences import number, percent_change
+    from pmoss_env.backends.data_facts import misplaced_lines
+
+    a, b = comparison.before, comparison.after
+    console.print(headline(comparison), highlight=False)
+    for run in (a, b):
+        for line in misplaced_lines(run.snapshot.provenance, run.name):
+            console.print(line, highlight=False)
+    console.print()
+    rows = [
+        (name, number(first), number(second), percent_change(first, second))
+        for name, first, second in (
+            ("throughput, Mq/s", a.snapshot.throughput, b.snapshot.throughput),
+            ("median latency, us", a.snapshot.latency_p50_us, b.snapshot.latency_p50_us),
+            ("99th percentile, us", a.snapshot.latency_p99_us, b.snapshot.latency_p99_us),
+        )
+    ]
+    counters = comparison.tables["machine"]
+    first, second = counters.column("per_query")
+    rows += [
+        (
+            f"{counters.places[i]} per query",
+            number(first[i]),
+            number(second[i]),
+            percent_change(first[i], second[i]),
+        )
+        for i in counters.ranked(["per_query"])[:top]
+        if first[i] != second[i]
+    ]
+    console.print(table("Whole machine", ["", f">{a.name}", f">{b.name}", ">change"], rows))
+    for kind, columns in SHOWN.items():
+        _print_places(comparison.tables[kind], columns, top)
+
+
+def _print_places(places: Table, columns: tuple[str, ...], top: int) -> None:
+    """The places of one kind where anything changed; only columns in which anything did."""
+    from pmoss_agents.explaining.differences import value
+
+    changed = [name for name in columns if (abs(_change(places, name)) > 0).any()]
+    ranked = places.ranked(changed) if changed else []
+    ranked = [i for i in ranked if any(abs(_change(places, name)[i]) > 0 for name in changed)]
+    if not ranked:
+        what = "nothing changes" if places.ranked(columns) else "not counted"
+        console.print(f"{places.kind.capitalize()}s: {what}.\n", highlight=False)
+        return
+    lines = []
+    for place in ranked[:top]:
+        cells = [places.places[place]]
+        for name in changed:
+            before, after = (column[place] for column in places.column(name))
+            unit = places.units[places.quantities.index(name)]
+            cells.append(f"{value(before, unit)} → {value(after, unit)}")
+        lines.append(cells)
+    rest = len(ranked) - len(lines)
+    title = f"{places.kind.capitalize()}s, biggest difference first"
+    title += f" ({rest} more)" if rest else ""
+    heads = [f">{HEADS.get(name, name)}" for name in changed]
+    console.print(table(title, [places.kind, *heads], lines))
+
+
+def _change(places: Table, name: str) -> Float64Array:
+    """NaN, which is not above 0, where it was not counted."""
+    before, after = places.column(name)
+    return after - before

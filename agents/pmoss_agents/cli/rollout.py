@@ -1,0 +1,159 @@
+"""`pmoss rollout`: agents and baselines place slices, on this host or a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
+
+from pmoss_agents.cli.policies import (
+    AgentOption,
+    AgentsArgument,
+    DomainOption,
+    PadOption,
+    TrustOption,
+)
+from pmoss_env.cli.console import Stages, console, table
+from pmoss_env.cli.live import round_in_words
+from pmoss_env.cli.options import BackendOption, EnvOption
+from pmoss_env.cli.output import check_output
+from pmoss_env.cli.pairs import pairs
+
+if TYPE_CHECKING:
+    from pmoss_agents.rollouts import Mean
+    from pmoss_datasets.domain import Domain
+
+Baselines = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--baseline",
+        "-b",
+        help="Baselines beside them; repeatable. Otherwise lpt, or all of another domain.",
+    ),
+]
+
+
+def rollout(
+    agents: AgentsArgument = None,
+    agent: AgentOption = None,
+    baseline: Baselines = None,
+    domain: DomainOption = None,
+    backend: Annotated[
+        str | None, typer.Option(help="hardware (the default), analytic or simulated.")
+    ] = None,
+    machine: Annotated[
+        str | None, typer.Option(help="host (the default), or a name from `pmoss machines`.")
+    ] = None,
+    env: EnvOption = None,
+    options: BackendOption = None,
+    episodes: Annotated[int, typer.Option(help="Incumbents, the same for every policy.")] = 3,
+    incumbent: Annotated[
+        Path | None,
+        typer.Option(
+            help='What runs now: a schedule file, {"cores": [...]}. Else drawn from SEED.'
+        ),
+    ] = None,
+    undo: Annotated[
+        str,
+        typer.Option(
+            help="Put the incumbent back and verify it: never, worse (where the policy's schedule "
+            "is slower) or always."
+        ),
+    ] = "never",
+    keep: Annotated[
+        Path | None, typer.Option(help="Folder for the schedules before and after (.json).")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of the episodes.")] = 0,
+    pad: PadOption = False,
+    trust: TrustOption = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Result file (.jsonl); if it is there, goes on with it.")
+    ] = None,
+) -> None:
+    """Let policies re-schedule a running index, measure what comes of it, and undo it if asked.
+
+    Every finished episode is printed, and kept in OUT, at once: an interrupted run goes on. Undone
+    means: the incumbent is put back, measured, and compared with what it was before; if it is not
+    the same, the command ends with status 1. Each measurement starts its own threads. The domain
+    continual moves slices while queries run, on this host with --backend hardware. Other domains
+    play on their models. Only spatial has something to undo.
+
+    Example: pmoss rollout --agent pmoss/surrogate-busy-core-v0 --machine toy --backend analytic
+    Example: pmoss rollout runs/dt.safetensors -b lpt -e slices=16 --out runs/r.jsonl
+    Example: pmoss rollout my_agent:Mine --machine toy --backend simulated --undo worse
+    Example: pmoss rollout --domain continual --machine host --backend hardware -b best-fit-once
+    Example: pmoss rollout --domain threads -e requests=1000000
+    """
+    from pmoss_agents.policies import named_policies
+    from pmoss_agents.rollouts import keep_schedules, means, read_incumbent, roll_out
+
+    if out:
+        check_output(out)
+    if keep:
+        check_output(keep, folder=True)
+    named = named_policies(
+        baseline,
+        [*(agents or ()), *(agent or ())],
+        pad=pad,
+        domain=domain,
+        trust=trust,
+        usual=lambda of: of.rolled_out or of.policies(),
+    )
+    of, policies = named.domain, named.policies
+    given = {"backend": backend, "machine": machine, "backend_options": pairs(options) or None}
+    asked = {key: value for key, value in given.items() if value is not None}
+    arguments = {**of.here, **asked, **pairs(env)}
+    start = read_incumbent(of, arguments, incumbent) if incumbent else None
+    keeping = keep_schedules(of, arguments, keep) if keep else None
+    done = 0
+    with Stages() as progress:
+
+        def show(row: dict[str, Any]) -> None:
+            nonlocal done
+            told = f"episode {row['episode']}  {row['policy']:<22}{of.row_in_words(row)}"
+            console.print(told, highlight=False)
+            if keeping:
+                keeping(row)
+            done += 1
+            progress("rolling out", done, episodes * len(policies))
+
+        progress("rolling out", 0, episodes * len(policies))
+        rows = roll_out(
+            arguments,
+            policies,
+            episodes=episodes,
+            seed=seed,
+            incumbent=start,
+            undo=cast(Any, undo),
+            out=out,
+            on_row=show,
+            on_round=lambda told: progress.note(round_in_words(told)),
+            domain=of.name,
+        )
+    where = ", ".join(str(arguments[key]) for key in ("machine", "backend") if key in arguments)
+    _print(means(of, rows), where or of.name, of)
+
+
+def _print(found: Sequence[Mean], where: str, domain: Domain) -> None:
+    """Prints a row per policy; ends the command with status 1 where undoing failed."""
+    title = f"{where}: mean of {max(mean.episodes for mean in found)} episodes"
+    unit = domain.unit
+    columns = ["policy", f">before {unit}", f">after {unit}", ">ratio", ">undone"]
+    rows = [_cells(mean, domain) for mean in found]
+    # Nothing ran before in some domains, and mostly nothing is undone.
+    full = [number for number in range(len(columns)) if any(row[number] for row in rows)]
+    shown = [[row[number] for number in full] for row in rows]
+    console.print(table(title, [columns[number] for number in full], shown))
+    if failed := sum(mean.failed for mean in found):
+        console.print(f"{failed} incumbents did not come back as they were: see above.")
+        raise typer.Exit(1)
+
+
+def _cells(mean: Mean, domain: Domain) -> tuple[str, ...]:
+    """A row of the summary."""
+    before = "" if mean.before is None else f"{domain.shown(mean.before):.3f}"
+    ratio = f"{mean.after / mean.before:.2f}" if mean.before else ""
+    undone = f"{mean.undone} of {mean.episodes}" if mean.undone else ""
+    return (mean.policy, before, f"{domain.shown(mean.after):.3f}", ratio, undone)

@@ -1,0 +1,45 @@
+"""How a comparison of policies is printed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from pmoss_env.cli.console import console, table
+
+if TYPE_CHECKING:
+    from pmoss_datasets.domain import Domain
+    from pmoss_datasets.evaluation import Summary
+
+
+def print_summaries(
+    summaries: Sequence[Summary], title: str, domain: Domain, emphasised: str = ""
+) -> None:
+    """Prints a row per policy, the worst first; the emphasised one is bold. A cost has no minus."""
+
+    def with_interval(mean: float | None, low: float | None, high: float | None) -> str:
+        if mean is None:
+            return ""
+        return f"{mean:.1f}" if low is None else f"{mean:.1f} [{low:.1f}, {high:.1f}]"
+
+    rows = []
+    for s in sorted(summaries, key=lambda s: s.throughput):
+        ends = [domain.shown(x) for x in (s.throughput_low, s.throughput_high) if x is not None]
+        cells = (
+            s.policy,
+            with_interval(domain.shown(s.throughput), *(sorted(ends) or (None, None))),
+            with_interval(s.score, s.score_low, s.score_high),
+            f"{1e3 * s.seconds_per_decision:.2f}",
+        )
+        rows.append([Text(str(cell), "bold" * (s.policy == emphasised)) for cell in cells])
+    columns = [
+        domain.kind,
+        f">{domain.unit} [95 %]",
+        ">score [95 %]",
+        ">ms / decision",
+    ]
+    console.print(table(title, columns, rows))
+    illegal = sum(s.illegal_actions for s in summaries)
+    console.print(f"Illegal actions: {illegal}.")

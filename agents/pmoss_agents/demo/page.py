@@ -1,0 +1,172 @@
+"""The demo as one HTML page that needs nothing else, no script either."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+from pmoss_agents.demo.picture import kind_of
+from pmoss_agents.demo.plan import AGENT, SEARCH, TUNED, DemoResult
+from pmoss_agents.explaining import compare, headline
+from pmoss_agents.explaining.chip import draw_run
+from pmoss_agents.explaining.page import STYLE, colours, html_table
+from pmoss_datasets.evaluation import Summary
+from pmoss_env import __version__
+from pmoss_env.html_page import html_page
+from pmoss_env.types import CO_TENANT_FAMILIES
+
+_OWN = """
+.bars { display: grid; grid-template-columns: max-content 1fr; gap: .2rem .7rem;
+  align-items: center; max-width: 60rem; }
+.bar { display: flex; align-items: center; gap: .5rem; min-width: 0; }
+.bar i { display: block; flex: none; height: 1.05rem; border-radius: 2px; background: var(--rule); }
+.bar.search i { background: var(--search); } .bar.learned i { background: var(--learned); }
+.bar span { white-space: nowrap; font-variant-numeric: tabular-nums; font-size: 13px;
+  font-weight: 400; }
+.learned { font-weight: 600; }
+.rounds { width: 100%; max-width: 60rem; height: auto; }
+.rounds rect { fill: var(--rule); } .rounds rect.later { fill: var(--search); }
+:root { --rule: #9aa7b8; --search: #4f7cac; --learned: #c0504d; }
+@media (prefers-color-scheme: dark) { :root { --rule: #66727f; --search: #6d9ccd;
+  --learned: #e2726f; } }
+@media (max-width: 500px) { .bars { grid-template-columns: 1fr; gap: 0; }
+  .bar { margin-bottom: .4rem; } }
+"""
+
+
+def demo_page(result: DemoResult) -> str:
+    """The page as text."""
+    title = "What learned placement is worth"
+    of = {one.policy: one for one in result.summaries}
+    placement = result.placement
+    comparison = compare(placement.machine, placement.before, placement.after)
+    chips = "".join(
+        f"<figure><figcaption>{escape(run.name)}, {run.snapshot.throughput:.1f} Mq/s</figcaption>"
+        f"{draw_run(comparison, run)}</figure>"
+        for run in (comparison.before, comparison.after)
+    )
+    told = escape(", ".join(f"{key} {value}" for key, value in result.plan.env_kwargs.items()))
+    body = f"""<p class="lead">{escape(lead(result))}</p>
+<h2>A modelled server, and incumbents that no data hold</h2>
+{_bars(result)}
+<p class="quiet">Means over {of[AGENT].episodes} episodes: {told}. In brackets 95 % intervals.
+Red learned from logged counters; "tuned" went on learning from {result.plan.logged_episodes}
+episodes of this server. Blue searches. Behind a name stands how many schedules it may try
+on the server before it decides. {SEARCH} asks the model {result.plan.search_budget:,} times.</p>
+<h2>One of these episodes</h2>
+<p>{escape(headline(comparison))}</p>
+<div class="chips">{chips}</div>
+<p class="quiet">A tile is a core, filled as far as it is busy, each slice a part of it; the number
+counts its slices. A triangle: something else takes time from this core. Dashed orange: a memory or
+link near its bandwidth. {escape(_disturbed(result))} Point at anything for its figures.</p>
+<h2>This host</h2>
+<p>{escape(host_in_words(result))}</p>
+{_rounds(result)}
+<h2>All figures</h2>
+<div class="scroll">{html_table(*_table(result))}</div>
+<p class="quiet">pmoss_env {__version__}; agent {escape(result.plan.agent)}. Every episode of the
+server replays to the last bit: pmoss validate {escape(str(result.folder / "results.jsonl"))}</p>"""
+    return html_page(title, f"{colours()}{STYLE}{_OWN}", body)
+
+
+def lead(result: DemoResult) -> str:
+    """What the comparison says, one fact in a sentence."""
+    plan = result.plan
+    of = {one.policy: one for one in result.summaries}
+    shipped, tuned, measured = of[AGENT], of[TUNED], of[plan.with_measurements(TUNED)]
+    rules = [one for one in result.summaries if kind_of(one.policy) == "rule"]
+    best = max(rules, key=lambda one: one.throughput)
+    equal = [of[name] for name in of if name.endswith(f" + {plan.measurements}")]
+    rival = max((one for one in equal if one is not measured), key=lambda one: one.throughput)
+    return (
+        f"The agent that ships never saw co-tenants like these: at once it serves "
+        f"{shipped.throughput:.1f} million queries per second. It then learns for "
+        f"{result.seconds['fine-tuning']:.0f} seconds from {plan.logged_episodes} logged episodes "
+        f"of this server, and serves {tuned.throughput:.1f}. The best rule, {best.policy}, serves "
+        f"{best.throughput:.1f}. After {plan.measurements} tries on the server the agent serves "
+        f"{measured.throughput:.1f}, and the best search after as many {rival.throughput:.1f}. A "
+        f"search of the model serves {of[SEARCH].throughput:.1f} after {plan.search_budget:,} "
+        "evaluations."
+    )
+
+
+def host_in_words(result: DemoResult) -> str:
+    """What was seen on this host."""
+    parts = []
+    for name, seen in result.host.schedules.items():
+        low, high = min(seen.throughputs), max(seen.throughputs)
+        middle = sorted(seen.throughputs)[len(seen.throughputs) // 2]
+        parts.append(f"{middle:.2f} [{low:.2f}, {high:.2f}] under {name}")
+    seconds = result.plan.host_round_seconds
+    return (
+        f"A real B+-tree of {result.plan.host_records:,} records was re-scheduled while it served. "
+        f"Million queries per second: {', then '.join(parts)}, the median and range of rounds of "
+        f"{seconds:g} s. Lost queries: {result.host.lost}."
+    )
+
+
+def _disturbed(result: DemoResult) -> str:
+    """Which co-tenants the example's episode has."""
+    found = result.placement.instance.co_tenants
+    if not found:
+        return "This episode has no co-tenants."
+    family = CO_TENANT_FAMILIES[found[0].family]
+    places = ", ".join(str(number) for number in sorted({one.target for one in found}))
+    return f"Co-tenants ({family.name}) sit on {family.target} {places}."
+
+
+def _bars(result: DemoResult) -> str:
+    top = max(one.throughput for one in result.summaries)
+    rows = []
+    for one in sorted(result.summaries, key=lambda one: -one.throughput):
+        kind = kind_of(one.policy)
+        rows.append(
+            f'<div class="{kind}">{escape(one.policy)}</div><div class="bar {kind}">'
+            f'<i style="width:{55 * one.throughput / top:.1f}%"></i>'
+            f"<span>{_interval(one)}</span></div>"
+        )
+    return f'<div class="bars">{"".join(rows)}</div>'
+
+
+def _rounds(result: DemoResult) -> str:
+    """The throughput of every round on this host, as bars."""
+    values = [
+        (name, value) for name, seen in result.host.schedules.items() for value in seen.throughputs
+    ]
+    names = list(result.host.schedules)
+    top = max(value for _, value in values) or 1.0
+    width, height = 600 / len(values), 90
+    bars = "".join(
+        f'<rect class="{"later" if name != names[0] else "first"}" x="{number * width:.1f}" '
+        f'y="{height * (1 - value / top):.1f}" width="{0.85 * width:.1f}" '
+        f'height="{height * value / top:.1f}"><title>{escape(name)}: {value:.2f} Mq/s</title>'
+        "</rect>"
+        for number, (name, value) in enumerate(values)
+    )
+    return (
+        f'<svg class="rounds" viewBox="0 0 600 {height}" role="img" '
+        f'aria-label="throughput of each round">{bars}</svg>'
+        f'<p class="quiet">Each bar is a round: first {escape(names[0])}, then '
+        f"{escape(' and '.join(names[1:]))}.</p>"
+    )
+
+
+def _table(result: DemoResult) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+    head = ["", "Mq/s [95 %]", "score [95 %]", "schedules tried", "ms per decision"]
+    rows = [
+        (
+            one.policy,
+            _interval(one),
+            "" if one.score is None else f"{one.score:.1f}",
+            f"{result.plan.measured(one.policy):,}",
+            f"{1e3 * one.seconds_per_decision:.2f}",
+        )
+        for one in sorted(result.summaries, key=lambda one: one.throughput)
+    ]
+    return head, rows
+
+
+def _interval(one: Summary) -> str:
+    if one.throughput_low is None or one.throughput_high is None:
+        return f"{one.throughput:.1f}"
+    return f"{one.throughput:.1f} [{one.throughput_low:.1f}, {one.throughput_high:.1f}]"

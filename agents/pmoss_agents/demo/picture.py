@@ -1,0 +1,113 @@
+"""The demo's picture: what every policy serves, what it measured for that, and where slices go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from pmoss_agents.demo.plan import AGENT, SEARCH, TUNED, DemoResult
+from pmoss_env.envs.spatial.viewer import INK, draw_placement
+from pmoss_env.machines import Machine
+from pmoss_env.pictures import new_figure, write_png
+from pmoss_env.types import CO_TENANT_FAMILIES
+
+#: Colours of what learned, of what measures or searches, and of rules.
+LEARNED, SEARCHES, RULES = "#c0504d", "#4f7cac", "#9aa7b8"
+
+#: What a triangle says, by what co-tenants sit on.
+_MARKS = {
+    "core": "triangle: a core that shares its time with another program",
+    "node": "triangle: a core whose memory other programs stream",
+}
+
+
+def kind_of(policy: str) -> str:
+    """What a policy of the demo is: "learned", "search" or "rule"."""
+    if policy.split(" + ")[0] in (AGENT, TUNED):
+        return "learned"
+    return "search" if policy == SEARCH or " + " in policy else "rule"
+
+
+def draw_demo(result: DemoResult, path: Path) -> None:
+    """Draws throughput per policy, and the learned placement on the chip."""
+    figure = new_figure(13, 5.8, dpi=110)
+    left, right = figure.subplots(1, 2, width_ratios=[1.1, 1.15])
+    colours = {"learned": LEARNED, "search": SEARCHES, "rule": RULES}
+    ordered = sorted(result.summaries, key=lambda summary: summary.throughput)
+    values = [one.throughput for one in ordered]
+    reach = [
+        [one.throughput - (one.throughput_low or one.throughput) for one in ordered],
+        [(one.throughput_high or one.throughput) - one.throughput for one in ordered],
+    ]
+    names = [one.policy for one in ordered]
+    left.barh(
+        names,
+        values,
+        xerr=reach,
+        color=[colours[kind_of(name)] for name in names],
+        capsize=2,
+        ecolor="#333333",
+        error_kw={"linewidth": 0.8},
+    )
+    top = max(values)
+    for place, one in enumerate(ordered):
+        left.text(
+            0.02 * top,
+            place,
+            f"{one.throughput:.1f}{_told(result, one.policy)}",
+            va="center",
+            fontsize=8,
+            color="white",
+            fontweight="bold" if kind_of(one.policy) == "learned" else "normal",
+        )
+    for kind, label in (("learned", "learned"), ("search", "search"), ("rule", "rule")):
+        left.barh([0], [0], color=colours[kind], label=label)
+    left.legend(loc="lower right", frameon=False, fontsize=8)
+    left.set_xlabel("throughput, million queries per second")
+    machine = result.placement.machine
+    left.set_title(f"{machine.name}: what each serves on unseen incumbents\n(mean, 95 % interval)")
+    left.spines[["top", "right"]].set_visible(False)
+
+    placement = result.placement
+    run = placement.after
+    load = np.bincount(
+        run.schedule.cores, weights=run.snapshot.counter("elapsed_us"), minlength=machine.cores
+    ).astype(np.float64)
+    tried = f"{result.plan.measurements} schedules tried"
+    title = f"learned placement, {tried}: {run.snapshot.throughput:.1f} Mq/s"
+    targets = CO_TENANT_FAMILIES[result.plan.family].target
+    draw_placement(
+        right,
+        machine,
+        run.schedule,
+        load,
+        title,
+        "share of time busy",
+        highest_load=1.0,
+        note=_MARKS[targets] if placement.instance.co_tenants else "",
+    )
+    for co_tenant in placement.instance.co_tenants:
+        for core in _cores(machine, targets, co_tenant.target):
+            row, col = divmod(int(machine.tile_of_core[core]), machine.cols)
+            right.plot(
+                col + 0.36, row - 0.36, marker="v", color=INK, markeredgecolor="white", markersize=7
+            )
+    write_png(figure, path)
+
+
+def _told(result: DemoResult, policy: str) -> str:
+    """What a bar says behind its figure."""
+    if policy == AGENT:
+        return ", as it ships"
+    if policy == TUNED:
+        return f", after {result.seconds['fine-tuning']:.0f} s of fine-tuning"
+    tries = result.plan.measured(policy)
+    return f", tries {tries:,} schedules" if tries else ""
+
+
+def _cores(machine: Machine, targets: str, number: int) -> list[int]:
+    """The cores that a co-tenant disturbs first: its own, or those of its node."""
+    if targets == "core":
+        return [number]
+    return np.flatnonzero(machine.worker_mask & (machine.node_of_core == number)).tolist()

@@ -1,0 +1,85 @@
+"""Making two schedules in one episode, and measuring both under the same conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import closing
+
+import numpy as np
+
+from pmoss_agents.explaining.differences import Comparison, Run, compare
+from pmoss_agents.explaining.rows import Row
+from pmoss_datasets.policies import Policy, SchedulePolicy
+from pmoss_datasets.spatial import scoring
+from pmoss_env.baselines.context import Baseline
+from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
+from pmoss_env.types import Schedule
+
+#: A schedule itself, an agent, a baseline, or a row of a result file.
+Choice = Schedule | Policy | Baseline | Row
+Progress = Callable[[str, int, int], None]
+
+
+def explain(
+    env: SpatialSchedulingEnv,
+    env_seed: int,
+    choices: Mapping[str, Choice],
+    *,
+    rounds: int = 1,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Compares two schedules in the episode of a seed: same keys, co-tenants and incumbent.
+
+    Args:
+        env: bare; its backend measures.
+        env_seed: of its reset.
+        choices: two, by name.
+        rounds: how often both are measured in turn; what is compared is the measurement of median
+            throughput. More than one makes sense on hardware.
+        progress: called with (what, done, total).
+
+    Raises:
+        PmossError: a schedule that cannot be made or measured here.
+    """
+    (first, a), (second, b) = choices.items()
+    tell = progress or (lambda what, done, total: None)
+    schedules = {}
+    for done, (name, choice) in enumerate(((first, a), (second, b))):
+        tell("making schedules", done, 2)
+        schedules[name] = _schedule(env, env_seed, choice)
+    tell("making schedules", 2, 2)
+    measured: dict[str, list[Run]] = {name: [] for name in schedules}
+    env.reset(seed=env_seed)
+    with closing(env.session.new_backend()) as backend:
+        for number in range(rounds):
+            for name, schedule in schedules.items():
+                done = sum(map(len, measured.values()))
+                tell("measuring", done, 2 * rounds)
+                snapshot = backend.measure(schedule, seed=number)
+                measured[name].append(Run(name, schedule, snapshot))
+    tell("measuring", 2 * rounds, 2 * rounds)
+    runs = [
+        sorted(own, key=lambda run: run.snapshot.throughput)[rounds // 2]
+        for own in measured.values()
+    ]
+    return compare(env.machine, runs[0], runs[1])
+
+
+def _schedule(env: SpatialSchedulingEnv, env_seed: int, choice: Choice) -> Schedule:
+    if isinstance(choice, Schedule):
+        env.machine.check_schedule(choice, env.slices)
+        return choice
+    if isinstance(choice, Policy):
+        if (check_env := getattr(choice, "check_env", None)) is not None:
+            check_env(env)
+        scoring.play(env, choice, env_seed, None, {})
+        return env.schedule
+    env.reset(seed=env_seed)
+    if isinstance(choice, Row):
+        return choice.schedule(env)
+    policy = SchedulePolicy(choice)
+    session = env.session
+    made = session.new_searchable_backend() if policy.searches else session.new_backend()
+    with closing(made) as own:
+        # The stream that evaluate() gives a baseline, so that both make the same schedule.
+        return choice(env.context(np.random.default_rng((env_seed, 2)), own))

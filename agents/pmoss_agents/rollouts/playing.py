@@ -1,0 +1,217 @@
+"""Letting policies play in an environment, episode by episode, and keeping what was measured.
+
+Where the domain offers it a rollout can be undone: what ran before is put back, measured, and
+compared with what it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from pmoss_datasets.domain import Domain, check_offer, find_domain
+from pmoss_datasets.evaluation import episode_seed
+from pmoss_datasets.policies import Policy
+from pmoss_datasets.schema import FIRST_DOMAIN
+from pmoss_env import __version__
+from pmoss_env.backends.frames import pack_schedule
+from pmoss_env.errors import DescriptionError, UnknownNameError
+from pmoss_env.machines import load_machine
+from pmoss_env.result_files import ResultFile
+from pmoss_env.schedule_files import read_schedule, write_schedule
+from pmoss_env.types import Schedule
+
+#: When the incumbent is put back: where it was faster than what the policy made, or in any case.
+Undo = Literal["never", "worse", "always"]
+
+
+def roll_out(
+    env_kwargs: Mapping[str, Any],
+    policies: Mapping[str, Policy],
+    *,
+    episodes: int,
+    seed: int,
+    incumbent: Schedule | None = None,
+    undo: Undo = "never",
+    out: Path | None = None,
+    on_row: Callable[[dict[str, Any]], None] | None = None,
+    on_round: Callable[[dict[str, Any]], None] | None = None,
+    domain: str = FIRST_DOMAIN,
+) -> list[dict[str, Any]]:
+    """Plays ``episodes`` episodes with every policy; each meets the same incumbents and instances.
+
+    Args:
+        env_kwargs: of the domain's environment. On hardware the index may grow a hundredfold
+            unless ``max_growth`` among the backend's options says otherwise.
+        policies: by name.
+        episodes: per policy.
+        seed: of the episodes.
+        incumbent: what runs at the start of each; drawn from the seed if None.
+        undo: when the incumbent is put back at the end of an episode.
+        out: file of rows; what it holds already is not played again.
+        on_row: called with each row, also with those of the file.
+        on_round: called with every sweeping round of the hardware backend, while it measures.
+        domain: its name.
+
+    Returns:
+        Rows of plain JSON. They hold throughputs in Mq/s, latencies in us, the slices that moved,
+        and the seconds that the policy took. ``restored`` says what undoing found, None without.
+
+    Raises:
+        DatasetError: ``out`` holds results of another command.
+        DescriptionError: no episode is asked for.
+        UnsupportedError: undoing, or an incumbent, of a domain that does not offer it.
+        CheckpointError: an agent was fitted for another task.
+        BackendError: a measurement failed; finished rows are in the file.
+    """
+    if undo not in get_args(Undo):
+        raise UnknownNameError("undo", undo, get_args(Undo))
+    if episodes < 1:
+        raise DescriptionError(f"episodes = {episodes}: must be at least 1")
+    of = find_domain(domain)
+    if undo != "never":
+        check_offer(of, "undoing", f"--undo {undo}")
+    if incumbent is not None:
+        check_offer(of, "schedules", "an incumbent")
+    header = {
+        "kind": "rollout",
+        "version": __version__,
+        "env": dict(env_kwargs),
+        "seed": seed,
+        "incumbent": None if incumbent is None else pack_schedule(incumbent),
+        "undo": undo,
+        # The first domain's files say nothing of it: they are older than the others.
+        **({} if domain == FIRST_DOMAIN else {"domain": domain}),
+    }
+    rows: list[dict[str, Any]] = []
+    file = ResultFile(out, header, key=("policy", "episode"))
+    stage: _Stage | None = None
+    try:
+        for episode in range(episodes):
+            for name, policy in policies.items():
+                row = file.get(name, episode)
+                if row is None:
+                    if stage is None:
+                        stage = _Stage(of, env_kwargs, policies, on_round)
+                    row = {"policy": name, "episode": episode}
+                    row |= stage.play(policy, episode_seed(seed, episode), incumbent, undo)
+                    file.append(row)
+                rows.append(row)
+                if on_row:
+                    on_row(row)
+    finally:
+        file.close()
+        if stage is not None:
+            stage.close()
+    return rows
+
+
+class _Stage:
+    """An environment, and what policies search on there."""
+
+    def __init__(
+        self,
+        domain: Domain,
+        env_kwargs: Mapping[str, Any],
+        policies: Mapping[str, Policy],
+        on_round: Callable[[dict[str, Any]], None] | None,
+    ) -> None:
+        self._domain = domain
+        self._env = domain.make_env(domain.rollout_arguments(env_kwargs))
+        domain.watch(self._env, on_round)
+        self._companion = domain.companion(self._env)
+        for policy in policies.values():
+            if (check_env := getattr(policy, "check_env", None)) is not None:
+                check_env(self._env)
+
+    def play(
+        self, policy: Policy, seed: int, incumbent: Schedule | None, undo: Undo
+    ) -> dict[str, Any]:
+        domain, env = self._domain, self._env
+        searches = bool(getattr(policy, "searches", False))
+        options = {} if incumbent is None else {"incumbent": incumbent}
+        played = domain.play(env, policy, seed, self._companion if searches else None, **options)
+        row = domain.told(env, played)
+        before, after = domain.ends_of(row)
+        worse = before is not None and after < before
+        back = undo == "always" or (undo == "worse" and worse)
+        return {**row, "restored": asdict(domain.restore(env)) if back else None}
+
+    def close(self) -> None:
+        self._env.close()
+        if self._companion is not None:
+            self._companion.close()
+
+
+@dataclass(frozen=True)
+class Mean:
+    """One policy over all its episodes.
+
+    Attributes:
+        policy: its name.
+        before: mean outcome of what ran before; None where nothing did.
+        after: mean outcome.
+        undone: in how many episodes the incumbent was put back.
+        failed: in how many of these it did not come back as it was.
+        episodes: how many there are.
+    """
+
+    policy: str
+    before: float | None
+    after: float
+    undone: int
+    failed: int
+    episodes: int
+
+
+def means(domain: Domain, rows: Sequence[Mapping[str, Any]]) -> list[Mean]:
+    """The mean of each policy over its rows, in order of appearance."""
+    found = []
+    for policy in dict.fromkeys(row["policy"] for row in rows):
+        own = [row for row in rows if row["policy"] == policy]
+        ends = [domain.ends_of(row) for row in own]
+        starts = [before for before, _ in ends if before is not None]
+        restored = [row["restored"] for row in own if row["restored"] is not None]
+        found.append(
+            Mean(
+                policy,
+                sum(starts) / len(starts) if starts else None,
+                sum(after for _, after in ends) / len(ends),
+                len(restored),
+                sum(not each["verified"] for each in restored),
+                len(own),
+            )
+        )
+    return found
+
+
+def read_incumbent(domain: Domain, env_kwargs: Mapping[str, Any], path: Path) -> Schedule:
+    """The schedule of a file, for the machine of an environment.
+
+    Raises:
+        UnsupportedError: the domain has no schedules.
+        ScheduleError: the file holds none for this machine.
+    """
+    check_offer(domain, "schedules", "--incumbent")
+    return read_schedule(path, load_machine(str(env_kwargs["machine"])))
+
+
+def keep_schedules(
+    domain: Domain, env_kwargs: Mapping[str, Any], folder: Path
+) -> Callable[[Mapping[str, Any]], None]:
+    """What writes the schedules before and after each row's episode to files in a folder.
+
+    Raises:
+        UnsupportedError: the domain has no schedules.
+    """
+    check_offer(domain, "schedules", "--keep")
+    machine = load_machine(str(env_kwargs["machine"]))
+
+    def keep(row: Mapping[str, Any]) -> None:
+        for what, cores in (("before", "incumbent_cores"), ("after", "cores")):
+            name = f"{row['policy']}-{row['episode']}-{what}.json"
+            write_schedule(folder / name, machine.local_schedule(row[cores]))
+
+    return keep

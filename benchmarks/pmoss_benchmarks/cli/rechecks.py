@@ -1,0 +1,36 @@
+"""What `pmoss validate` does with reports of benchmarks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pmoss_datasets.evaluation import Replay
+
+
+def recheck_report(path: Path, progress: Any, *, episodes: int | None) -> Replay:
+    """Runs episodes of a benchmark's report again: one, or as many as are asked for.
+
+    Args:
+        path: of a file of references, budgets, wanted returns or confirmations.
+        progress: called with (episodes done, episodes in all).
+        episodes: how many; None: one.
+
+    Raises:
+        DatasetError: the file is damaged.
+    """
+    from pmoss_benchmarks.offline import wanted
+    from pmoss_benchmarks.spatial import budget, confirmation, references
+    from pmoss_datasets.evaluation import Replay
+    from pmoss_env.files import read_json
+
+    # Others say what they are; references are checked for their own form.
+    known: dict[str, Callable[..., list[str]]] = {
+        budget.FORMAT: budget.recheck,
+        confirmation.FORMAT: confirmation.recheck,
+        wanted.FORMAT: wanted.recheck,
+    }
+    recheck = known.get(read_json(path).get("format"), references.recheck)
+    return Replay(episodes or 1, tuple(recheck(path, episodes or 1, progress)))

@@ -1,6 +1,0 @@
-"""The whole idea in one run: a real index is re-scheduled, then a learned agent meets a server."""
-
-from pmoss_benchmarks.demo.plan import AGENT, FULL, QUICK, RULES, TUNED, DemoResult, Plan
-from pmoss_benchmarks.demo.running import run_demo
-
-__all__ = ["AGENT", "FULL", "QUICK", "RULES", "TUNED", "DemoResult", "Plan", "run_demo"]

@@ -1,0 +1,185 @@
+"""Playing episodes with policies, and scoring what they end with.
+
+Every policy meets the same episodes. A score is normalised per episode: 0 is the mean of random
+legal schedules, 100 the best schedule that local search finds with the stated budget.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from pmoss_datasets.domain import domain_of_env
+from pmoss_datasets.evaluation.results import NARROW, EpisodeResult, Evaluation
+from pmoss_datasets.interfaces import Rollout, score_of
+from pmoss_datasets.policies import Policy, SchedulePolicy
+from pmoss_env.errors import DescriptionError
+from pmoss_env.result_files import ResultFile
+
+DEFAULT_ENV = "pmoss/SpatialScheduling-v0"
+#: The fields by which rows of an interrupted evaluation are known.
+KEY = ("policy", "seed", "episode")
+
+#: progress(episodes done, episodes in all) after every episode.
+Progress = Callable[[int, int], None]
+
+
+def episode_seed(seed: int, episode: int, bits: int = NARROW) -> int:
+    """The environment's seed of an episode: the same for every policy.
+
+    Args:
+        seed: of the evaluation.
+        episode: its number.
+        bits: of what is returned. 63 are as many as nobody can try, if nobody knows ``seed``.
+    """
+    if bits == NARROW:
+        return int(np.random.SeedSequence((seed, episode)).generate_state(1)[0])
+    digest = hashlib.sha256(f"{seed}\0{episode}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") >> 64 - bits
+
+
+def evaluate(
+    env_kwargs: Mapping[str, Any],
+    policies: Mapping[str, Policy | Callable[[int], Policy]],
+    seeds: Sequence[int],
+    episodes_per_seed: int = 10,
+    search_budget: int = 2000,
+    random_schedules: int = 100,
+    progress: Progress | None = None,
+    env_id: str = DEFAULT_ENV,
+    references: MutableMapping[int, tuple[float, float]] | None = None,
+    kept: ResultFile | None = None,
+    seed_bits: int = NARROW,
+) -> Evaluation:
+    """Runs every policy through the same episodes.
+
+    Args:
+        env_kwargs: of the environment, plain JSON.
+        policies: by name: a policy, or a function that gives the policy of a seed (an agent
+            trained with it). All are asked for, and asked to check the environment, before the
+            first episode.
+        seeds: non-negative, at least five for a table.
+        episodes_per_seed: each with its own workload instance, co-tenants and incumbent.
+        search_budget: model evaluations of the search that defines a score of 100; it asks the
+            analytic model where the environment's backend cannot be asked after every move.
+        random_schedules: how many define a score of 0.
+        progress: called with (episodes done, episodes in all) after each.
+        env_id: a registered id.
+        references: throughputs of score 0 and 100 by the environment's seed, of earlier calls with
+            the same environment, budget and number of schedules; new ones are added.
+        kept: rows of a call that was interrupted, by KEY; each new one is added at once. Rules and
+            searches go on behind theirs; all others play again, on known references.
+        seed_bits: of the environment's seed of each episode; see episode_seed().
+
+    Raises:
+        UnsupportedError: a machine that cannot be searched because it has no model.
+        DescriptionError: no seeds, episodes, schedules or policies; or an argument that the
+            environment does not have.
+        UnknownNameError: no such environment.
+        PmossError: what a policy's check_env() raises, such as CheckpointError.
+    """
+    for name, count in (
+        ("seeds", len(seeds)),
+        ("episodes_per_seed", episodes_per_seed),
+        ("random_schedules", random_schedules),
+        ("policies", len(policies)),
+    ):
+        if count < 1:
+            raise DescriptionError(f"{name} = {count}: must be at least 1")
+    domain = domain_of_env(env_id)
+    env = domain.make_env(env_kwargs, env_id)
+    judge = domain.judge(env)
+    known = {} if references is None else references
+    file = ResultFile(None, {}, KEY) if kept is None else kept
+    rows: list[EpisodeResult] = []
+    misplaced: Counter[str] = Counter()
+    total = len(policies) * len(seeds) * episodes_per_seed
+    try:
+        of_seeds = [
+            {name: _policy_of_seed(policy, seed) for name, policy in policies.items()}
+            for seed in seeds
+        ]
+        for policy in {id(p): p for of_seed in of_seeds for p in of_seed.values()}.values():
+            if (check_env := getattr(policy, "check_env", None)) is not None:
+                check_env(env)
+        for seed, of_seed in zip(seeds, of_seeds, strict=True):
+            for episode in range(episodes_per_seed):
+                found = {name: file.get(name, seed, episode) for name in of_seed}
+                env_seed = episode_seed(seed, episode, seed_bits)
+                for before in filter(None, found.values()):
+                    known[env_seed] = before["random_throughput"], before["search_throughput"]
+                # What an agent does may depend on the episodes before: it plays them again.
+                for name, policy in of_seed.items():
+                    if not isinstance(policy, SchedulePolicy):
+                        found[name] = None
+                if not all(found.values()):
+                    env.reset(seed=env_seed)
+                    judge.begin()
+                    if env_seed not in known:
+                        known[env_seed] = judge.reference(env_seed, search_budget, random_schedules)
+                for name, policy in of_seed.items():
+                    row = found[name]
+                    if row is None:
+                        played = domain.play(env, policy, env_seed, judge)
+                        score = score_of(judge.outcome(played), *known[env_seed])
+                        made = _row(name, seed, episode, env_seed, known[env_seed], played, score)
+                        row = file.append({**made, "misplaced": bool(played.misplaced)})
+                    misplaced[name] += row["misplaced"]
+                    rows.append(_result(row))
+                    if progress is not None:
+                        progress(len(rows), total)
+    finally:
+        env.close()
+        judge.close()
+    settings = (env_id, dict(env_kwargs), search_budget, random_schedules)
+    counts = {name: count for name, count in misplaced.items() if count}
+    return Evaluation(*settings, rows, counts, seed_bits)
+
+
+def _row(
+    policy: str,
+    seed: int,
+    episode: int,
+    env_seed: int,
+    reference: tuple[float, float],
+    played: Rollout,
+    score: float | None,
+) -> dict[str, Any]:
+    """The fields of an EpisodeResult."""
+    low, high = reference
+    return {
+        "policy": policy,
+        "seed": seed,
+        "episode": episode,
+        "env_seed": env_seed,
+        "incumbent_throughput": played.start,
+        "throughput": played.outcome,
+        "score": score,
+        "random_throughput": low,
+        "search_throughput": high,
+        "illegal_actions": played.illegal_actions,
+        "actions": list(played.actions),
+        "seconds_per_decision": played.seconds / len(played.actions),
+    }
+
+
+def _result(row: Mapping[str, Any]) -> EpisodeResult:
+    """The result that a row keeps."""
+    values = {name: value for name, value in row.items() if name != "misplaced"}
+    return EpisodeResult(**{**values, "actions": tuple(values["actions"])})
+
+
+def _policy_of_seed(policy: Policy | Callable[[int], Policy], seed: int) -> Policy:
+    # A class has the methods of its instances, but makes a policy instead of being one.
+    if isinstance(policy, Policy) and not isinstance(policy, type):
+        return policy
+    return cast(Callable[[int], Policy], policy)(seed)
+
+
+def make_environment(env_id: str, env_kwargs: Mapping[str, Any]) -> Any:
+    """The bare environment of an id of any domain; see Domain.make_env."""
+    return domain_of_env(env_id).make_env(env_kwargs, env_id)

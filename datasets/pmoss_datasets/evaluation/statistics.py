@@ -1,0 +1,253 @@
+"""Means over seeds and episodes, with bootstrap intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from pmoss_datasets.evaluation.results import EpisodeResult
+from pmoss_env.types import Float64Array
+
+#: Repetitions of the bootstrap, and the interval it gives.
+BOOTSTRAPS = 10_000
+INTERVAL = (2.5, 97.5)
+#: So many standard deviations on either side hold 95 % of a normal distribution.
+_NORMAL = 1.959964
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One policy over all seeds.
+
+    Attributes:
+        policy: its name.
+        seeds: how many, n.
+        episodes: how many in all.
+        score: mean over the seeds of the mean score of their episodes; None without scores.
+        score_low: lower end of the 95 % interval, see bootstrap_interval(); None below two seeds.
+        score_high: its upper end.
+        score_std: standard deviation over seeds; None below two seeds.
+        throughput: mean in the same way, Mq/s.
+        throughput_low: lower end of the interval; None below two seeds.
+        throughput_high: its upper end.
+        illegal_actions: in all episodes together.
+        seconds_per_decision: mean wall time of the policy.
+    """
+
+    policy: str
+    seeds: int
+    episodes: int
+    score: float | None
+    score_low: float | None
+    score_high: float | None
+    score_std: float | None
+    throughput: float
+    throughput_low: float | None
+    throughput_high: float | None
+    illegal_actions: int
+    seconds_per_decision: float
+
+
+def aggregate(rows: Iterable[EpisodeResult], bootstrap_seed: int = 0) -> list[Summary]:
+    """Summarises each policy, in order of appearance.
+
+    Episodes are averaged per seed first. The intervals hold the chance of both: seeds and episodes.
+
+    Args:
+        rows: of evaluate() or read_results().
+        bootstrap_seed: of the resampling, so that a table can be made again to the digit.
+    """
+    of_policy: dict[str, list[EpisodeResult]] = {}
+    for row in rows:
+        of_policy.setdefault(row.policy, []).append(row)
+    summaries = []
+    for policy, mine in of_policy.items():
+        score_groups = _by_seed([(r.seed, r.score) for r in mine if r.score is not None])
+        throughput_groups = _by_seed([(r.seed, r.throughput) for r in mine])
+        score_low, score_high = bootstrap_interval(score_groups, bootstrap_seed)
+        low, high = bootstrap_interval(throughput_groups, bootstrap_seed)
+        scores = np.array([group.mean() for group in score_groups])
+        throughputs = np.array([group.mean() for group in throughput_groups])
+        summaries.append(
+            Summary(
+                policy=policy,
+                seeds=throughputs.size,
+                episodes=len(mine),
+                score=float(scores.mean()) if scores.size else None,
+                score_low=score_low,
+                score_high=score_high,
+                score_std=float(scores.std(ddof=1)) if scores.size > 1 else None,
+                throughput=float(throughputs.mean()),
+                throughput_low=low,
+                throughput_high=high,
+                illegal_actions=sum(r.illegal_actions for r in mine),
+                seconds_per_decision=float(np.mean([r.seconds_per_decision for r in mine])),
+            )
+        )
+    return summaries
+
+
+def bootstrap_interval(
+    groups: Sequence[Float64Array], seed: int = 0
+) -> tuple[float, float] | tuple[None, None]:
+    """The 95 % interval of the mean over seeds of the mean over episodes: a two-level bootstrap.
+
+    Each repetition draws as many seeds as there are, with replacement, then within each drawn seed
+    as many episodes as it has; the interval is the 2.5th to the 97.5th percentile of the means.
+
+    To draw seeds alone covers too little: the variance of n seed means comes out a factor
+    (n - 1) / n too small. The second level makes up for it only as far as episodes differ.
+    How often the interval covers the true mean was simulated with five seeds of four normal
+    episodes: in about 97 % of cases where seeds do not differ. It is 94 % where seeds spread half
+    as far as the episodes of one seed, and 87 % where twice as far. It is 85 % where only seeds
+    differ. So with five agents that differ much, read it as an interval of less than 95 %.
+
+    Args:
+        groups: the values of the episodes of each seed; none of them empty.
+        seed: of the resampling.
+
+    Returns:
+        The lower and the upper end; None below two seeds.
+    """
+    count = len(groups)
+    if count < 2:
+        return None, None
+    rng = np.random.default_rng(seed)
+    picks = rng.integers(count, size=(BOOTSTRAPS, count))
+    means = np.empty(picks.shape)
+    for number, values in enumerate(groups):
+        drawn = picks == number
+        episodes = rng.integers(values.size, size=(np.count_nonzero(drawn), values.size))
+        means[drawn] = values[episodes].mean(axis=1)
+    low, high = np.percentile(means.mean(axis=1), INTERVAL)
+    return float(low), float(high)
+
+
+def share_interval(count: int, total: int) -> tuple[float, float]:
+    """The 95 % interval of a share (Wilson, Probable Inference, 1927).
+
+    Args:
+        count: of things that are so.
+        total: of all things, at least 1.
+
+    Returns:
+        Its lower and upper end, from 0 to 1.
+    """
+    share, spread = count / total, _NORMAL**2 / total
+    middle = share + spread / 2
+    half = math.sqrt(spread * (share * (1.0 - share) + spread / 4))
+    return max(0.0, (middle - half) / (1 + spread)), min(1.0, (middle + half) / (1 + spread))
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How far one policy is ahead of another in the same episodes.
+
+    Attributes:
+        value: mean over training seeds and episodes.
+        low: lower end of the 95 % interval; None with a single episode.
+        high: its upper end.
+    """
+
+    value: float
+    low: float | None
+    high: float | None
+
+
+def paired_difference(differences: Float64Array, seed: int = 0) -> Difference:
+    """The mean of paired differences, with the 95 % interval of a crossed bootstrap.
+
+    All training seeds met the same episodes. So each repetition draws episodes for all seeds
+    together, and seeds for all episodes together.
+
+    Args:
+        differences: (seeds, episodes), of the outcomes of two policies in the same episode.
+        seed: of the resampling, so that a table can be made again to the digit.
+    """
+    value = float(differences.mean())
+    seeds, episodes = differences.shape
+    if episodes < 2:
+        return Difference(value, None, None)
+    of_seeds = _drawn_weights(episodes, seed) @ differences.T
+    rows = np.random.default_rng((seed, 1)).integers(seeds, size=(BOOTSTRAPS, seeds))
+    means = np.take_along_axis(of_seeds, rows, axis=1).mean(axis=1)
+    low, high = np.percentile(means, INTERVAL)
+    return Difference(value, float(low), float(high))
+
+
+def ratio_of_means(above: Float64Array, below: Float64Array, seed: int = 0) -> Difference:
+    """The mean of one value over that of another of the same episodes, with its 95 % interval.
+
+    Each repetition of the bootstrap draws episodes, of both values together.
+
+    Args:
+        above: (episodes,).
+        below: (episodes,), of a mean that is not 0.
+        seed: as of paired_difference().
+    """
+    value = float(above.mean() / below.mean())
+    if above.size < 2:
+        return Difference(value, None, None)
+    weights = _drawn_weights(above.size, seed)
+    low, high = np.percentile((weights @ above) / (weights @ below), INTERVAL)
+    return Difference(value, float(low), float(high))
+
+
+def of_means(
+    values: Float64Array, statistic: Callable[[Float64Array], Float64Array], seed: int = 0
+) -> Difference:
+    """A statistic of the means of several values of the same episodes, with its 95 % interval.
+
+    Each repetition of the bootstrap draws episodes, of all values together.
+
+    Args:
+        values: (values, episodes).
+        statistic: (values, ...) means to (...).
+        seed: as of paired_difference().
+    """
+    value = float(statistic(values.mean(axis=1)))
+    if values.shape[1] < 2:
+        return Difference(value, None, None)
+    drawn = values @ _drawn_weights(values.shape[1], seed).T
+    low, high = np.percentile(statistic(drawn), INTERVAL)
+    return Difference(value, float(low), float(high))
+
+
+@lru_cache(maxsize=8)
+def _drawn_weights(count: int, seed: int) -> Float64Array:
+    """(BOOTSTRAPS, count) the share of each of some things in each repetition's draws."""
+    drawn = np.random.default_rng(seed).integers(count, size=(BOOTSTRAPS, count))
+    cells = drawn + count * np.arange(BOOTSTRAPS)[:, None]
+    found = np.bincount(cells.ravel(), minlength=BOOTSTRAPS * count)
+    return found.reshape(BOOTSTRAPS, count) / count
+
+
+def _by_seed(pairs: list[tuple[int, float]]) -> list[Float64Array]:
+    of_seed: dict[int, list[float]] = {}
+    for seed, value in pairs:
+        of_seed.setdefault(seed, []).append(value)
+    return [np.array(values, dtype=np.float64) for values in of_seed.values()]
+
+
+def spearman(first: Float64Array, second: Float64Array) -> float:
+    """Spearman's rank correlation, equal values sharing a rank; NaN where one does not vary.
+
+    Args:
+        first: (n,). Values that agree to nine digits are equal.
+        second: (n,), likewise.
+    """
+    ranks = [_ranks(np.array([float(f"{value:.9g}") for value in of])) for of in (first, second)]
+    if any(np.ptp(of) == 0.0 for of in ranks):
+        return math.nan
+    return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
+
+
+def _ranks(values: Float64Array) -> Float64Array:
+    """(n,) from 1."""
+    below = (values[:, None] > values).sum(axis=1)
+    equal = (values[:, None] == values).sum(axis=1)
+    return np.asarray(below + (equal + 1) / 2, dtype=np.float64)

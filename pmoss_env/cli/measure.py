@@ -1,0 +1,220 @@
+"""`pmoss measure`: one schedule, measured on this host or modelled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pmoss_env.cli.console import Stages, console, table
+from pmoss_env.cli.live import round_in_words
+from pmoss_env.cli.options import BackendOption
+from pmoss_env.cli.output import check_output
+from pmoss_env.cli.pairs import pairs
+from pmoss_env.cli.tasks import index_and_workload
+
+if TYPE_CHECKING:
+    from pmoss_env.backends import Backend
+    from pmoss_env.types import HardwareSnapshot
+
+#: Arguments of backends that are no settings.
+_CALLBACKS = ("progress", "on_round")
+
+
+def measure(
+    schedule: Annotated[
+        list[str],
+        typer.Option(
+            "--schedule", "-s", help="A baseline, such as grouped, os-default or lpt; repeatable."
+        ),
+    ] = ["grouped", "lpt"],  # noqa: B006  # typer copies it
+    backend: Annotated[str, typer.Option(help="hardware, analytic or simulated.")] = "hardware",
+    machine: Annotated[str, typer.Option(help="host, or a name from `pmoss machines`.")] = "host",
+    index: Annotated[
+        str | None,
+        typer.Option(
+            help="A kind of index, such as btree (slices are key ranges) or rtree (cells of a grid "
+            "over points in the plane), or plugin:LIBRARY of your own. Default: what the workload "
+            "is for."
+        ),
+    ] = None,
+    workload: Annotated[
+        str | None,
+        typer.Option(
+            help="A name from `pmoss workloads`. Default: the usual one of the index. rtree-ranges "
+            "has the paper's 50 million points and takes a minute to load."
+        ),
+    ] = None,
+    slices: Annotated[int, typer.Option(help="Key ranges, or cells.")] = 256,
+    load: Annotated[
+        str,
+        typer.Option(
+            help="closed, closed:<queries in flight per worker>, saturated or open:<Mq/s>."
+        ),
+    ] = "closed",
+    records: Annotated[
+        int | None,
+        typer.Option(help="Records in the index (hardware: 1,000,000; else the workload's)."),
+    ] = None,
+    options: BackendOption = None,
+    seconds: Annotated[float, typer.Option(help="Length of one measurement (hardware).")] = 2.0,
+    seed: Annotated[int, typer.Option(min=0, help="Of the schedules and the measurement.")] = 0,
+    rounds: Annotated[
+        int, typer.Option(min=1, help="Measure all schedules so often, in turn; each is shown.")
+    ] = 1,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Snapshots with their provenance (.jsonl); goes on if it is there."),
+    ] = None,
+) -> None:
+    """Measure schedules of an index and print throughput, latency and counters.
+
+    Example: pmoss measure -s grouped -s lpt --records 2000000
+    Example: pmoss measure -s os-default -s lpt --rounds 5 --out runs/host.jsonl
+    Example: pmoss measure --index rtree -s grouped -s lpt
+    Example: pmoss measure --index plugin:./libmine.so -s grouped -s lpt
+    Example: pmoss measure --backend simulated --machine skylake-x-8n -s os-default -s lpt
+    Example: pmoss measure --backend analytic --machine milan-nps4 --index rtree
+    """
+    from pmoss_env.backends import make_backend
+    from pmoss_env.measuring import measure_rounds, measure_schedules
+
+    if out:
+        check_output(out)
+    index, workload = index_and_workload(index, workload)
+    arguments = pairs(options)
+    if records is not None:
+        arguments["records"] = records
+    with Stages() as progress:
+        _add_callbacks(arguments, backend, seconds, progress)
+        subject = make_backend(
+            backend,
+            machine=machine,
+            index=index,
+            workload=workload,
+            slices=slices,
+            load=load,
+            **arguments,
+        )
+        if rounds > 1 or out:
+            measured = measure_rounds(
+                subject,
+                schedule,
+                rounds=rounds,
+                seed=seed,
+                out=out,
+                settings=_settings(subject, backend, workload, load, arguments),
+                on_snapshot=_print_round,
+            )
+        else:
+            measured = [
+                measure_schedules(
+                    subject,
+                    schedule,
+                    seed=seed,
+                    progress=lambda done, total: progress("measuring", done, total),
+                )
+            ]
+    _print_measured(subject, measured)
+    subject.close()
+
+
+def _add_callbacks(
+    arguments: dict[str, Any], backend: str, seconds: float, progress: Stages
+) -> None:
+    """Lets the backend tell how far it is; on this host also how much to load and to measure."""
+    from pmoss_env.backends import backend_class, backend_options
+
+    if backend_class(backend).measures_host:
+        size = arguments.setdefault("records", 1_000_000)
+        arguments.setdefault("seconds", seconds)
+        arguments["progress"] = lambda done: progress("loading the index", done, size)
+        arguments["on_round"] = lambda told: progress.note(round_in_words(told))
+    elif "progress" in backend_options(backend):
+        arguments["progress"] = lambda what, seconds: progress(what, 0, 1)
+
+
+def _settings(
+    subject: Backend, backend: str, workload: str, load: str, arguments: dict[str, Any]
+) -> dict[str, Any]:
+    """What must agree for a result file to be gone on with."""
+    return {
+        "machine": subject.machine.name,
+        "workload": workload,
+        "slices": subject.slices,
+        "load": load,
+        "backend": {key: value for key, value in arguments.items() if key not in _CALLBACKS},
+        "backend_name": backend,
+    }
+
+
+def _print_measured(subject: Backend, measured: list[dict[str, HardwareSnapshot]]) -> None:
+    """The table of all schedules, and the counters of the last one."""
+    from pmoss_env.backends.native_forms import record_shares
+
+    snapshots = measured[-1]
+    empty = record_shares(subject.workload, subject.slices).count(0.0)
+    if empty:
+        console.print(
+            f"{empty} of the {subject.slices} slices hold no records: no query comes to them."
+        )
+    console.print(
+        table(
+            f"{subject.machine.description}, {subject.workload.name}, load {subject.load}",
+            ["schedule", ">Mq/s", ">range", ">p50 us", ">p99 us"],
+            [_row(name, [of_round[name] for of_round in measured]) for name in snapshots],
+        )
+    )
+    _print_counters(next(reversed(snapshots.values())), next(reversed(snapshots)))
+
+
+def _row(name: str, snapshots: list[HardwareSnapshot]) -> tuple[str, ...]:
+    """Medians over the rounds, and how far the throughput went."""
+    throughputs = sorted(snapshot.throughput for snapshot in snapshots)
+    span = f"{throughputs[0]:.3f} .. {throughputs[-1]:.3f}" if len(snapshots) > 1 else ""
+    return (
+        name,
+        f"{median(throughputs):.3f}",
+        span,
+        f"{median(s.latency_p50_us for s in snapshots):.1f}",
+        f"{median(s.latency_p99_us for s in snapshots):.1f}",
+    )
+
+
+def _print_round(number: int, name: str, snapshot: HardwareSnapshot) -> None:
+    """One line of the live view: throughput, and that of each node's workers."""
+    nodes = snapshot.provenance.get("node_mq_per_s", {})
+    told = "  ".join(f"node {node}: {value:.3f}" for node, value in nodes.items())
+    busy = snapshot.counter("elapsed_us").sum()
+    console.print(
+        f"round {number}  {name:<20}{snapshot.throughput:8.3f} Mq/s  "
+        f"p99 {snapshot.latency_p99_us:.0f} us  {busy:.2f} cores busy  {told}"
+    )
+
+
+def _print_counters(snapshot: object, name: str) -> None:
+    from pmoss_env.backends.data_facts import misplaced_lines, placement_lines
+    from pmoss_env.types import COUNTERS, HardwareSnapshot
+
+    assert isinstance(snapshot, HardwareSnapshot)
+    rows = []
+    missing = []
+    for i, counter in enumerate(COUNTERS):
+        if snapshot.counters_available[i]:
+            per_query = snapshot.slice_counters[:, i].sum() / max(snapshot.throughput, 1e-12)
+            rows.append((counter.name, f"{per_query:.4g}", f"{snapshot.running_ratio[i]:.0%}"))
+        else:
+            missing.append(counter.name)
+    title = f"Counters per query under {name}"
+    console.print(table(title, ["counter", ">per query", ">of the time"], rows))
+    if missing:
+        console.print(f"Not available: {', '.join(missing)}. `pmoss doctor` says why.")
+    for core in snapshot.provenance.get("shared_cores", []):
+        cpus = ", ".join(map(str, core["cpus"]))
+        console.print(f"One core serves {' and '.join(core['roles'])} (CPU {cpus}).")
+    for line in placement_lines(snapshot.provenance):
+        console.print(line)
+    for line in misplaced_lines(snapshot.provenance, name):
+        console.print(line)

@@ -1,0 +1,234 @@
+"""Where a result comes from: command, version, machine, and digests of the code that makes it.
+
+The code of a result is what its modules import, directly or through others, and floors of the
+native code. Digests leave out comments, docstrings and empty lines. They are kept per folder, so
+that a stale result can say what has changed since.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib.util
+import os
+import platform
+import shlex
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pmoss_env import __version__, _native
+from pmoss_env.platforms import looks_at_host
+
+PACKAGES = ("pmoss_env", "pmoss_datasets", "pmoss_agents", "pmoss_benchmarks")
+#: Floors of the native code that modelled results need; results of this host need all.
+MODELLED: tuple[str, ...] = (
+    *("analytic", "environment", "index", "kinds", "machine", "recording", "simulator"),
+    *("threads", "workload"),
+)
+MEASURED: tuple[str, ...] = (*MODELLED, "numa", "pmu", "runtime", "scan")
+#: Commands, and what writes results down, decide no figure.
+_COMMANDS = "cli"
+_WRITERS = ("pmoss_env.provenance", "pmoss_benchmarks.report", "pmoss_env.version")
+_ENDINGS = (".cpp", ".hpp", ".inc", ".toml")
+
+
+def provenance(modules: Sequence[str], native: Sequence[str] = MODELLED) -> dict[str, Any]:
+    """What every result says of itself.
+
+    Args:
+        modules: that make it; what they import follows.
+        native: floors of the native code that it needs.
+    """
+    return {
+        "command": command_line(),
+        "version": __version__,
+        "machine": describe_machine(),
+        "code": code_of(modules, native),
+    }
+
+
+def command_line() -> str:
+    """The command that this process runs, without the folder of the program."""
+    return shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
+
+
+def describe_machine() -> dict[str, Any]:
+    """The machine in words, as the kernel gives them; in a portable build as Python does."""
+    if not looks_at_host():
+        return {
+            "cpu_model": platform.processor(),
+            "architecture": platform.machine(),
+            "kernel": platform.release(),
+            "cpus": os.cpu_count(),
+        }
+    facts = dict(_native.host_facts("/"))
+    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return {**facts, "cpus": len(os.sched_getaffinity(0)), "memory_gib": round(pages / 2**30, 1)}
+
+
+def processors_of(report: Mapping[str, Any]) -> str:
+    """The processors that made a result, with "and" between them.
+
+    Args:
+        report: with the machine of its last call; cells by another processor hold ``cpu_model``.
+    """
+    made = {report["machine"]["cpu_model"]}
+    if isinstance(cells := report.get("cells"), dict):
+        made |= {cell["cpu_model"] for cell in cells.values() if "cpu_model" in cell}
+    return " and ".join(sorted(made))
+
+
+def code_of(modules: Sequence[str], native: Sequence[str] = MODELLED) -> dict[str, Any]:
+    """Digests of the code behind a result.
+
+    Args:
+        modules: modules or packages by dotted name; those of other projects are left out.
+        native: folders of the native code.
+
+    Returns:
+        ``modules`` and ``native`` as given, and ``digests`` by folder. Native digests are missing
+        where an installation has no sources.
+    """
+    modules = [name for name in modules if name.partition(".")[0] in PACKAGES]
+    files: dict[str, list[Path]] = {}
+    for name in sorted(_closure(modules)):
+        folder = name if _is_package(name) else name.rpartition(".")[0]
+        files.setdefault(folder.replace(".", "/"), []).append(_file(name))
+    for folder in list(files):
+        files[folder] += _presets(_file(folder.replace("/", ".")).parent)
+    for folder in native:
+        if found := _native_files(folder):
+            files[f"native/{folder}"] = found
+    digests = {folder: _digest(paths) for folder, paths in sorted(files.items())}
+    return {"modules": list(modules), "native": list(native), "digests": digests}
+
+
+def has_digests(report: Mapping[str, Any]) -> bool:
+    """Whether a result holds digests of the code that made it, and not of native code alone."""
+    return bool((report.get("code") or {}).get("modules"))
+
+
+def changed_since(code: Mapping[str, Any]) -> list[str]:
+    """Folders whose code differs from that of a result.
+
+    Args:
+        code: of code_of(), as a result holds it.
+
+    Returns:
+        Folders, sorted; a module that is gone counts as its folder.
+    """
+    gone = [name for name in code["modules"] if not _exists(name)]
+    if gone:
+        return sorted(name.replace(".", "/") for name in gone)
+    now = code_of(code["modules"], code["native"])["digests"]
+    then = code["digests"]
+    unknown = {name for name in then if name.startswith("native/") and name not in now}
+    return sorted(name for name in {*now, *then} - unknown if now.get(name) != then.get(name))
+
+
+def _closure(modules: Iterable[str]) -> set[str]:
+    """The modules, those of packages among them, and all of ours that they import."""
+    known: set[str] = set()
+    waiting = [name for module in modules for name in _inside(module)]
+    while waiting:
+        name = waiting.pop()
+        if name in known or name in _WRITERS or _COMMANDS in name.split("."):
+            continue
+        known.add(name)
+        waiting += _imports(name)
+        if "." in name:
+            waiting.append(name.rpartition(".")[0])
+    return known
+
+
+def _inside(module: str) -> Iterator[str]:
+    yield module
+    if _is_package(module):
+        root = _file(module).parent
+        for path in sorted(root.rglob("*.py")):
+            parts = path.relative_to(root).with_suffix("").parts
+            yield ".".join([module, *(part for part in parts if part != "__init__")])
+
+
+@cache
+def _imports(name: str) -> tuple[str, ...]:
+    """Modules of ours that a module imports anywhere, inside functions, too."""
+    found: list[str] = []
+    for node in ast.walk(ast.parse(_file(name).read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.append(node.module)
+            found += [f"{node.module}.{alias.name}" for alias in node.names]
+    ours = [name for name in found if name.partition(".")[0] in PACKAGES]
+    return tuple(name for name in ours if _exists(name))
+
+
+@cache
+def _place(name: str) -> Path | None:
+    """The source file of a module of ours; None if there is none."""
+    top, *rest = name.split(".")
+    spec = importlib.util.find_spec(top)
+    if spec is None or spec.origin is None:
+        return None
+    base = Path(spec.origin).parent.joinpath(*rest)
+    candidates = [base / "__init__.py", base.with_suffix(".py") if rest else base]
+    return next((path for path in candidates if path.is_file()), None)
+
+
+def _exists(name: str) -> bool:
+    return _place(name) is not None
+
+
+def _file(name: str) -> Path:
+    place = _place(name)
+    if place is None:
+        raise ModuleNotFoundError(f"no module {name!r}")
+    return place
+
+
+def _is_package(name: str) -> bool:
+    return _file(name).name == "__init__.py"
+
+
+def _presets(folder: Path) -> list[Path]:
+    """TOML files of a package: beside its modules, and in its folders that hold none."""
+    data = [path for path in folder.iterdir() if path.is_dir() and not any(path.glob("*.py"))]
+    return sorted([*folder.glob("*.toml"), *(p for at in data for p in at.rglob("*.toml"))])
+
+
+def _native_files(folder: str) -> list[Path]:
+    """Sources of a native floor in a checkout; none in an installation without them."""
+    root = _file("pmoss_env").parents[1] / "native" / folder
+    return sorted(path for path in root.rglob("*") if path.suffix in _ENDINGS)
+
+
+def _digest(paths: Sequence[Path]) -> str:
+    digest = hashlib.sha256()
+    for path in sorted(set(paths)):
+        digest.update(path.name.encode() + b"\0")
+        digest.update("\n".join(_statements(path)).encode() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+@cache
+def _statements(path: Path) -> tuple[str, ...]:
+    """The lines of a source file without docstrings, comment lines and empty ones."""
+    text = path.read_text(encoding="utf-8")
+    lines = text.splitlines()
+    if path.suffix == ".py":
+        for node in ast.walk(ast.parse(text)):
+            body = getattr(node, "body", None)
+            if not isinstance(body, list) or not body or not isinstance(body[0], ast.Expr):
+                continue
+            value = body[0].value
+            if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                end = value.end_lineno or value.lineno
+                lines[value.lineno - 1 : end] = [""] * (end - value.lineno + 1)
+    mark = "//" if path.suffix in (".cpp", ".hpp", ".inc") else "#"
+    stripped = (line.strip() for line in lines)
+    # Preprocessor lines of C++ begin with a hash and count.
+    return tuple(line for line in stripped if line and not line.startswith(mark))

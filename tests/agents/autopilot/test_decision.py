@@ -1,0 +1,59 @@
+import itertools
+
+import numpy as np
+import pytest
+
+from pmoss_agents.autopilot.decision import (
+    LOOKS,
+    MOST_PAIRS,
+    Verdict,
+    gain,
+    judge,
+    signed_rank,
+)
+
+
+def test_a_gain_is_symmetric_and_bounded():
+    assert gain(1.0, 3.0) == 0.5 == -gain(3.0, 1.0)
+    assert gain(0.0, 0.0) == 0.0 and gain(0.0, 2.0) == 1.0
+
+
+@pytest.mark.parametrize("sizes", [(1, 2, 3, 4, 5), (1, 1, 2, 2, 3), (4, 4, 4, 4, 4)])
+def test_chances_are_those_of_all_signs(sizes):
+    sums = {}
+    for signs in itertools.product((-1, 1), repeat=len(sizes)):
+        gains = [sign * size for sign, size in zip(signs, sizes, strict=True)]
+        sums[signs] = signed_rank(gains)
+    for rank_sum, chance in sums.values():
+        as_large = sum(other >= rank_sum for other, _ in sums.values())
+        assert chance == pytest.approx(as_large / len(sums))
+
+
+def test_pairs_that_are_equal_say_nothing():
+    assert signed_rank([]) == (0.0, 1.0) == signed_rank([0.0, 0.0])
+    assert signed_rank([0.0, 2.0, 1.0]) == signed_rank([2.0, 1.0])
+
+
+def test_what_always_serves_more_is_kept_and_what_serves_less_is_not():
+    better = [0.1 + 0.01 * i for i in range(min(LOOKS))]
+    assert [judge(better[: n + 1]) for n in range(7)] == [Verdict.OPEN] * 7
+    assert judge(better) is Verdict.KEEP
+    assert judge([-each for each in better[:4]]) is Verdict.REVERT
+    alternating = [0.2, -0.1] * (MOST_PAIRS // 2)
+    assert judge(alternating) is Verdict.REVERT
+
+
+@pytest.mark.parametrize("tail", [np.inf, 1.0])
+def test_a_null_change_is_kept_in_fewer_than_one_of_a_hundred_trials(tail):
+    assert sum(LOOKS.values()) < 0.01
+    rng, kept, trials = np.random.default_rng(5), 0, 2000
+    for _ in range(trials):
+        gains: list[float] = []
+        verdict = Verdict.OPEN
+        while verdict is Verdict.OPEN:
+            # Heavy tails, and a host that slows down: the order within a pair is drawn.
+            noise = rng.standard_normal() if tail == np.inf else rng.standard_cauchy()
+            gains.append(float(rng.choice([-1, 1]) * (noise + 0.5)))
+            verdict = judge(gains)
+        kept += verdict is Verdict.KEEP
+    assert kept / trials < 0.01

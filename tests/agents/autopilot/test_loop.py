@@ -1,0 +1,200 @@
+"""The loop on whatever host runs the tests: no figure is asserted, only what came of it."""
+
+import json
+import os
+
+import pytest
+
+from pmoss_agents.autopilot.decision import MOST_PAIRS
+from pmoss_agents.autopilot.loop import EpochFile, fly, running_env
+from pmoss_agents.autopilot.page import report_page
+from pmoss_datasets.continual.domain import CONTINUAL
+from pmoss_datasets.continual.rounds import RoundPolicy
+from pmoss_env.backends.frames import unpack_snapshot
+from pmoss_env.errors import DatasetError, PolicyError, UnsupportedError
+from pmoss_env.machines import load_machine
+
+HERE = {
+    "slices": 8,
+    "epochs": 4,
+    "epoch_seconds": 0.08,
+    "moves_per_epoch": 2,
+    "drift": "none",
+    "incumbent": "spread",
+    "backend_options": {"records": 5_000, "warmup_seconds": 0.01},
+}
+
+pytestmark = pytest.mark.skipif(
+    load_machine("host").workers.size < 2, reason="needs two worker cores"
+)
+
+
+class Restless(RoundPolicy):
+    """Moves the first slice away, every epoch."""
+
+    def plan(self, cores):
+        workers = self.env.machine.workers
+        return [(0, int(next(core for core in workers if core != cores[0])))]
+
+    def told(self, kept):
+        self.verdicts = [*getattr(self, "verdicts", []), kept]
+
+
+class Broken(Restless):
+    """Raises in the middle of its second round, and from then on."""
+
+    asked = 0
+
+    def act(self, observation, action_mask):
+        self.asked += 1
+        if self.asked == 1:
+            return self.env.slices, int(self.env.machine.worker_tiles.argmax())
+        if self.asked == 2:
+            return super().act(observation, action_mask)
+        raise RuntimeError("a bug of the agent")
+
+
+def threads_of_process():
+    return len(os.listdir("/proc/self/task"))
+
+
+def test_every_change_is_tried_and_its_epoch_kept(tmp_path):
+    threads = threads_of_process()
+    path, epochs = tmp_path / "epochs.jsonl", 20
+    for session in (1, 2):
+        file = EpochFile(path, HERE)
+        told, agent = [], Restless()
+        for one in fly(running_env({**HERE, "epochs": epochs}, 0), agent):
+            file.append(one)
+            told.append(one)
+        file.close()
+        assert threads_of_process() == threads and not file.lost
+        assert agent.verdicts == [one.trial.kept for one in told if one.trial is not None]
+        rows = [json.loads(line) for line in path.read_text().splitlines()[1:]]
+        assert [(row["session"], row["epoch"]) for row in rows][-epochs:] == [
+            (session, epoch + 1) for epoch in range(epochs)
+        ]
+    before = None
+    for one, row in zip(told, rows[-epochs:], strict=True):
+        trial = one.trial
+        if trial is None:  # it rests after changes that were reverted, as chance has it
+            assert one.verdict == ("trying" if one.trying else "stayed")
+            assert before in (None, one.cores)
+            continue
+        assert trial.slices == 1 and len(trial.gains) <= MOST_PAIRS
+        assert len(trial.before) == len(trial.after) == len(trial.gains)
+        assert one.verdict == ("kept" if trial.kept else "reverted")
+        if before is not None:
+            assert (one.cores == before) != trial.kept
+        before = one.cores
+        assert row["cores"] == list(one.cores)
+        assert unpack_snapshot(row["snapshot"]).throughput == one.snapshot.throughput
+    page = report_page(told, "a <title>", ["a note"])
+    tried = sum(one.trial is not None for one in told)
+    assert "a &lt;title&gt;" in page and page.count("<circle") == tried > 0
+
+
+def test_an_agent_that_raises_moves_nothing_and_is_told():
+    told = list(fly(running_env({**HERE, "epochs": 6}, 0), Broken()))
+    assert [bool(one.trouble) for one in told] == [False, True, True, True, False, False]
+    assert "RuntimeError: a bug of the agent" in told[1].trouble
+    assert "asked no more" in told[3].trouble
+    assert len({one.cores for one in told}) == 1
+    assert all(one.trial is None for one in told)
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), GeneratorExit(3), BaseException(3)])
+def test_an_agent_cannot_end_the_loop(error):
+    agent = Restless()
+
+    def act(observation, action_mask):
+        raise error
+
+    agent.act = act
+    told = list(fly(running_env({**HERE, "epochs": 2}, 0), agent))
+    name = type(error).__name__
+    assert len(told) == 2 and told[0].trouble == f"the agent raised {name}: 3; nothing moves"
+
+
+def test_an_agent_that_closes_the_environment_is_named():
+    env = running_env({**HERE, "epochs": 2}, 0)
+    agent = Restless()
+
+    def act(observation, action_mask):
+        env.close()
+
+    agent.act = act
+    with pytest.raises(PolicyError, match="closed the environment that it plays in"):
+        list(fly(env, agent))
+
+
+def test_an_error_that_cannot_be_shown_stops_nothing():
+    class Unshown(Exception):
+        def __str__(self):
+            raise RuntimeError("no words")
+
+    agent = Restless()
+
+    def act(observation, action_mask):
+        raise Unshown
+
+    agent.act = act
+    told = list(fly(running_env({**HERE, "epochs": 2}, 0), agent))
+    assert told[0].trouble.startswith("the agent raised Unshown, which cannot be shown; nothing")
+
+
+def test_an_agent_that_cannot_begin_is_not_asked():
+    broken = Restless()
+    broken.reset = lambda: 1 // 0
+    told = list(fly(running_env({**HERE, "epochs": 2}, 0), broken))
+    assert [bool(one.trouble) for one in told] == [True, False]
+    assert "ZeroDivisionError" in told[0].trouble and told[0].trial is None
+
+
+def test_who_needs_a_described_machine_is_refused_before_the_index_is_loaded(monkeypatch):
+    env = running_env(HERE, 0)
+    monkeypatch.setattr(env, "reset", lambda **_: pytest.fail("the index is loaded"))
+    with pytest.raises(UnsupportedError, match=r"^planner: .*repair, kernel-like, tries, or the a"):
+        next(fly(env, CONTINUAL.policy("planner")))
+
+
+def test_an_agent_that_cannot_look_at_the_environment_is_not_asked():
+    broken = Restless()
+    broken.check_env = lambda env: 1 // 0
+    told = list(fly(running_env({**HERE, "epochs": 2}, 0), broken))
+    assert [bool(one.trouble) for one in told] == [True, False]
+    assert "ZeroDivisionError" in told[0].trouble and told[0].trial is None
+
+
+def test_a_full_disk_does_not_stop_the_loop(tmp_path, monkeypatch):
+    path = tmp_path / "epochs.jsonl"
+    file = EpochFile(path, HERE)
+    write, full = os.write, True
+
+    def no_room(handle, data):
+        if full:
+            write(handle, bytes(data[:5]))
+            raise OSError(28, "No space left on device")
+        return write(handle, data)
+
+    env = running_env({**HERE, "epochs": 3}, 0)
+    monkeypatch.setattr("pmoss_env.result_files.os.write", no_room)
+    for one in fly(env, CONTINUAL.policy("stay")):
+        file.append(one)
+        assert bool(file.trouble) == full
+        full = False
+    file.close()
+    assert file.lost == 1
+    with pytest.raises(DatasetError, match="another command"):
+        EpochFile(path, {})
+    rows = path.read_text().splitlines()
+    assert [json.loads(row).get("epoch") for row in rows] == [None, 2, 3]
+
+
+def test_a_reader_who_stops_leaves_no_thread():
+    threads = threads_of_process()
+    flight = fly(running_env(HERE, 0), Restless())
+    next(flight)
+    assert threads_of_process() > threads
+    flight.close()
+    assert threads_of_process() == threads

@@ -1,0 +1,165 @@
+"""Differences of two schedules: sums, shares, ranks and what is said of them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pmoss_agents.explaining import Run, Table, compare, headline, reasons
+from pmoss_agents.explaining.differences import (
+    memory_use,
+    number,
+    per_core,
+    percent_change,
+    value,
+)
+from pmoss_env.backends import make_backend
+from pmoss_env.baselines import Context, make_baseline
+from pmoss_env.errors import DescriptionError, UnknownNameError
+from pmoss_env.machines import load_machine
+from pmoss_env.types import COUNTER_NAMES, CoTenant, Instance, Schedule
+
+NAMES = ("os-default", "os-interleave", "shared-nothing-node", "grouped", "lpt")
+
+
+@pytest.fixture(scope="module")
+def runs():
+    backend = make_backend("analytic", machine="skylake-x-8n", workload="ycsb-a", slices=64)
+    context = Context(backend.machine, 64)
+    found = {}
+    first = make_baseline("grouped")(context)
+    context = replace(context, incumbent=first, snapshot=backend.measure(first, seed=0))
+    for name in NAMES:
+        schedule = make_baseline(name, shared=True)(context)
+        found[name] = Run(name, schedule, backend.measure(schedule, seed=0))
+    found["machine"] = backend.machine
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_cores_and_nodes_add_up_to_the_whole(runs, name):
+    machine, run = runs["machine"], runs[name]
+    tables = compare(machine, runs["grouped"], run).tables
+    rates = dict(zip(COUNTER_NAMES, tables["machine"].column("rate")[1], strict=True))
+    for counter in ("queries", "elapsed_us", "remote_dram", "llc_misses"):
+        for kind in ("core", "node"):
+            total = np.nansum(tables[kind].column(counter)[1])
+            assert total == pytest.approx(rates[counter], rel=1e-9)
+            assert total == pytest.approx(run.snapshot.counter(counter).sum(), rel=1e-9)
+    assert tables["machine"].column("per_query")[1][0] == 1.0
+
+
+def test_traffic_is_what_the_snapshot_says(runs):
+    machine, run = runs["machine"], runs["os-default"]
+    tables = compare(machine, runs["grouped"], run).tables
+    seen = dict(zip(run.snapshot.offcore_names, run.snapshot.offcore, strict=True))
+    channel = tables["channel"]
+    assert channel.places[:2] == ("node 0 read", "node 1 read")
+    assert channel.column("traffic")[1][0] == seen["node0_read_gb_per_s"]
+    assert channel.column("per_channel")[1][0] == seen["node0_read_gb_per_s"] / 3
+    link = tables["link"]
+    at = link.places.index("socket 1 to 0")
+    assert link.column("traffic")[1][at] == seen["link1to0_gb_per_s"]
+    assert link.column("use")[1][at] == pytest.approx(seen["link1to0_gb_per_s"] / 17)
+    use = memory_use(machine, run.snapshot)
+    assert use[0] > 0.85
+    assert use[1:].max() == 0
+
+
+def test_what_was_not_counted_is_not_zero(runs):
+    machine, run = runs["machine"], runs["lpt"]
+    blind = replace(
+        run.snapshot,
+        counters_available=np.zeros_like(run.snapshot.counters_available),
+        offcore_available=np.zeros_like(run.snapshot.offcore_available),
+    )
+    tables = compare(machine, run, Run("blind", run.schedule, blind)).tables
+    assert np.isnan(tables["machine"].after[1:]).all()
+    assert np.isnan(tables["channel"].after).all()
+    assert np.isnan(tables["node"].column("use")[1]).all()
+    assert tables["channel"].ranked() == []
+    assert headline(compare(machine, run, Run("blind", run.schedule, blind)))
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from(["core", "node", "any"]))
+def test_nothing_is_lost_when_slices_become_cores(seed, routing):
+    machine = load_machine("toy")
+    rng = np.random.default_rng(seed)
+    cores = rng.choice(machine.workers, 5)
+    schedule = Schedule(cores, machine.node_of_core[cores], routing)
+    values = rng.random((5, 3))
+    found = per_core(machine, schedule, values)
+    np.testing.assert_allclose(found.sum(axis=0), values.sum(axis=0))
+    assert (found[~machine.worker_mask] == 0).all()
+    if routing == "node":
+        for node in range(machine.nodes):
+            own = found[machine.node_of_core == node].sum()
+            assert own == pytest.approx(values[schedule.nodes == node].sum())
+
+
+def test_the_biggest_difference_comes_first():
+    before = np.array([[0.0, 100.0], [0.0, 100.0], [0.0, 100.0], [np.nan, np.nan]])
+    after = np.array([[0.1, 100.0], [1.0, 100.0], [0.0, 50.0], [1.0, 1.0]])
+    table = Table("node", ("a", "b", "c", "d"), ("x", "y"), ("1", "1"), before, after)
+    assert table.ranked() == [1, 2, 0]  # 1.0 of 1.0, 50 of 100, 0.1 of 1.0; d was not counted
+    assert table.ranked(["y"])[0] == 2
+    with pytest.raises(UnknownNameError):
+        table.column("z")
+
+
+def test_the_sentence_names_the_cause(runs):
+    machine = runs["machine"]
+
+    def told(a, b):
+        return headline(compare(machine, runs[a], runs[b]))
+
+    better = told("os-default", "grouped")
+    assert "grouped serves" in better
+    assert "times the queries of os-default" in better
+    assert "remote accesses are down (0% instead of 87%" in better
+    assert "the memory of node 0 is no longer saturated" in better
+    worse = told("grouped", "os-default")
+    assert "% of the queries of grouped" in worse
+    assert "remote accesses are up" in worse
+    assert "the memory of node 0 is saturated" in worse
+    assert "the same schedule, at" in told("lpt", "lpt")
+    lpt = runs["lpt"]
+    slower = replace(lpt, snapshot=replace(lpt.snapshot, throughput=1.5))
+    assert "the same schedule; two runs of it served" in headline(compare(machine, lpt, slower))
+
+
+def test_cores_that_co_tenants_slow_down_are_told():
+    backend = make_backend("analytic", machine="toy", workload="ycsb-a", slices=12)
+    machine = backend.machine
+    slow = int(machine.workers[0])
+    backend.set_instance(Instance(0, (CoTenant("busy_core", slow, 0.5),)))
+    runs = []
+    for name, cores in (("on", [slow] * 6), ("off", machine.workers[1:].tolist() * 6)):
+        schedule = machine.local_schedule(
+            np.resize(cores, 6).tolist() + np.resize(machine.workers[1:], 6).tolist()
+        )
+        runs.append(Run(name, schedule, backend.measure(schedule, seed=0)))
+    found = [reason for reason in reasons(compare(machine, *runs)) if "co-tenants" in reason.text]
+    assert len(found) == 1
+    assert found[0].helps
+    assert found[0].text.startswith("0% instead of")
+
+
+def test_what_cannot_be_compared_is_refused(runs):
+    machine, run = runs["machine"], runs["lpt"]
+    other = Run("other", run.schedule, replace(run.snapshot, load="saturated"))
+    with pytest.raises(DescriptionError, match=r"load = closed, other with saturated"):
+        compare(machine, run, other)
+    fewer = Run("fewer", machine.local_schedule(run.schedule.cores[:3]), run.snapshot)
+    with pytest.raises(DescriptionError, match="slices = 64, fewer with 3"):
+        compare(machine, run, fewer)
+
+
+def test_numbers_are_for_people():
+    assert [number(x) for x in (0.12345, 12345.6, float("nan"))] == ["0.123", "12346", "?"]
+    assert [value(x, "share") for x in (0.5, float("nan"))] == ["50%", "?"]
+    assert value(0.5, "GB/s") == "0.5"
+    assert [percent_change(2, x) for x in (1.0, 3.0)] == ["-50%", "+50%"]
+    assert percent_change(0, 1) == ""

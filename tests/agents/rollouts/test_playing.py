@@ -1,0 +1,186 @@
+"""Policies that place slices, episode by episode, and go on after an interruption."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pmoss_agents.rollouts import roll_out
+from pmoss_datasets.continual.domain import CONTINUAL
+from pmoss_datasets.policies import SchedulePolicy
+from pmoss_env.baselines import make_baseline
+from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
+from pmoss_env.errors import CheckpointError, DatasetError, UnknownNameError
+from pmoss_env.machines import load_machine
+from pmoss_env.types import HardwareSnapshot
+
+TOY = {"machine": "toy", "slices": 8, "backend": "analytic"}
+POLICIES = {name: SchedulePolicy(make_baseline(name)) for name in ("lpt", "spread")}
+
+
+def test_every_policy_meets_the_same_incumbents(tmp_path: Path) -> None:
+    seen: list[dict[str, Any]] = []
+    rows = roll_out(TOY, POLICIES, episodes=2, seed=3, on_row=seen.append)
+    assert seen == rows
+    assert [(row["episode"], row["policy"]) for row in rows] == [
+        (0, "lpt"),
+        (0, "spread"),
+        (1, "lpt"),
+        (1, "spread"),
+    ]
+    for first, second in (rows[:2], rows[2:]):
+        assert first["incumbent_mq_per_s"] == second["incumbent_mq_per_s"] > 0
+    assert all(row["restored"] is None for row in rows)
+    assert all(len(row["cores"]) == 8 and row["final_mq_per_s"] > 0 for row in rows)
+
+
+def test_an_interrupted_run_goes_on(tmp_path: Path) -> None:
+    out = tmp_path / "rows.jsonl"
+
+    class StopError(Exception):
+        pass
+
+    def stop(row: dict[str, Any]) -> None:
+        if row["episode"] == 1:
+            raise StopError
+
+    with pytest.raises(StopError):
+        roll_out(TOY, POLICIES, episodes=3, seed=3, out=out, on_row=stop)
+    kept = out.read_bytes()
+    rows = roll_out(TOY, POLICIES, episodes=3, seed=3, out=out)
+    assert out.read_bytes().startswith(kept)
+    whole = roll_out(TOY, POLICIES, episodes=3, seed=3)
+    for row, again in zip(rows, whole, strict=True):
+        assert {**row, "policy_seconds": 0} == {**again, "policy_seconds": 0}
+    with pytest.raises(DatasetError, match="seed differ"):
+        roll_out(TOY, POLICIES, episodes=3, seed=4, out=out)
+
+
+def test_this_host_rolls_out() -> None:
+    options = {"records": 5_000, "seconds": 0.4, "warmup_seconds": 0.05}
+    env = {"machine": "host", "slices": 4, "backend": "hardware", "backend_options": options}
+    (row,) = roll_out(env, {"lpt": POLICIES["lpt"]}, episodes=1, seed=0)
+    assert row["final_mq_per_s"] > 0
+    assert row["provenance"]["backend"] == "hardware"
+
+
+def test_an_index_that_runs_here_is_rescheduled_without_a_stop() -> None:
+    env = {"machine": "host", "backend": "hardware", "slices": 8, "drift": "none", "epochs": 2}
+    small = {"records": 5_000, "warmup_seconds": 0.01}
+    short = {"epoch_seconds": 0.06, "moves_per_epoch": 2, "backend_options": small}
+    policies = {name: CONTINUAL.policy(name) for name in ("stay", "best-fit-once")}
+    rows = roll_out({**env, **short}, policies, episodes=1, seed=0, domain="continual")
+    assert [row["policy"] for row in rows] == ["stay", "best-fit-once"]
+    assert all(CONTINUAL.ends_of(row)[1] >= 0 for row in rows)
+
+
+def test_this_host_is_watched_while_it_measures() -> None:
+    rounds: list[dict[str, Any]] = []
+    env = {"backend": "hardware", "machine": "host", "slices": 8}
+    options = {"records": 5000, "seconds": 0.4, "warmup_seconds": 0.05, "sweep_seconds": 0.05}
+    policies = {"lpt": POLICIES["lpt"]}
+    arguments = {**env, "backend_options": options}
+    told: list[float] = []
+    for _ in range(100):
+        # On a busy host a measurement may end before the first of its rounds.
+        if told and len(rounds) > len(told):
+            break
+        rounds.clear()
+        (row,) = roll_out(arguments, policies, episodes=1, seed=0, on_round=rounds.append)
+        told = row["provenance"]["rounds"]["seconds"]
+    # Those of the incumbent, and after them those of the final schedule.
+    ends = [of_round["seconds"] for of_round in rounds]
+    assert told and len(ends) > len(told)
+    assert ends[-len(told) :] == told
+    rounds.clear()
+    roll_out(TOY, policies, episodes=1, seed=0, on_round=rounds.append)
+    assert not rounds
+
+
+@pytest.mark.parametrize("noise", [0.0, 1.0])
+def test_an_undone_rollout_leaves_the_incumbent_as_it_was(noise: float) -> None:
+    rows = roll_out({**TOY, "noise": noise}, POLICIES, episodes=2, seed=3, undo="always")
+    for row in rows:
+        assert row["restored"] == {
+            "verified": True,
+            "differs": (),
+            "mq_per_s": row["incumbent_mq_per_s"],
+        }
+        moved = sum(a != b for a, b in zip(row["cores"], row["incumbent_cores"], strict=True))
+        assert row["moved_slices"] == moved
+
+
+def test_the_simulated_server_comes_back_to_the_bit() -> None:
+    env = {**TOY, "backend": "simulated", "backend_options": {"records": 5_000}}
+    (row,) = roll_out(env, {"lpt": POLICIES["lpt"]}, episodes=1, seed=0, undo="always")
+    assert row["restored"]["verified"]
+
+
+def test_worse_schedules_alone_are_undone() -> None:
+    class Crowd:
+        """Everything on the first core that is allowed."""
+
+        def reset(self) -> None:
+            pass
+
+        def act(self, observation: Any, action_mask: Any) -> int:
+            return int(action_mask.argmax())
+
+    policies: dict[str, Any] = {"crowd": Crowd(), "local-search": SchedulePolicy("local-search")}
+    rows = roll_out(TOY, policies, episodes=2, seed=1, undo="worse")
+    for row in rows:
+        worse = row["final_mq_per_s"] < row["incumbent_mq_per_s"]
+        assert (row["restored"] is not None) == worse
+        assert worse == (row["policy"] == "crowd")
+
+
+def test_what_does_not_come_back_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = SpatialSchedulingEnv.restore
+
+    def broken(self: SpatialSchedulingEnv) -> HardwareSnapshot:
+        return replace(real(self), throughput=0.5)
+
+    monkeypatch.setattr(SpatialSchedulingEnv, "restore", broken)
+    (row,) = roll_out(TOY, {"lpt": POLICIES["lpt"]}, episodes=1, seed=0, undo="always")
+    assert row["restored"] == {"verified": False, "differs": ("throughput",), "mq_per_s": 0.5}
+
+
+def test_a_given_incumbent_is_where_it_starts() -> None:
+    machine = load_machine("toy")
+    incumbent = machine.local_schedule([int(machine.workers[0])] * 8)
+    (row,) = roll_out(TOY, {"lpt": POLICIES["lpt"]}, episodes=1, seed=0, incumbent=incumbent)
+    assert row["incumbent_cores"] == incumbent.cores.tolist()
+    assert row["final_mq_per_s"] > row["incumbent_mq_per_s"]
+
+
+def test_a_policy_of_another_task_is_refused_before_anything_is_measured() -> None:
+    class Foreign:
+        def check_env(self, env: Any) -> None:
+            raise CheckpointError("of another task")
+
+        def reset(self) -> None:
+            raise AssertionError
+
+        def act(self, observation: Any, action_mask: Any) -> int:
+            raise AssertionError
+
+    with pytest.raises(CheckpointError, match="of another task"):
+        roll_out(TOY, {"foreign": Foreign()}, episodes=1, seed=0)
+    with pytest.raises(UnknownNameError, match="undo"):
+        roll_out(TOY, POLICIES, episodes=1, seed=0, undo="perhaps")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("limits", [{"max_growth": 0.0}, {}])
+def test_this_host_is_put_back(limits: dict[str, float]) -> None:
+    """An index that was loaded anew in between is not the one that ran before."""
+    # So many records do not grow a hundredfold in this time.
+    options = {"records": 200_000, "seconds": 0.3, "warmup_seconds": 0.05, **limits}
+    env = {"machine": "host", "slices": 4, "backend": "hardware", "backend_options": options}
+    (row,) = roll_out(env, {"lpt": POLICIES["lpt"]}, episodes=1, seed=0, undo="always")
+    restored = row["restored"]
+    assert restored["mq_per_s"] > 0
+    assert any(what.startswith("records ") for what in restored["differs"]) == bool(limits)
+    assert restored["verified"] == (not restored["differs"])
+    if not limits:
+        assert restored["verified"], restored

@@ -1,0 +1,61 @@
+"""The words that evaluate and rollout take for policies."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pmoss_agents
+from pmoss_agents.policies import named_policies, short_name
+from pmoss_datasets.policies import Policy
+from pmoss_env.errors import DescriptionError, UnknownNameError, UnsupportedError
+
+CODE = """
+class First:
+    def reset(self): pass
+    def act(self, observation, action_mask): return int(action_mask.argmax())
+"""
+
+
+def test_baselines_agents_files_and_paths(install_package: Any, tmp_path: Path) -> None:
+    install_package("first_policy", {}, CODE)
+    path = tmp_path / "rule.safetensors"
+    pmoss_agents.make("threads-rule").save(path)
+    words = ["first_policy:First", path, "threads-random"]
+    found = named_policies(None, words, domain="threads").policies
+    assert list(found)[-3:] == ["First", "rule", "threads-random"]
+    assert all(isinstance(policy, Policy) for policy in found.values())
+    with pytest.raises(DescriptionError, match="more than one policy is named 'rule'"):
+        named_policies([], [path, path])
+    with pytest.raises(UnsupportedError, match="first_policy:First: --pad needs an agent"):
+        named_policies([], ["first_policy:First"], pad=True)
+    with pytest.raises(UnknownNameError, match="Did you mean 'cql'"):
+        named_policies([], ["cqll"])
+
+
+def test_the_domain_is_that_of_the_agents() -> None:
+    of_threads = named_policies(None, ["threads-rule"], usual=lambda of: of.policies())
+    assert of_threads.domain.name == "threads"
+    assert {"stay", "threads-rule"} <= set(of_threads.policies)
+    assert named_policies(["lpt"], None).domain.name == "spatial"
+    with pytest.raises(DescriptionError, match="threads-rule of threads, oracle of access-path"):
+        named_policies(None, ["threads-rule", "oracle"])
+
+
+def test_short_names() -> None:
+    assert short_name("runs/dt.safetensors") == "dt"
+    assert short_name("mine.agents:Mine@runs/best.safetensors") == "best"
+    assert short_name("mine.agents:Mine") == "Mine"
+    assert short_name("cql") == "cql"
+
+
+def test_a_policy_of_others_is_evaluated(install_package: Any) -> None:
+    from pmoss_datasets.evaluation import evaluate
+
+    install_package("other_policy", {}, CODE)
+    policies = named_policies(["random"], ["other_policy:First"]).policies
+    task = {"machine": "toy", "slices": 8}
+    found = evaluate(
+        task, policies, [101], episodes_per_seed=1, search_budget=20, random_schedules=2
+    )
+    assert {row.policy for row in found.rows} == {"random", "First"}

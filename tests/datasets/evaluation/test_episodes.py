@@ -1,0 +1,287 @@
+"""Playing episodes with policies, and scoring them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import gymnasium
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from pmoss_datasets import find_domain
+from pmoss_datasets.evaluation import KEY, evaluate, replay, write_results
+from pmoss_datasets.policies import Policy, SchedulePolicy
+from pmoss_datasets.spatial import scoring
+from pmoss_env.cli.app import make_app
+from pmoss_env.errors import (
+    CheckpointError,
+    DescriptionError,
+    IllegalActionError,
+    UnknownNameError,
+)
+from pmoss_env.result_files import ResultFile
+from tests.datasets.evaluation.policies import KWARGS, SEEDS, FirstTile, policies, written
+
+
+def of(rows, name):
+    return [row for row in rows if row.policy == name]
+
+
+def test_every_policy_meets_the_same_episodes(rows):
+    assert len(rows) == 5 * 3 * 2
+    contexts = {
+        name: [
+            (r.seed, r.episode, r.env_seed, r.incumbent_throughput, r.random_throughput)
+            for r in of(rows, name)
+        ]
+        for name in policies()
+    }
+    assert all(context == contexts["random"] for context in contexts.values())
+    assert len({r.env_seed for r in rows}) == 6
+    assert isinstance(FirstTile(), Policy)
+
+
+def test_scores_are_normalised_between_random_and_search(rows):
+    for row in rows:
+        low, high = row.random_throughput, row.search_throughput
+        assert row.score == pytest.approx(100 * (row.throughput - low) / (high - low))
+        assert row.search_throughput > row.random_throughput
+        assert row.seconds_per_decision > 0
+        assert len(row.actions) == 12
+    mean = {name: np.mean([r.score for r in of(rows, name)]) for name in policies()}
+    assert mean["search"] == pytest.approx(100, abs=5)
+    assert mean["first"] < mean["random"] < mean["search"]
+
+
+def test_illegal_actions_are_counted_and_actions_are_the_policys(rows):
+    assert all(r.illegal_actions == 0 for r in of(rows, "first"))
+    assert all(r.illegal_actions == 12 and set(r.actions) == {0} for r in of(rows, "illegal"))
+    # Tile 1 is the nearest worker of router tile 0.
+    for one, other in zip(of(rows, "first"), of(rows, "illegal"), strict=True):
+        assert one.throughput == other.throughput
+
+
+@pytest.mark.parametrize("name", ["random", "lpt"])
+def test_a_policy_has_no_influence_on_the_others(rows, name):
+    alone = evaluate(
+        KWARGS, {name: SchedulePolicy(name)}, SEEDS, 2, search_budget=300, random_schedules=30
+    )
+    # All but the time is the same.
+    assert [replace(row, seconds_per_decision=0.0) for row in alone.rows] == [
+        replace(row, seconds_per_decision=0.0) for row in of(rows, name)
+    ]
+
+
+def test_schedule_policies_place_what_they_planned():
+    for order in ("index", "load"):
+        kwargs = {**KWARGS, "order": order, "interference": "none"}
+        result = evaluate(kwargs, {"incumbent": SchedulePolicy("incumbent")}, [5], 3, 10, 2).rows
+        assert all(r.throughput == r.incumbent_throughput for r in result)
+        assert len(result) == 3
+
+
+def test_functions_of_the_seed_and_progress():
+    asked, seen = [], []
+
+    def trained(seed):
+        asked.append(seed)
+        return FirstTile(1 + seed)
+
+    evaluate(
+        KWARGS,
+        {"agent": trained, "class": SchedulePolicyOfLpt},
+        [0, 1],
+        2,
+        10,
+        2,
+        progress=lambda done, total: seen.append((done, total)),
+    )
+    assert asked == [0, 1]
+    assert seen == [(n, 8) for n in range(1, 9)]
+
+
+class Remembering(FirstTile):
+    """Does in an episode what depends on how many there were before."""
+
+    def act(self, observation, action_mask):
+        return 1 + (super().act(observation, action_mask) + self.resets) % 3
+
+
+class Counted(SchedulePolicy):
+    resets = 0
+
+    def reset(self):
+        super().reset()
+        self.resets += 1
+
+
+@pytest.mark.parametrize("stop_after", [1, 3, 5])
+def test_an_interrupted_evaluation_goes_on_with_the_same_bits(tmp_path, stop_after):
+    def run(path, stop=None):
+        def progress(done, total):
+            if done == stop:
+                raise KeyboardInterrupt
+
+        both = {"lpt": (rule := Counted("lpt")), "agent": (agent := Remembering())}
+        with ResultFile(path, {"kind": "evaluation"}, KEY) as kept:
+            result = evaluate(KWARGS, both, [0, 1], 2, 10, 2, progress, kept=kept)
+        return result, rule.resets, agent.resets
+
+    whole, *_ = run(None)
+    path = tmp_path / "rows.partial"
+    with pytest.raises(KeyboardInterrupt):
+        run(path, stop_after)
+    result, *resets = run(path)
+    # The rule's rows were kept; the agent played again, to remember.
+    assert resets == [4 - (stop_after + 1) // 2, 4]
+    for one, other in zip(result.rows, whole.rows, strict=True):
+        assert replace(one, seconds_per_decision=0.0) == replace(other, seconds_per_decision=0.0)
+    assert result.misplaced == whole.misplaced == {}
+
+
+class SchedulePolicyOfLpt(SchedulePolicy):
+    def __init__(self, seed):
+        super().__init__("lpt")
+
+
+class Listener(FirstTile):
+    """Hears what it earned, and checks where it plays."""
+
+    def __init__(self, refuses=False):
+        super().__init__()
+        self.refuses = refuses
+        self.heard = []
+        self.checked = []
+
+    def reset(self):
+        super().reset()
+        self.heard.append([])
+
+    def observe(self, reward):
+        self.heard[-1].append(reward)
+
+    def check_env(self, env):
+        self.checked.append((env.slices, env.machine.name, self.resets))
+        if self.refuses:
+            raise CheckpointError("fitted for slices = 5")
+
+
+@pytest.mark.parametrize("reward", ["improvement", "slice", "terminal"])
+def test_policies_observe_the_improvement_in_every_reward_mode(reward):
+    agent = Listener()
+    kwargs = {**KWARGS, "reward": reward, "noise": 1.0}
+    result = evaluate(kwargs, {"agent": agent, "lpt": SchedulePolicy("lpt")}, [3], 2, 10, 2)
+    assert [len(rewards) for rewards in agent.heard] == [12, 12]
+    env = gymnasium.make("pmoss/SpatialScheduling-v0", **{**kwargs, "reward": "improvement"})
+    for row, rewards in zip(of(result.rows, "agent"), agent.heard, strict=True):
+        env.reset(seed=row.env_seed)
+        assert rewards == [env.step(action)[1] for action in row.actions]
+        assert sum(rewards) == pytest.approx(row.throughput - row.incumbent_throughput)
+    SchedulePolicy("lpt").observe(1.0)
+
+
+def test_policies_check_the_environment_before_the_first_episode():
+    shared, seen = Listener(), []
+    of_seed = {seed: Listener() for seed in (0, 1)}
+    evaluate(KWARGS, {"shared": shared, "each": of_seed.__getitem__}, [0, 1], 1, 10, 2)
+    assert shared.checked == of_seed[0].checked == of_seed[1].checked == [(12, "toy", 0)]
+
+    # The second seed's agent is refused before the first seed's has played.
+    of_seed = {0: Listener(), 1: Listener(refuses=True)}
+    with pytest.raises(CheckpointError, match="slices = 5"):
+        evaluate(
+            KWARGS, {"each": of_seed.__getitem__}, [0, 1], 1, 10, 2, lambda *at: seen.append(at)
+        )
+    assert seen == []
+    assert of_seed[0].resets == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "env", "best", "worst"),
+    [
+        ("access-path", {"scans": 24}, "oracle", "always-cpu"),
+        ("threads", {"requests": 50_000}, "rule", "stay"),
+    ],
+)
+def test_every_domain_is_evaluated_and_replayed(tmp_path, name, env, best, worst):
+    domain = find_domain(name)
+    policies = {policy: domain.policy(policy) for policy in domain.policies()}
+    found = evaluate(env, policies, [0, 1], 1, 1, 5, env_id=domain.env_id)
+    scores = {(row.policy, row.seed): row.score for row in found.rows}
+    for seed in (0, 1):
+        assert scores[best, seed] == pytest.approx(100, abs=1)
+        assert scores[worst, seed] < scores[best, seed]
+    path = tmp_path / "r.jsonl"
+    write_results(path, found)
+    assert replay(path).mismatches == ()
+    changed = replace(found.rows[0], actions=found.rows[-1].actions)
+    write_results(path, replace(found, rows=[changed, *found.rows[1:]]))
+    assert replay(path).mismatches
+
+
+@pytest.mark.parametrize("action", [10**6, -1, None, "left"])
+@pytest.mark.parametrize(
+    ("name", "env"),
+    [("spatial", KWARGS), ("access-path", {"scans": 4}), ("threads", {"requests": 50_000})],
+)
+def test_what_is_no_action_is_refused_by_name(name, env, action):
+    class Wrong:
+        def reset(self):
+            pass
+
+        def act(self, observation, action_mask):
+            return action
+
+    policies = {"wrong": Wrong()}
+    with pytest.raises(IllegalActionError, match=f"action {action!r}: "):
+        evaluate(env, policies, [0], 1, 1, 1, env_id=find_domain(name).env_id)
+
+
+def test_unknown_environments_and_arguments_are_named(tmp_path, evaluation):
+    wrong = {**KWARGS, "foo": 1}
+    with pytest.raises(DescriptionError, match=r"'foo': unknown; known are actions, .*workload"):
+        evaluate(wrong, {"first": FirstTile()}, [0], 1, 10, 2)
+    with pytest.raises(UnknownNameError, match=r"environment 'pmoss/toy'\. Did you mean"):
+        evaluate({}, {"first": FirstTile()}, [0], 1, 10, 2, env_id="pmoss/toy")
+    with pytest.raises(UnknownNameError, match="environment"):
+        evaluate({}, {"first": FirstTile()}, [0], 1, 10, 2, env_id="CartPole-v1")
+    path = written(tmp_path / "r.jsonl", replace(evaluation, env_kwargs=wrong))
+    with pytest.raises(DescriptionError, match="'foo'"):
+        replay(path)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"seeds": []}, {"episodes_per_seed": 0}, {"random_schedules": 0}, {"policies": {}}]
+)
+def test_nothing_to_evaluate_is_an_error(wrong):
+    arguments = {
+        "policies": {"first": FirstTile()},
+        "seeds": [0],
+        "episodes_per_seed": 1,
+        "search_budget": 5,
+        "random_schedules": 1,
+        **wrong,
+    }
+    with pytest.raises(DescriptionError, match=next(iter(wrong))):
+        evaluate(KWARGS, **arguments)
+
+
+def test_data_that_the_kernel_left_elsewhere_are_told(monkeypatch, tmp_path):
+    asked = ["evaluate", "-b", "grouped", "-e", "machine=toy", "-e", "slices=8", "--seeds", "1"]
+    asked += ["--episodes", "3", "--budget", "20", "--schedules", "2", "--json", "--out"]
+
+    def told(file, *counts):
+        # Of each episode's incumbent and end.
+        found = iter(counts)
+        monkeypatch.setattr(scoring, "misplaced", lambda provenance: next(found))
+        done = CliRunner().invoke(make_app(), [*asked, str(tmp_path / file)])
+        assert done.exit_code == 0, done.output
+        return done.output, json.loads((tmp_path / file).read_text().splitlines()[0])
+
+    output, header = told("some.jsonl", 0, 2, 1, 0, 0, 0)
+    assert "in 2 of 3 episodes of grouped the kernel had not put all data" in output
+    assert header["misplaced"] == {"grouped": 2}
+    output, header = told("none.jsonl", *[0] * 6)
+    assert "kernel" not in output and "misplaced" not in header

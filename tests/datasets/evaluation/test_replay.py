@@ -1,0 +1,100 @@
+"""Replaying result files."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pmoss_datasets.evaluation import (
+    replay,
+    write_results,
+)
+from pmoss_env.errors import (
+    DescriptionError,
+    UnsupportedError,
+)
+from tests.datasets.evaluation.policies import written
+
+
+def test_replay_finds_nothing_where_nothing_changed(tmp_path, evaluation):
+    seen = []
+    report = replay(written(tmp_path / "r.jsonl", evaluation), lambda *at: seen.append(at))
+    rows = evaluation.rows
+    assert report.episodes == len(rows)
+    assert report.mismatches == ()
+    assert seen == [(n, len(rows)) for n in range(1, len(rows) + 1)]
+
+
+def test_replay_names_every_mismatch(tmp_path, evaluation):
+    path = written(tmp_path / "r.jsonl", evaluation)
+    rows = evaluation.rows
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    lines[1]["throughput"] = np.nextafter(lines[1]["throughput"], 100)
+    lines[2]["actions"][3] = 999
+    lines[3]["actions"].pop()
+    lines[4]["actions"].append(1)
+    lines[5]["illegal_actions"] = 7
+    path.write_text("\n".join(json.dumps(line) for line in lines))
+    seen = []
+    report = replay(path, lambda *at: seen.append(at))
+    assert report.episodes == len(rows)
+    assert len(seen) == len(rows)
+    found = {m.partition(":")[0]: m for m in report.mismatches}
+    assert set(found) == {f"line {n}" for n in range(2, 7)}
+    assert "throughput: recorded" in found["line 2"]
+    assert "999" in found["line 3"]
+    assert any("11 actions do not end" in m for m in report.mismatches)
+    assert "illegal_actions: recorded 7, now" in found["line 6"]
+
+
+def test_replay_checks_the_scores_and_what_they_rest_on(tmp_path, evaluation):
+    path = written(tmp_path / "r.jsonl", evaluation)
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    for number, name in enumerate(("score", "random_throughput", "search_throughput"), 1):
+        lines[number][name] = float(np.nextafter(lines[number][name], 1000))
+    lines[4]["score"] = None
+    lines[5]["env_seed"] += 1
+    path.write_text("\n".join(json.dumps(line) for line in lines))
+    found = replay(path).mismatches
+    assert len(found) == 5
+    names = ("score", "random_throughput", "search_throughput", "score", "env_seed")
+    for number, (line, name) in enumerate(zip(found, names, strict=True), 2):
+        assert line.startswith(f"line {number}: ")
+        assert f": {name}: recorded" in line
+
+    # Another budget or number of random schedules in the header fits no row.
+    for key, field in (("search_budget", "search"), ("random_schedules", "random")):
+        write_results(path, replace(evaluation, **{key: 29}))
+        assert sum(f"{field}_throughput: recorded" in m for m in replay(path).mismatches) > 20
+
+
+def test_a_replay_of_some_episodes_takes_all_their_policies(tmp_path, evaluation):
+    path = written(tmp_path / "r.jsonl", evaluation)
+    every = {(row.seed, row.episode) for row in evaluation.rows}
+    policies = {row.policy for row in evaluation.rows}
+    assert len(every) > 1
+    assert replay(path, episodes=1).episodes == len(policies)
+    assert replay(path, episodes=len(every) + 1).episodes == len(evaluation.rows)
+    with pytest.raises(DescriptionError, match="episodes = 0"):
+        replay(path, episodes=0)
+
+
+def test_replay_misses_no_episode(tmp_path, evaluation):
+    one, two, *others = evaluation.rows
+    path = written(tmp_path / "r.jsonl", replace(evaluation, rows=[one, one, *others]))
+    found = replay(path).mismatches
+    assert len(found) == 2
+    assert found[0] == "line 3: the same policy and episode as line 2"
+    assert found[1] == f"{two.policy}, seed 0, episode 0: is missing"
+
+
+def test_measured_results_cannot_be_replayed(tmp_path, evaluation, monkeypatch):
+    path = written(tmp_path / "r.jsonl", evaluation)
+    from pmoss_env.backends.analytic import AnalyticBackend
+
+    monkeypatch.setattr(AnalyticBackend, "repeatable", False)
+    with pytest.raises(UnsupportedError, match="cannot be replayed"):
+        replay(path)

@@ -1,0 +1,89 @@
+"""Result files: what is written is what is read, and damage is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pmoss_datasets.evaluation import (
+    read_results,
+    write_results,
+)
+from pmoss_env.errors import (
+    DatasetError,
+)
+from tests.datasets.evaluation.policies import KWARGS, written
+
+
+def test_results_survive_writing_to_the_bit(tmp_path, evaluation):
+    path = written(tmp_path / "deep" / "results.jsonl", evaluation, search_budget=7)
+    header, back = read_results(path)
+    assert back == evaluation.rows
+    assert header["env_kwargs"] == KWARGS
+    assert header["search_budget"] == 300
+    assert header["random_schedules"] == 30
+    assert header["rows"] == 30
+    assert header["notes"] == {"search_budget": 7}
+    assert header["versions"]["numpy"] == np.__version__
+    assert header["host"]["logical_cores"] >= 1
+    assert header["command"]
+    assert [p.name for p in path.parent.iterdir()] == ["results.jsonl"]
+
+
+def test_writing_is_whole_or_not_at_all(tmp_path, evaluation):
+    path = written(tmp_path / "results.jsonl", evaluation)
+    before = path.read_bytes()
+    wrong = replace(evaluation.rows[0], throughput=float("nan"))
+    with pytest.raises(ValueError, match="JSON"):
+        write_results(path, replace(evaluation, rows=[*evaluation.rows, wrong]))
+    with pytest.raises(ValueError, match="JSON"):
+        write_results(path, evaluation, bad=float("nan"))
+    assert path.read_bytes() == before
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda lines: [], "line 1"),
+        (lambda lines: ["{}", *lines[1:]], "header"),
+        (lambda lines: ["[1]", *lines[1:]], "line 1: is not a JSON object"),
+        (lambda lines: [lines[0].replace('"format_version": 2', '"format_version": 9')], "9"),
+        (lambda lines: [lines[0].replace('"search_budget": 300', '"search_budget": 0')], "budget"),
+        (
+            lambda lines: [lines[0].replace('"rows"', '"row"'), *lines[1:]],
+            "rows: is missing",
+        ),
+        (lambda lines: lines[:-1], "rows = 30, but 29 follow"),
+        (lambda lines: [*lines, lines[-1]], "rows = 30, but 31 follow"),
+        (
+            lambda lines: [lines[0], lines[1].replace('"seed": 0', '"seed": -1')],
+            "seed = -1: must be",
+        ),
+        (lambda lines: [lines[0].replace('"env_id"', '"env"')], "env_id"),
+        (lambda lines: [lines[0], lines[1][:50]], "line 2: is not JSON"),
+        (lambda lines: [lines[0], "[" * 100_000], "line 2: is not JSON"),
+        (lambda lines: [*lines[:2], lines[2].replace('"score"', '"skore"')], "line 3: s[ck]ore: "),
+        (
+            lambda lines: [lines[0], lines[1].replace('"seed": 0', '"seed": "0"')],
+            "line 2: seed = '0': must be a whole number",
+        ),
+        (
+            lambda lines: [lines[0], lines[1].replace('"seed": 0', '"seed": true')],
+            "line 2: seed = True: must be a whole number",
+        ),
+        (
+            lambda lines: [lines[0], lines[1].replace('"actions": [', '"actions": [0.5, ')],
+            r"line 2: actions\[0\] = 0.5: must be a whole number",
+        ),
+    ],
+)
+def test_damaged_files_are_refused_by_line_and_field(tmp_path, evaluation, damage, words):
+    path = written(tmp_path / "r.jsonl", evaluation)
+    path.write_text("\n".join(damage(path.read_text().splitlines())))
+    with pytest.raises(DatasetError, match=words):
+        read_results(path)
+    with pytest.raises(DatasetError, match="cannot be read"):
+        read_results(tmp_path / "none.jsonl")

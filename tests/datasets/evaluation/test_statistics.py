@@ -1,0 +1,132 @@
+"""Means and bootstrap intervals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pmoss_datasets.evaluation import (
+    Difference,
+    EpisodeResult,
+    aggregate,
+    bootstrap_interval,
+    of_means,
+    paired_difference,
+)
+from pmoss_datasets.evaluation.statistics import share_interval, spearman
+
+
+def a_row(policy, seed, episode, score, throughput=1.0):
+    return EpisodeResult(policy, seed, episode, 0, 1.0, throughput, score, 0.0, 1.0, 1, (1,), 0.5)
+
+
+def test_a_share_has_the_interval_of_the_textbook():
+    # Newcombe, Two-sided confidence intervals for the single proportion, 1998, table I.
+    for count, total, interval in (
+        (81, 263, (0.2553, 0.3662)),
+        (15, 148, (0.0624, 0.1605)),
+        (0, 20, (0.0, 0.1611)),
+        (1, 29, (0.0061, 0.1718)),
+    ):
+        assert share_interval(count, total) == pytest.approx(interval, abs=6e-5)
+    assert share_interval(20, 20)[1] == 1.0
+
+
+def test_aggregate_averages_episodes_then_seeds():
+    result = aggregate(
+        [
+            a_row("a", 0, 0, 10.0, 2.0),
+            a_row("a", 0, 1, 30.0, 4.0),
+            a_row("a", 0, 2, 50.0, 6.0),
+            a_row("a", 1, 0, 50.0, 8.0),
+            a_row("b", 0, 0, None),
+        ]
+    )
+    a, b = result
+    assert (a.policy, a.seeds, a.episodes, a.illegal_actions) == ("a", 2, 4, 4)
+    assert (a.score, a.throughput) == (40.0, 6.0)
+    assert a.score_std == pytest.approx(np.std([30, 50], ddof=1))
+    # Seed 0 ranges from 10 to 50, so a mean of two seeds may be anything from 10 to 50.
+    assert 10 <= a.score_low < 30
+    assert a.score_high == 50
+    assert (b.score, b.score_low, b.score_std, b.throughput_high) == (None,) * 4
+    assert b.throughput == 1.0
+
+
+def test_bootstrap_interval_repeats_and_narrows():
+    values = np.random.default_rng(0).normal(10, 2, size=40)
+    groups = [np.array([value]) for value in values]
+    low, high = bootstrap_interval(groups)
+    assert (low, high) == bootstrap_interval(groups)
+    assert (low, high) != bootstrap_interval(groups, seed=1)
+    assert low < values.mean() < high
+    # The normal approximation of the same interval.
+    assert high - low == pytest.approx(2 * 1.96 * values.std() / np.sqrt(40), rel=0.1)
+    few = bootstrap_interval(groups[:5])
+    assert few[1] - few[0] > high - low
+    assert bootstrap_interval(groups[:1]) == (None, None)
+
+
+def test_bootstrap_interval_takes_seeds_of_any_number_of_episodes():
+    # Seeds of equal means: all that is left is the chance within the first.
+    low, high = bootstrap_interval([np.array([0.0, 2.0]), np.array([1.0]), np.ones(5)])
+    assert 0 <= low < 1 < high <= 2
+
+
+@pytest.mark.parametrize(
+    ("between", "least", "most"), [(0.0, 0.93, 0.99), (0.5, 0.90, 0.97), (2.0, 0.83, 0.92)]
+)
+def test_bootstrap_intervals_cover_the_true_mean(monkeypatch, between, least, most):
+    """Five seeds of four episodes; drawing seeds alone covers 82, 83 and 86 %."""
+    monkeypatch.setattr("pmoss_datasets.evaluation.statistics.BOOTSTRAPS", 1000)
+    rng = np.random.default_rng(1)
+    trials, hits = 600, 0
+    for trial in range(trials):
+        groups = rng.normal(rng.normal(0, between, size=(5, 1)), 1, size=(5, 4))
+        low, high = bootstrap_interval(list(groups), trial)
+        hits += low <= 0 <= high
+    assert least < hits / trials < most
+
+
+def test_paired_differences_tell_more_than_both_means():
+    rng = np.random.default_rng(0)
+    hard = rng.normal(0, 12, size=100)
+    mine = hard + 1 + rng.normal(0, 2, size=(3, 100))
+    told = paired_difference(mine - hard)
+    assert 0 < told.low < told.value < told.high < 2
+    assert told.value == pytest.approx((mine - hard).mean())
+    assert told == paired_difference(mine - hard)
+    # Seeds that differ widen the interval: few seeds are little evidence.
+    apart = paired_difference(mine - hard + np.array([[-3.0], [0.0], [3.0]]))
+    assert apart.low < 0 < apart.high
+    assert paired_difference(np.array([[4.0]])) == Difference(4.0, None, None)
+
+
+def test_an_interval_covers_as_often_as_it_says():
+    rng = np.random.default_rng(1)
+    inside = 0
+    for number in range(200):
+        told = paired_difference(1 + rng.normal(0, 5, size=(1, 60)), seed=number)
+        inside += told.low <= 1 <= told.high
+    assert 180 <= inside <= 198
+
+
+def test_a_statistic_of_means_draws_the_episodes_of_all_values_together():
+    hard = np.array([1.0, 5.0, 2.0, 9.0, 4.0])
+    told = of_means(np.stack([2 * hard, hard]), lambda means: means[0] / means[1])
+    assert (told.value, told.low, told.high) == pytest.approx((2, 2, 2))
+    told = of_means(np.stack([hard, hard[::-1]]), lambda means: means[0] / means[1])
+    assert told.value == 1 and told.low < 1 < told.high
+    assert of_means(np.array([[4.0]]), lambda means: means[0]) == Difference(4.0, None, None)
+
+
+def test_spearman_is_the_correlation_of_ranks():
+    x = np.array([1.0, 2.0, 3.0, 4.0])
+    assert spearman(x, x**3) == pytest.approx(1.0)
+    assert spearman(x, -x) == pytest.approx(-1.0)
+    assert spearman(x, np.array([1.0, 3.0, 2.0, 4.0])) == pytest.approx(0.8)
+    assert spearman(x, np.array([1.0, 1.0, 2.0, 2.0])) == pytest.approx(0.894427, abs=1e-6)
+    assert np.isnan(spearman(x, np.ones(4)))
+    # What differs by rounding alone shares a rank.
+    close = np.array([1.0, 1.0 + 1e-15, 2.0, 3.0])
+    assert spearman(close, close**2) == pytest.approx(1.0)

@@ -25,6 +25,7 @@ from pmoss_datasets import Dataset, open_dataset
 from pmoss_datasets.domain import find_domain
 from pmoss_datasets.evaluation import EpisodeResult, read_results
 from pmoss_datasets.evaluation.statistics import paired_difference
+from pmoss_datasets.fairness import check_policy
 from pmoss_datasets.suite import suite_ids
 from pmoss_env.errors import DatasetError
 from pmoss_env.files import read_json
@@ -134,7 +135,7 @@ def _play_again(
     env = domain.make_env(header["env_kwargs"], header["env_id"])
     judge = domain.judge(env)
     try:
-        agent.check_env(env)
+        check_policy(agent, env)
         for row in rows[:: max(1, len(rows) // _PLAYED)]:
             env.reset(seed=row.env_seed)
             judge.begin()

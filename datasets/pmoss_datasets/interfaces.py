@@ -29,6 +29,7 @@ class Rollout:
         total: sum of the rewards that the environment paid.
         misplaced: slices whose data the kernel left elsewhere than the schedule wants them, at the
             start or at the end, whichever has more.
+        evaluations: of the model that a declared search asked for; None where none was declared.
     """
 
     actions: tuple[int, ...]
@@ -38,6 +39,7 @@ class Rollout:
     seconds: float
     total: float
     misplaced: int = 0
+    evaluations: int | None = None
 
 
 #: What only some domains offer: putting back what ran before a rollout; schedules of slices, which

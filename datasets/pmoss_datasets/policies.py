@@ -7,7 +7,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from pmoss_env.baselines import Baseline, make_baseline, needs_backend
+from pmoss_datasets.fairness import check_policy, reads_environment
+from pmoss_env.baselines import Baseline, budget_of, is_own, make_baseline, needs_backend
 from pmoss_env.context import Context
 from pmoss_env.envs.spatial.env import Observation
 from pmoss_env.errors import DescriptionError, UnsupportedError
@@ -21,8 +22,12 @@ class Policy(Protocol):
 
     Two more methods are called where a policy has them. ``observe(reward: float)`` is called after
     every step. Its argument is the step's change of the full schedule's throughput in Mq/s,
-    whatever the environment's reward. ``check_env(env: SpatialSchedulingEnv)`` is called once
-    before the first episode, and raises if the policy cannot play there.
+    whatever the environment's reward. ``check_env(env: EnvironmentFacts)`` is called once before
+    the first episode, and raises if the policy cannot play there. It is shown the facts of the
+    environment, not the environment that is played.
+
+    A planner that searches a model declares ``search_evaluations: int``, its budget in each
+    episode. ``context.backend`` then counts what it is asked; without a declaration it is None.
     """
 
     def reset(self) -> None:
@@ -54,6 +59,7 @@ class Planner(Policy, Protocol):
         """
 
 
+@reads_environment
 class Measured:
     """A policy that may run some schedules of each episode before it decides.
 
@@ -74,6 +80,8 @@ class Measured:
         if budget < 0:
             raise DescriptionError(f"measurements = {budget}: must be 0 or more")
         self._policy, self._budget = policy, budget
+        #: Whether a baseline of the project is measured.
+        self.is_own = type(policy) is SchedulePolicy and policy.is_own
         self._session: Any = None
         self._backend: Any = None
         #: Evaluations of the latest episode, and seconds that its backend took for them.
@@ -94,8 +102,7 @@ class Measured:
             )
         self.close()
         self._session = session
-        if (check_env := getattr(self._policy, "check_env", None)) is not None:
-            check_env(env)
+        check_policy(self._policy, env)
 
     def reset(self) -> None:
         """Begins an episode."""
@@ -162,6 +169,9 @@ class SchedulePolicy:
         self._baseline = make_baseline(baseline) if isinstance(baseline, str) else baseline
         #: Whether the baseline evaluates schedules on a backend.
         self.searches = needs_backend(self._baseline)
+        #: Whether it is a baseline of the project, and the evaluations that a search may ask for.
+        self.is_own = is_own(self._baseline)
+        self.search_evaluations = budget_of(self._baseline) if self.searches else None
         self._actions: list[int] = []
         self._t = 0
 

@@ -143,6 +143,17 @@ def needs_backend(baseline: Callable[..., Schedule]) -> bool:
     return bool(getattr(getattr(baseline, "func", baseline), "needs_backend", False))
 
 
+def is_own(baseline: Callable[..., Schedule]) -> bool:
+    """Whether a baseline is one of this project, not of another package or a user."""
+    return getattr(baseline, "func", baseline) in _OWN.values()
+
+
+def budget_of(baseline: Callable[..., Schedule]) -> int | None:
+    """The evaluations that a baseline may ask for, as it was made or by default; None: any."""
+    budget = inspect.signature(baseline).parameters.get("budget")
+    return None if budget is None or budget.default is budget.empty else budget.default
+
+
 def information_of(name: str) -> str:
     """The information that a baseline uses, as text; see uses(). The default is COUNTERS."""
     return str(getattr(find_baseline(name, shared=True), "information", COUNTERS))

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from pmoss_agents.access_path.base import AccessPathAgent, Floats
 from pmoss_agents.agent import Array, Learns, Observation
+from pmoss_datasets.fairness import reads_environment
 from pmoss_env.envs.access_path import PATHS
 from pmoss_env.errors import DescriptionError
 
@@ -39,6 +40,7 @@ class AlwaysOffload(AlwaysCpu):
     path = PATHS.index("offload")
 
 
+@reads_environment
 class Oracle(AccessPathAgent):
     """The path that the environment knows to be fastest, of the coherent ones."""
 

@@ -74,7 +74,7 @@ def evaluate(
     Example: pmoss evaluate --domain access-path -e scans=32
     """
     from pmoss_agents.policies import named_policies
-    from pmoss_datasets.evaluation import aggregate, write_results
+    from pmoss_datasets.evaluation import aggregate, mean_evaluations, write_results
     from pmoss_datasets.evaluation import evaluate as run
 
     kwargs = pairs(env)
@@ -119,7 +119,7 @@ def evaluate(
     if as_json:
         show_json([asdict(summary) for summary in summaries])
         return
-    print_summaries(summaries, title, named.domain)
+    print_summaries(summaries, title, named.domain, evaluations=mean_evaluations(evaluation.rows))
     if out:
         console.print(f"written to {out}; replay it with: pmoss validate {out}")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -15,9 +15,16 @@ if TYPE_CHECKING:
 
 
 def print_summaries(
-    summaries: Sequence[Summary], title: str, domain: Domain, emphasised: str = ""
+    summaries: Sequence[Summary],
+    title: str,
+    domain: Domain,
+    emphasised: str = "",
+    evaluations: Mapping[str, float] | None = None,
 ) -> None:
-    """Prints a row per policy, the worst first; the emphasised one is bold. A cost has no minus."""
+    """Prints a row per policy, the worst first; the emphasised one is bold. A cost has no minus.
+
+    ``evaluations`` of the model, of policies that declare a search, have a column of their own.
+    """
 
     def with_interval(mean: float | None, low: float | None, high: float | None) -> str:
         if mean is None:
@@ -32,6 +39,7 @@ def print_summaries(
             with_interval(domain.shown(s.throughput), *(sorted(ends) or (None, None))),
             with_interval(s.score, s.score_low, s.score_high),
             f"{1e3 * s.seconds_per_decision:.2f}",
+            *([f"{evaluations.get(s.policy, 0):,.0f}"] if evaluations else []),
         )
         rows.append([Text(str(cell), "bold" * (s.policy == emphasised)) for cell in cells])
     columns = [
@@ -39,6 +47,7 @@ def print_summaries(
         f">{domain.unit} [95 %]",
         ">score [95 %]",
         ">ms / decision",
+        *([">evaluations"] if evaluations else []),
     ]
     console.print(table(title, columns, rows))
     illegal = sum(s.illegal_actions for s in summaries)

@@ -46,6 +46,7 @@ from pmoss_datasets.continual.planners import FittedPlanner
 from pmoss_datasets.continual.rounds import Move, need_described
 from pmoss_datasets.continual.thorough import Reading, ThoroughPlanner
 from pmoss_datasets.continual.worlds import World
+from pmoss_datasets.fairness import reads_environment
 from pmoss_env.envs.continual.drift import MOST
 from pmoss_env.errors import CheckpointError, DatasetError
 from pmoss_env.machines import Machine
@@ -336,6 +337,7 @@ class _Planner(ThoroughPlanner):
         return Forecast(**{name: part[:, 0] for name, part in vars(forecast).items()}), after
 
 
+@reads_environment
 class Forecaster(OfflineAgent[Dataset]):
     """The agent; see the module's docstring."""
 

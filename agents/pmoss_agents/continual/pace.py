@@ -30,6 +30,7 @@ from pmoss_datasets import Dataset
 from pmoss_datasets.continual.domain import CONTINUAL
 from pmoss_datasets.continual.rounds import Move
 from pmoss_datasets.continual.rules import Repair
+from pmoss_datasets.fairness import reads_environment
 from pmoss_env.errors import CheckpointError, DatasetError
 from pmoss_env.machines import Machine
 from pmoss_env.types import COUNTER_INDEX, COUNTER_NAMES, Float64Array, Int32Array
@@ -286,6 +287,7 @@ class _Planner(Repair):
         return super().beside() * self._slower
 
 
+@reads_environment
 class Pace(OfflineAgent[Dataset]):
     """The agent; see the module's docstring."""
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from pmoss_agents.explaining.differences import Comparison, Run, compare
 from pmoss_agents.explaining.rows import Row
+from pmoss_datasets.fairness import check_policy
 from pmoss_datasets.policies import Policy, SchedulePolicy
 from pmoss_datasets.spatial import scoring
 from pmoss_env.baselines.context import Baseline
@@ -70,8 +71,7 @@ def _schedule(env: SpatialSchedulingEnv, env_seed: int, choice: Choice) -> Sched
         env.machine.check_schedule(choice, env.slices)
         return choice
     if isinstance(choice, Policy):
-        if (check_env := getattr(choice, "check_env", None)) is not None:
-            check_env(env)
+        check_policy(choice, env)
         scoring.play(env, choice, env_seed, None, {})
         return env.schedule
     env.reset(seed=env_seed)

@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args
 
 from pmoss_datasets.domain import Domain, check_offer, find_domain
 from pmoss_datasets.evaluation import episode_seed
+from pmoss_datasets.fairness import check_policy
 from pmoss_datasets.policies import Policy
 from pmoss_datasets.schema import FIRST_DOMAIN
 from pmoss_env import __version__
@@ -123,8 +124,7 @@ class _Stage:
         domain.watch(self._env, on_round)
         self._companion = domain.companion(self._env)
         for policy in policies.values():
-            if (check_env := getattr(policy, "check_env", None)) is not None:
-                check_env(self._env)
+            check_policy(policy, self._env)
 
     def play(
         self, policy: Policy, seed: int, incumbent: Schedule | None, undo: Undo

@@ -31,6 +31,7 @@ from pmoss_datasets.evaluation import (
     paired_difference,
     unpack_actions,
 )
+from pmoss_datasets.fairness import check_policy
 from pmoss_datasets.suite import build, load_task
 from pmoss_env.errors import DatasetError, DescriptionError, PmossError
 from pmoss_env.extras import require
@@ -160,7 +161,7 @@ def measure_cell(options: WantedOptions, cell: WantedCell) -> dict[str, Any]:
     served = np.empty((len(options.shares), len(references)))
     actions = [[""] * len(references) for _ in options.shares]
     with closing(domain.make_env(task.env)) as env:
-        player.check_env(env)
+        check_policy(player, env)
         for number, one in enumerate(references):
             for row, share in enumerate(options.shares):
                 player.set_target(share * one.best)

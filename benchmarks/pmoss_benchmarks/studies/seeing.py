@@ -12,6 +12,7 @@ import numpy as np
 
 from pmoss_agents.spatial.surrogate import Surrogate
 from pmoss_datasets import Dataset
+from pmoss_datasets.fairness import reads_environment
 from pmoss_env.context import Context
 from pmoss_env.envs.spatial.observation import observed_counters
 from pmoss_env.errors import DescriptionError
@@ -114,6 +115,7 @@ class _Reading(Without):
         self._session = getattr(env, "unwrapped", env).session
 
 
+@reads_environment
 class Stale(_Reading):
     """A surrogate whose counters were read before the load changed.
 
@@ -143,6 +145,7 @@ class Stale(_Reading):
         super().plan(replace(context, snapshot=snapshot), order)
 
 
+@reads_environment
 class Fresh(_Reading):
     """A surrogate that runs its plan, reads the counters, and plans again from these alone."""
 

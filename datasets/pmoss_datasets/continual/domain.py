@@ -11,6 +11,7 @@ from pmoss_datasets.continual.planners import FittedPlanner, SeasonalPlanner
 from pmoss_datasets.continual.rounds import RoundPolicy
 from pmoss_datasets.continual.rules import BestFit, Interleave, KernelLike, Repair, Stay, Tries
 from pmoss_datasets.continual.thorough import ThoroughPlanner
+from pmoss_datasets.fairness import reads_environment
 from pmoss_datasets.interfaces import Judge
 from pmoss_datasets.policies import Policy
 from pmoss_datasets.recipes import Recipe
@@ -37,6 +38,9 @@ POLICIES: Mapping[str, Callable[..., RoundPolicy]] = {
     "thorough-law-oracle": ThoroughLaw,
     "thorough-now-oracle": ThoroughNow,
 }
+# Rules read the counters of the running environment, and oracles its true machine.
+for _make in POLICIES.values():
+    reads_environment(type(_make()))
 ORACLES = tuple(name for name in POLICIES if name.endswith("-oracle"))
 _PLANNERS = ("planner", "seasonal-planner", "thorough-planner")
 

@@ -24,6 +24,7 @@ from pmoss_datasets.evaluation.statistics import (
     Summary,
     aggregate,
     bootstrap_interval,
+    mean_evaluations,
     of_means,
     paired_difference,
 )
@@ -44,6 +45,7 @@ __all__ = [
     "episode_seed",
     "evaluate",
     "make_environment",
+    "mean_evaluations",
     "of_means",
     "pack_actions",
     "paired_difference",

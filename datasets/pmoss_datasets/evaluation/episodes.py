@@ -15,6 +15,7 @@ import numpy as np
 
 from pmoss_datasets.domain import domain_of_env
 from pmoss_datasets.evaluation.results import NARROW, EpisodeResult, Evaluation
+from pmoss_datasets.fairness import check_policy
 from pmoss_datasets.interfaces import Rollout, score_of
 from pmoss_datasets.policies import Policy, SchedulePolicy
 from pmoss_env.errors import DescriptionError
@@ -104,8 +105,7 @@ def evaluate(
             for seed in seeds
         ]
         for policy in {id(p): p for of_seed in of_seeds for p in of_seed.values()}.values():
-            if (check_env := getattr(policy, "check_env", None)) is not None:
-                check_env(env)
+            check_policy(policy, env)
         for seed, of_seed in zip(seeds, of_seeds, strict=True):
             for episode in range(episodes_per_seed):
                 found = {name: file.get(name, seed, episode) for name in of_seed}
@@ -164,6 +164,7 @@ def _row(
         "illegal_actions": played.illegal_actions,
         "actions": list(played.actions),
         "seconds_per_decision": played.seconds / len(played.actions),
+        **({} if played.evaluations is None else {"evaluations": played.evaluations}),
     }
 
 

@@ -45,6 +45,7 @@ class EpisodeResult:
         illegal_actions: actions on masked tiles.
         actions: what the policy chose at each step.
         seconds_per_decision: wall time of the policy, mean over the steps.
+        evaluations: of the model that a declared search asked for; None: it declared none.
     """
 
     policy: str
@@ -59,6 +60,7 @@ class EpisodeResult:
     illegal_actions: int
     actions: tuple[int, ...]
     seconds_per_decision: float
+    evaluations: int | None = None
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,8 @@ def write_results(
 
 def _line(row: EpisodeResult, compact: bool) -> dict[str, Any]:
     values = asdict(row)
+    if row.evaluations is None:
+        del values["evaluations"]
     if compact and all(0 <= action < 256 for action in row.actions):
         values["actions"] = pack_actions(row.actions)
     return values

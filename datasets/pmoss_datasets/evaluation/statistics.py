@@ -91,6 +91,15 @@ def aggregate(rows: Iterable[EpisodeResult], bootstrap_seed: int = 0) -> list[Su
     return summaries
 
 
+def mean_evaluations(rows: Iterable[EpisodeResult]) -> dict[str, float]:
+    """Evaluations of the model per episode, by policy, of those that declared a search."""
+    counts: dict[str, list[int]] = {}
+    for row in rows:
+        if row.evaluations is not None:
+            counts.setdefault(row.policy, []).append(row.evaluations)
+    return {policy: float(np.mean(of_policy)) for policy, of_policy in counts.items()}
+
+
 def bootstrap_interval(
     groups: Sequence[Float64Array], seed: int = 0
 ) -> tuple[float, float] | tuple[None, None]:

@@ -13,13 +13,20 @@ from typing import Any
 import numpy as np
 from gymnasium.error import ResetNeeded
 
+from pmoss_datasets.fairness import policy_stream
 from pmoss_datasets.interfaces import Companion, Rollout
-from pmoss_datasets.policies import Planner, Policy
+from pmoss_datasets.policies import Measured, Planner, Policy, SchedulePolicy
+from pmoss_env.backends.counted import CountedBackend
 from pmoss_env.backends.data_facts import misplaced
 from pmoss_env.baselines import local_search, random
 from pmoss_env.envs.actions import whole_action
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
-from pmoss_env.errors import DatasetError, IllegalActionError, UnsupportedError
+from pmoss_env.errors import (
+    DatasetError,
+    DescriptionError,
+    IllegalActionError,
+    UnsupportedError,
+)
 from pmoss_env.types import Schedule
 
 #: Of an environment's reset, e.g. ``{"incumbent": schedule}``.
@@ -106,7 +113,8 @@ def play(
 
     Args:
         env: the bare environment.
-        policy: it is reset first; a Planner also plans.
+        policy: it is reset first; a Planner also plans. Only a declared search is handed a model,
+            which counts what it is asked.
         seed: of the environment's reset.
         judge: of the same environment; it has the backend that baselines search on.
         options: of the environment's reset.
@@ -114,12 +122,15 @@ def play(
     observation, info = env.reset(seed=seed, options=dict(options) or None)
     if judge is not None:
         judge.begin()
-    backend: Any = getattr(judge, "searchable", None)
+    counted = _counted(policy, getattr(judge, "searchable", None))
     began = time.perf_counter()
     policy.reset()
     if isinstance(policy, Planner):
-        # A stream of its own: the reference schedules must not shift what a baseline draws.
-        policy.plan(env.context(np.random.default_rng((seed, 2)), backend), env.order)
+        # Baselines keep the stream of stored results: they are the project's own functions. It is
+        # not that of the reference schedules, which must not shift what a baseline draws.
+        own = type(policy) in (SchedulePolicy, Measured) and getattr(policy, "is_own", False)
+        rng = np.random.default_rng((seed, 2)) if own else policy_stream(seed)
+        policy.plan(env.context(rng, counted), env.order)
     seconds = time.perf_counter() - began
     observe: Callable[[float], None] | None = getattr(policy, "observe", None)
     actions: list[int] = []
@@ -146,7 +157,27 @@ def play(
         seconds,
         total,
         max(misplaced(snapshot.provenance) for snapshot in measured),
+        None if counted is None else counted.evaluations,
     )
+
+
+def _counted(policy: Policy, searchable: Any) -> CountedBackend | None:
+    """What a declared search may ask: the model behind a counter; None for all other policies.
+
+    A search is declared by ``search_evaluations``, its budget in each episode. Only baselines of
+    the project may search without one.
+    """
+    budget = getattr(policy, "search_evaluations", None)
+    searches = isinstance(policy, SchedulePolicy) and policy.searches
+    if searchable is None or (budget is None and not searches):
+        return None
+    unbounded = budget is None and type(policy) is SchedulePolicy and policy.is_own
+    if not unbounded and (type(budget) is not int or budget < 1):
+        raise DescriptionError(
+            f"search_evaluations = {budget!r}: a search declares a whole number from 1, its "
+            "evaluations of the model in each episode"
+        )
+    return CountedBackend(searchable, budget)
 
 
 def check_repeatable(env: SpatialSchedulingEnv) -> None:

@@ -17,7 +17,7 @@ from pmoss_datasets.schema import Array, Metadata, Played, first_wrong
 from pmoss_datasets.stepwise.actions import Actions
 from pmoss_datasets.stepwise.expansion import StepExpander
 from pmoss_datasets.stepwise.playing import StepPlayer, play, rerun
-from pmoss_datasets.stepwise.policies import Rule, RulePolicy, any_legal
+from pmoss_datasets.stepwise.policies import DomainRule, Rule, any_legal
 from pmoss_datasets.stepwise.schema import INFO, OBSERVATION, StepEpisode, StepMetadata
 from pmoss_datasets.storage import Dataset
 from pmoss_env.errors import (
@@ -108,7 +108,7 @@ class StepDomain(Domain):
             raise UnsupportedError(f"{name!r} takes no budget: nothing in {self.name!r} searches")
         if name not in self.policies():
             raise UnknownNameError("policy", name, self.policies())
-        return RulePolicy(self.rules.get(name, any_legal))
+        return DomainRule(self.rules.get(name, any_legal))
 
     def check_recipe(self, recipe: Recipe) -> None:
         """Refuses unknown rules, and what only searches can."""

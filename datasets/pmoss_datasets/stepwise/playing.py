@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from gymnasium.error import ResetNeeded
 
+from pmoss_datasets.fairness import EpisodeFacts, policy_stream, reads
 from pmoss_datasets.interfaces import Rollout, See
 from pmoss_datasets.playing import PLAY, REFERENCE, chance, imported_policy
 from pmoss_datasets.policies import Policy
@@ -195,13 +196,13 @@ class StepPlayer:
 
 
 def start(policy: Policy | None, env: Any, rng: np.random.Generator | None) -> None:
-    """Begins a policy's episode; one that follows a rule sees the environment."""
+    """Begins a policy's episode; it is shown the facts of the environment, see fairness."""
     if policy is None:
         return
     policy.reset()
     begin = getattr(policy, "begin", None)
     if begin is not None:
-        begin(env, rng)
+        begin(env if reads(policy) else EpisodeFacts(env), rng)
 
 
 def check_length(domain: Rules, steps: int) -> None:
@@ -237,7 +238,9 @@ def play(
     """
     observation, info = env.reset(seed=seed, options=dict(options) or None)
     began = time.perf_counter()
-    start(policy, env, np.random.default_rng((seed, stream)))
+    own = reads(policy)
+    rng = np.random.default_rng((seed, stream)) if own else policy_stream(seed, stream)
+    start(policy, env, rng)
     seconds = time.perf_counter() - began
     observe = getattr(policy, "observe", None)
     numbered, actions = Actions.of(env.action_space, domain.name), list[int]()

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pmoss_datasets.fairness import reads_environment
 from pmoss_datasets.stepwise.actions import Actions
 from pmoss_env.types import Int8Array
 
@@ -21,7 +22,7 @@ def any_legal(env: Any, observation: Any, mask: Int8Array, rng: np.random.Genera
 
 
 class RulePolicy:
-    """Follows a rule; episodes begin with begin(), which shows it the environment."""
+    """Follows a rule; episodes begin with begin(), which shows it what the rule may read."""
 
     def __init__(self, rule: Rule) -> None:
         self._rule = rule
@@ -38,6 +39,11 @@ class RulePolicy:
     def act(self, observation: Any, action_mask: Int8Array) -> Any:
         """The rule's action."""
         return self._rule(self._env, observation, action_mask, self._rng)
+
+
+@reads_environment
+class DomainRule(RulePolicy):
+    """Follows a rule of a domain, which may read the environment."""
 
 
 def legal(env: Any, observation: Any, info: dict[str, Any]) -> Int8Array:

@@ -14,6 +14,7 @@ import numpy as np
 from pmoss_benchmarks.spatial.references import world_of
 from pmoss_datasets.domain import find_domain
 from pmoss_datasets.evaluation import episode_seed
+from pmoss_datasets.fairness import check_policy
 from pmoss_datasets.policies import Measured, Policy
 from pmoss_datasets.schema import FIRST_DOMAIN
 from pmoss_datasets.suite import load_task
@@ -198,7 +199,7 @@ class BudgetWork:
     def _planned(self, agent: Policy, budget: int, env_seed: int) -> tuple[Schedule, float, int]:
         """An agent's schedule with a budget, its own seconds, and the evaluations that it used."""
         policy = Measured(agent, budget)
-        policy.check_env(self._env)
+        check_policy(policy, self._env)
         try:
             domain = find_domain(FIRST_DOMAIN)
             played = domain.play(self._env, policy, env_seed, self._judge)

@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from pmoss_datasets.evaluation import evaluate
 
 from pmoss_datasets.domain import find_domain
+from pmoss_datasets.evaluation import evaluate
 from pmoss_datasets.fairness import (
     EnvironmentFacts,
     check_policy,

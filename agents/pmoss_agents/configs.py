@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 from pmoss_datasets.plain_types import check_type
 from pmoss_env.errors import DescriptionError, UnknownNameError
@@ -23,7 +24,7 @@ DEVICES = ("cpu", "cuda", "auto")
 #: More threads than any machine has use for; far more of them end the process.
 MOST_THREADS = 1024
 #: Sizes of networks and batches beyond which no memory is enough.
-_MOST = {
+_LARGEST = {
     "width": 4096,
     "layers": 64,
     "heads": 256,
@@ -53,9 +54,9 @@ def read_config(name: str | Path, task: str = "") -> dict[str, Any]:
     try:
         values = parse_toml(read_text(path, MAX_SETTINGS_BYTES))
     except OSError as error:
-        known = ", ".join(sorted(p.stem for p in CONFIGS.glob("*.toml")))
+        names = ", ".join(sorted(p.stem for p in CONFIGS.glob("*.toml")))
         raise DescriptionError(
-            f"config {str(name)!r}: cannot be read; known are {known}"
+            f"config {str(name)!r}: cannot be read; known are {names}"
         ) from error
     except ValueError as error:
         raise DescriptionError(f"{path}: is not valid TOML: {error}") from error
@@ -86,16 +87,16 @@ class Range:
 @cache
 def read_ranges() -> Mapping[str, Range]:
     """The range of every method that has one, by its agent's name."""
-    told = parse_toml(read_text(RANGES, MAX_SETTINGS_BYTES))
-    return {name: Range(of["range"], of["tuning"]) for name, of in told.items()}
+    tables = parse_toml(read_text(RANGES, MAX_SETTINGS_BYTES))
+    return {name: Range(table["range"], table["tuning"]) for name, table in tables.items()}
 
 
 def read_range(agent: str) -> Range:
     """The range of an agent; UnknownNameError where none is committed."""
-    known = read_ranges()
-    if agent not in known:
-        raise UnknownNameError("method with a range of settings", agent, known)
-    return known[agent]
+    ranges = read_ranges()
+    if agent not in ranges:
+        raise UnknownNameError("method with a range of settings", agent, ranges)
+    return ranges[agent]
 
 
 def has_config(agent: str) -> bool:
@@ -141,6 +142,63 @@ def identity(config: Any) -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True)
+class Settings:
+    """The base of a config, which checks types, choices and bounds of its fields.
+
+    A field of a Literal type holds one of its choices. A whole number without bounds is at least 1.
+    The fields ``seed``, ``threads`` and ``device`` have the same rule in every config.
+
+    Attributes:
+        agent: whose config, for the messages; a class attribute.
+        BOUNDS: intervals by field, such as "[0, 1)" or "(0, inf)"; those of base classes hold, too.
+
+    Raises:
+        DescriptionError: a value of another type, choice or size.
+    """
+
+    agent: ClassVar[str]
+    BOUNDS: ClassVar[Mapping[str, str]] = {}
+
+    def __post_init__(self) -> None:
+        # Types come first: to compare a string with a number would be an error that names no field.
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        check_types(self.agent, type(self), values)
+        intervals: dict[str, str] = {}
+        for owner in reversed(type(self).__mro__):
+            intervals |= vars(owner).get("BOUNDS", {})
+        kinds = get_type_hints(type(self))
+        for name, value in values.items():
+            if get_origin(kinds[name]) is Literal:
+                choices = get_args(kinds[name])
+                self.check(name, value in choices, f"be one of {', '.join(choices)}")
+            if name in _LARGEST:
+                self.check(name, value <= _LARGEST[name], f"be at most {_LARGEST[name]}")
+            if name == "seed":
+                self.check(name, 0 <= value < 2**32, "lie in [0, 2^32)")
+            elif name == "threads":
+                self.check(name, 1 <= value <= MOST_THREADS, f"lie between 1 and {MOST_THREADS}")
+            elif name == "device":
+                self.check(name, value in DEVICES, f"be one of {', '.join(DEVICES)}")
+            elif interval := intervals.get(name, "[1, inf)" if kinds[name] is int else ""):
+                self.check(name, *_within(value, interval))
+
+    def check(self, name: str, good: bool, rule: str) -> None:
+        """Raises a DescriptionError that names field, value and rule unless ``good``."""
+        if not good:
+            raise DescriptionError(f"{self.agent}: {name} = {getattr(self, name)!r}: must {rule}")
+
+
+def _within(value: float, interval: str) -> tuple[bool, str]:
+    """Whether a number lies in an interval, and the rule in words."""
+    low, high = map(float, interval[1:-1].split(","))
+    above = value >= low if interval[0] == "[" else value > low
+    below = value <= high if interval[-1] == "]" else value < high
+    if math.isinf(high):
+        return above, f"be {'at least' if interval[0] == '[' else 'above'} {low:g}"
+    return above and below, f"lie in {interval}"
+
+
 def checker(agent: str, config: Any) -> Callable[[str, bool, str], None]:
     """Checks the types of a config's fields, for its ``__post_init__``.
 
@@ -162,9 +220,11 @@ def checker(agent: str, config: Any) -> Callable[[str, bool, str], None]:
         if not good:
             raise DescriptionError(f"{agent}: {name} = {getattr(config, name)!r}: must {rule}")
 
-    for name in (field.name for field in fields(config) if field.name in _MOST):
+    for name in (field.name for field in fields(config) if field.name in _LARGEST):
         value = getattr(config, name)
-        check(name, type(value) is not int or value <= _MOST[name], f"be at most {_MOST[name]}")
+        check(
+            name, type(value) is not int or value <= _LARGEST[name], f"be at most {_LARGEST[name]}"
+        )
     check_types(agent, type(config), {f.name: getattr(config, f.name) for f in fields(config)})
     for field in fields(config):
         value = getattr(config, field.name)

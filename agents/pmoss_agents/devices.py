@@ -12,12 +12,6 @@ from pmoss_agents.pytorch import Tensor, nn, torch
 from pmoss_env.errors import DescriptionError, UnsupportedError
 
 
-def check_device(name: str) -> None:
-    """Raises DescriptionError unless ``name`` is one of DEVICES."""
-    if name not in DEVICES:
-        raise DescriptionError(f"device = {name!r}: must be one of {', '.join(DEVICES)}")
-
-
 def go_on_at(agent: Any, changes: Mapping[str, Any]) -> None:
     """Lets an agent go on learning on another device, with those that it holds.
 
@@ -35,26 +29,27 @@ def go_on_at(agent: Any, changes: Mapping[str, Any]) -> None:
             f"{', '.join(changes)}: a checkpoint goes on with its own config: nothing but the "
             "device of an agent with a network may differ"
         )
-    for one in (agent, getattr(agent, "policy", None), getattr(agent, "judge", None)):
-        if one is not None:
-            one.config = replace(one.config, **changes)
+    for learner in (agent, getattr(agent, "policy", None), getattr(agent, "judge", None)):
+        if learner is not None:
+            learner.config = replace(learner.config, **changes)
 
 
 def find_device(name: str) -> torch.device:
-    """The device of a name; "auto" is a GPU where there is one.
+    """The device of a name, one of configs.DEVICES; "auto" is a GPU where there is one.
 
     Raises:
         DescriptionError: no such name.
         UnsupportedError: a GPU is asked for, and torch finds none.
     """
-    check_device(name)
-    there = torch.cuda.is_available()
-    if name == "cuda" and not there:
+    if name not in DEVICES:
+        raise DescriptionError(f"device = {name!r}: must be one of {', '.join(DEVICES)}")
+    has_gpu = torch.cuda.is_available()
+    if name == "cuda" and not has_gpu:
         raise UnsupportedError(
             "device = 'cuda': torch finds no GPU on this machine: take 'cpu', or 'auto' for a GPU "
             "where there is one"
         )
-    return torch.device("cuda" if there and name != "cpu" else "cpu")
+    return torch.device("cuda" if has_gpu and name != "cpu" else "cpu")
 
 
 def device_label(device: torch.device) -> str | None:
@@ -63,14 +58,14 @@ def device_label(device: torch.device) -> str | None:
 
 
 @contextmanager
-def own_chance(device: torch.device) -> Iterator[None]:
+def isolated_rng(device: torch.device) -> Iterator[None]:
     """Lends torch's global generators, of the CPU and of a device; they are as before after."""
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         yield
 
 
-def seed_chance(seed: int, device: torch.device | None = None) -> None:
-    """Seeds torch's global generators of the CPU and of a device, inside own_chance().
+def seed_torch(seed: int, device: torch.device | None = None) -> None:
+    """Seeds torch's global generators of the CPU and of a device, inside isolated_rng().
 
     torch.manual_seed() would seed those of all GPUs, also where nothing is learned on one.
     """

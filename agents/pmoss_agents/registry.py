@@ -76,7 +76,7 @@ OWN = {
                 "judged-transformer": ("judged_transformer:JudgedTransformer", "offline", "agents"),
                 "maskable-ppo": ("maskable_ppo:MaskablePPOAgent", "online", "online"),
                 "pair-policy": ("pair_policy:PairPolicy", "offline", "agents"),
-                "percentile-bc": ("percentile_bc:PercentileBC", "offline", "d3rlpy"),
+                "percentile-bc": ("bc:PercentileBC", "offline", "d3rlpy"),
                 "reconstruct": ("reconstruct:Reconstruct", "offline", "agents"),
                 "surrogate": ("surrogate:Surrogate", "offline", "agents"),
             },

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from pmoss_agents.agent import Array, OnlineAgent
-from pmoss_agents.devices import find_device, own_chance, seed_chance
+from pmoss_agents.devices import find_device, isolated_rng, seed_torch
 from pmoss_agents.pytorch import torch
 from pmoss_agents.trainer import Course
 from pmoss_agents.weights import load_moments, load_weights, moments_of, torch_threads, weights_of
@@ -216,7 +216,7 @@ def ppo_arguments(config: Any) -> dict[str, Any]:
 def _own_chance(seed: int, device: torch.device) -> Iterator[None]:
     """Lends the global generators, which Stable-Baselines3 draws from; they are as before after."""
     before = random.getstate(), np.random.get_state()  # noqa: NPY002
-    with own_chance(device):
+    with isolated_rng(device):
         try:
             _seed(seed, device)
             yield
@@ -228,4 +228,4 @@ def _own_chance(seed: int, device: torch.device) -> Iterator[None]:
 def _seed(seed: int, device: torch.device) -> None:
     random.seed(seed)
     np.random.seed(seed)  # noqa: NPY002
-    seed_chance(seed, device)
+    seed_torch(seed, device)

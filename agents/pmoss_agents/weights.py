@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
+from typing import Any, TypeAlias
 
-from pmoss_agents.agent import Array
+from pmoss_agents.agent import Agent, Array
 from pmoss_agents.pytorch import Tensor, nn, torch
 from pmoss_env.errors import CheckpointError
+
+#: Networks and optimisers, by what the names of their arrays begin with in a checkpoint.
+Parts: TypeAlias = Mapping[str, nn.Module | torch.optim.Optimizer]
 
 
 class torch_threads:
@@ -25,54 +30,88 @@ class torch_threads:
             torch.set_num_threads(self._before)
 
 
-def weights_of(network: nn.Module, prefix: str) -> dict[str, Array]:
-    """A network's parameters and buffers by name, copied."""
-    return {
-        prefix + name: value.cpu().numpy().copy() for name, value in network.state_dict().items()
-    }
+def arrays_of(parts: Parts) -> dict[str, Array]:
+    """Parameters and buffers of networks, and moments of optimisers, by name, copied."""
+    arrays: dict[str, Array] = {}
+    for prefix, part in parts.items():
+        if isinstance(part, nn.Module):
+            values = part.state_dict().items()
+        else:
+            moments = part.state_dict()["state"]
+            values = {f"{i}/{k}": v for i, held in moments.items() for k, v in held.items()}.items()
+        arrays |= {prefix + name: value.cpu().numpy().copy() for name, value in values}
+    return arrays
 
 
-def load_weights(network: nn.Module, arrays: Mapping[str, Array], prefix: str) -> None:
-    """Takes what weights_of() gave, for a network of the same shapes.
+def load_arrays(parts: Parts, arrays: Mapping[str, Array]) -> None:
+    """Takes what arrays_of() gave, for parts of the same shapes; other arrays are left alone.
 
     Raises:
-        CheckpointError: an array is missing, too many or of another shape; the network is as it
-            was.
+        CheckpointError: an array is missing, too many or of another shape.
     """
-    own = network.state_dict()
-    given = {
-        name.removeprefix(prefix): array
-        for name, array in arrays.items()
-        if name.startswith(prefix)
-    }
-    for name in sorted(set(own) | set(given)):
-        mine = tuple(own[name].shape) if name in own else "absent"
+    for prefix, part in parts.items():
+        given = {
+            name.removeprefix(prefix): torch.from_numpy(array.copy())
+            for name, array in arrays.items()
+            if name.startswith(prefix)
+        }
+        if isinstance(part, nn.Module):
+            _check_shapes(part.state_dict(), given)
+            part.load_state_dict(given)
+            continue
+        moments: dict[int, dict[str, Tensor]] = {}
+        for name, value in given.items():
+            index, key = name.split("/")
+            moments.setdefault(int(index), {})[key] = value
+        part.load_state_dict({**part.state_dict(), "state": moments})
+
+
+def _check_shapes(network: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> None:
+    for name in sorted(set(network) | set(given)):
+        mine = tuple(network[name].shape) if name in network else "absent"
         theirs = tuple(given[name].shape) if name in given else "absent"
         if mine != theirs:
             raise CheckpointError(
                 f"weights {name}: {theirs} in the file, {mine} by the config and task"
             )
-    network.load_state_dict({name: torch.from_numpy(array) for name, array in given.items()})
 
 
-def moments_of(optimiser: torch.optim.Optimizer, prefix: str) -> dict[str, Array]:
-    """What an optimiser has gathered of each parameter, by the parameter's number, copied."""
-    return {
-        f"{prefix}{i}/{key}": value.cpu().numpy().copy()
-        for i, moments in optimiser.state_dict()["state"].items()
-        for key, value in moments.items()
-    }
+class NetworkAgent(Agent):
+    """An agent that is its networks and their optimisers: how it is kept."""
+
+    updates: int
+
+    @abstractmethod
+    def make_networks(self) -> None:
+        """Makes new networks for the task, and their optimisers."""
+
+    @abstractmethod
+    def parts(self) -> Parts:
+        """The networks and optimisers that there are; those of an agent that it holds, too."""
+
+    def forget_moments(self) -> None:
+        """Leaves out of the checkpoint what only learning needs."""
+
+    def _state(self) -> tuple[dict[str, Array], dict[str, Any]]:
+        return arrays_of(self.parts()), {"updates": self.updates}
+
+    def _restore(self, arrays: Mapping[str, Array], values: Mapping[str, Any]) -> None:
+        with torch.random.fork_rng(devices=[]):
+            self.make_networks()
+        load_arrays(self.parts(), arrays)
+        self.updates = int(values["updates"])
 
 
-def load_moments(
-    optimiser: torch.optim.Optimizer, arrays: Mapping[str, Array], prefix: str
+def weights_of(network: nn.Module | torch.optim.Optimizer, prefix: str) -> dict[str, Array]:
+    """arrays_of() one network."""
+    return arrays_of({prefix: network})
+
+
+def load_weights(
+    network: nn.Module | torch.optim.Optimizer, arrays: Mapping[str, Array], prefix: str
 ) -> None:
-    """Takes what moments_of() gave, for an optimiser of the same parameters."""
-    moments: dict[int, dict[str, Tensor]] = {}
-    for name, array in arrays.items():
-        if name.startswith(prefix):
-            index, key = name.removeprefix(prefix).split("/")
-            moments.setdefault(int(index), {})[key] = torch.from_numpy(array.copy())
-    state = optimiser.state_dict()
-    state["state"] = moments
-    optimiser.load_state_dict(state)
+    """load_arrays() of one network."""
+    load_arrays({prefix: network}, arrays)
+
+
+moments_of, load_moments = weights_of, load_weights

@@ -35,7 +35,7 @@ import numpy as np
 from pmoss_agents.agent import Array, Observation, OfflineAgent
 from pmoss_agents.configs import LATER, checker
 from pmoss_agents.continual.past import CORE_FEATURES, NODE_FEATURES, Past, seen
-from pmoss_agents.devices import find_device, learning_on, own_chance, seed_chance
+from pmoss_agents.devices import find_device, isolated_rng, learning_on, seed_torch
 from pmoss_agents.pytorch import F, Tensor, nn, torch
 from pmoss_agents.trainer import Course, check_loss, cosine
 from pmoss_agents.weights import load_moments, load_weights, moments_of, torch_threads, weights_of
@@ -373,9 +373,9 @@ class Forecaster(OfflineAgent[Dataset]):
         busy = torch.from_numpy(shares[..., machine.workers]).float().to(device)
         node_of = torch.from_numpy(machine.node_of_core[machine.workers]).long().to(device)
         self.task = self.task_of(dataset)
-        with torch_threads(config.threads), own_chance(device):
+        with torch_threads(config.threads), isolated_rng(device):
             if self.network is None:
-                seed_chance(config.seed, device)
+                seed_torch(config.seed, device)
                 self.network = Network(config.width)
             if self._optimiser is None:
                 self._optimiser = self._new_optimiser()

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from pmoss_agents.agent import Agent
-from pmoss_agents.spatial.inputs import check_era
+from pmoss_agents.spatial.encoders import check_era
 from pmoss_agents.spatial.padded import PaddedAgent, refuse_nodes
 from pmoss_datasets import Dataset
 from pmoss_datasets.policies import Policy

@@ -5,17 +5,20 @@ d3rlpy's DiscreteBC with a masked imitator, whose loss is
     -log p(action of the data) + beta (mean square of the allowed tiles' scores).
 
 The policy takes the likeliest of the allowed tiles.
+
+"%BC" clones the best x % of the episodes (Chen et al., Decision Transformer, NeurIPS 2021, section
+5.2): the plainest way to learn more from good episodes than from bad ones, and what any offline
+learner has to beat.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from pmoss_agents.configs import checker
 from pmoss_agents.pytorch import Tensor
-from pmoss_agents.spatial.d3rlpy_agent import D3rlpyAgent, ImitationConfig
+from pmoss_agents.spatial.d3rlpy_agent import Builder, D3rlpyAgent, ImitationConfig, Policy
 
 
 @dataclass(frozen=True)
@@ -27,12 +30,36 @@ class Config(ImitationConfig):
     """
 
     agent: ClassVar[str] = "bc"
+    BOUNDS: ClassVar = {"beta": "[0, inf)"}
 
     beta: float = 0.0
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        checker(self.agent, self)("beta", self.beta >= 0, "not be negative")
+
+@dataclass(frozen=True)
+class PercentileConfig(Config):
+    """Settings of behaviour cloning; ``keep_best`` is x / 100, by the return of ``reward``."""
+
+    agent: ClassVar[str] = "percentile-bc"
+
+    keep_best: float = 0.1
+
+
+def imitation_loss(
+    policy: Policy, observation: Sequence[Tensor], actions: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Cross-entropy over the allowed tiles, and the mean square of their scores.
+
+    Forbidden tiles are left out of the mean: FORBIDDEN squared would drown all else.
+
+    Args:
+        policy: to be trained.
+        observation: of B states, arrays in the order of KEYS.
+        actions: (B, 1) tiles that the data's policy chose.
+    """
+    scores, allowed = policy.scores(observation), policy.scores.encoder.allowed(observation)
+    log_odds = scores.log_softmax(dim=1).gather(1, actions.long().view(-1, 1))
+    penalty = (scores * allowed).square().sum() / allowed.sum()
+    return -log_odds.mean(), penalty
 
 
 class BehaviourCloning(D3rlpyAgent):
@@ -40,25 +67,31 @@ class BehaviourCloning(D3rlpyAgent):
 
     name = "bc"
     Config: ClassVar[type[Config]] = Config
-    LEARNER = "pmoss_agents.spatial.d3rlpy_masked:MaskedDiscreteBCConfig"
-    SETTINGS: ClassVar = {"beta": "beta"}
     NETWORKS: ClassVar = {"imitator": ("imitator.scores", False)}
+
+    def _new_learner(self, build: Builder) -> Any:
+        from d3rlpy.algos.qlearning.torch.bc_impl import DiscreteBCImpl, DiscreteBCModules
+        from d3rlpy.models.torch import DiscreteImitationLoss
+
+        class Masked(DiscreteBCImpl):
+            def compute_loss(self, obs_t: Sequence[Tensor], act_t: Tensor) -> Any:
+                loss, penalty = imitation_loss(self._modules.imitator, obs_t, act_t)
+                penalty = self._beta * penalty
+                return DiscreteImitationLoss(
+                    loss=loss + penalty, imitation_loss=loss, regularization_loss=penalty
+                )
+
+        imitator = build.policy()
+        modules = DiscreteBCModules(optim=build.optimiser(imitator), imitator=imitator)
+        return Masked(modules=modules, beta=self.config.beta, **build.common)
 
     def _choose(self, observation: Sequence[Tensor]) -> Tensor:
         scores: Tensor = self.networks["imitator"](observation)
         return scores
 
 
-def imitation_loss(scores: Tensor, allowed: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
-    """Cross-entropy over the allowed tiles, and the mean square of their scores.
+class PercentileBC(BehaviourCloning):
+    """Behaviour cloning of the best episodes."""
 
-    Forbidden tiles are left out of the mean: FORBIDDEN squared would drown all else.
-
-    Args:
-        scores: (B, tiles) of the imitator, FORBIDDEN where a tile is not allowed.
-        allowed: (B, tiles) 1 = allowed.
-        actions: (B, 1) tiles that the data's policy chose.
-    """
-    log_odds = scores.log_softmax(dim=1).gather(1, actions.long().view(-1, 1))
-    penalty = (scores * allowed).square().sum() / allowed.sum()
-    return -log_odds.mean(), penalty
+    name = "percentile-bc"
+    Config = PercentileConfig

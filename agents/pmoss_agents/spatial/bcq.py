@@ -1,9 +1,9 @@
 """Batch-constrained Q-learning: the best value among the tiles that the data might have chosen.
 
 Fujimoto et al., Benchmarking Batch Deep Reinforcement Learning Algorithms, 2019: d3rlpy's
-DiscreteBCQ, masked. Its loss is that of a double DQN plus that of behaviour cloning (bc.py). The
-policy takes the highest Q among the tiles that the imitator finds at least ``threshold`` times as
-likely as the likeliest one.
+DiscreteBCQ, masked. Its loss is that of a double DQN (Huber's loss of the temporal difference) and
+that of behaviour cloning. The policy takes the highest Q among the tiles that the imitator finds at
+least ``threshold`` times as likely as the likeliest one.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from pmoss_agents.configs import checker
 from pmoss_agents.pytorch import Tensor
-from pmoss_agents.spatial.d3rlpy_agent import D3rlpyAgent, ValueConfig
-from pmoss_agents.spatial.tile_networks import FORBIDDEN
+from pmoss_agents.spatial.bc import imitation_loss
+from pmoss_agents.spatial.d3rlpy_agent import Builder, D3rlpyAgent, ValueConfig
+from pmoss_agents.spatial.encoders import FORBIDDEN
 
 
 @dataclass(frozen=True)
@@ -31,17 +31,12 @@ class Config(ValueConfig):
     """
 
     agent: ClassVar[str] = "bcq"
+    BOUNDS: ClassVar = {"threshold": "(0, 1)", "beta": "[0, inf)"}
 
     threshold: float = 0.3
     beta: float = 0.0
     target_update_interval: int = 100
     share_encoder: bool = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check = checker(self.agent, self)
-        check("threshold", 0 < self.threshold < 1, "lie in (0, 1)")
-        check("beta", self.beta >= 0, "not be negative")
 
 
 class BCQ(D3rlpyAgent):
@@ -49,17 +44,58 @@ class BCQ(D3rlpyAgent):
 
     name = "bcq"
     Config = Config
-    LEARNER = "pmoss_agents.spatial.d3rlpy_masked:MaskedDiscreteBCQConfig"
-    SETTINGS: ClassVar = {
-        "action_flexibility": "threshold",
-        "beta": "beta",
-        "target_update_interval": "target_update_interval",
-        "share_encoder": "share_encoder",
-    }
     NETWORKS: ClassVar = {
         "q": ("q_funcs.0.scores", True),
         "imitator": ("imitator.scores", False),
     }
+
+    def _new_learner(self, build: Builder) -> Any:
+        from d3rlpy.algos.qlearning.torch.bcq_impl import (
+            DiscreteBCQImpl,
+            DiscreteBCQLoss,
+            DiscreteBCQModules,
+        )
+        from d3rlpy.algos.qlearning.torch.dqn_impl import DoubleDQNImpl
+
+        class Masked(DiscreteBCQImpl):
+            def compute_loss(self, batch: Any, q_tpn: Tensor) -> Any:
+                td_loss = DoubleDQNImpl.compute_loss(self, batch, q_tpn).loss
+                imitation, penalty = imitation_loss(
+                    self._modules.imitator, batch.observations, batch.actions
+                )
+                imitation = imitation + self._beta * penalty
+                return DiscreteBCQLoss(
+                    loss=td_loss + imitation, td_loss=td_loss, imitator_loss=imitation
+                )
+
+            def inner_predict_best_action(self, x: Sequence[Tensor]) -> Tensor:
+                # d3rlpy lifts all values by the least one before it multiplies them by its mask.
+                # That would be FORBIDDEN, beside which no float32 can tell two values apart.
+                scores = self._modules.imitator.scores(x)
+                values = self._q_func_forwarder.compute_expected_q(x)
+                limit = math.log(self._action_flexibility)
+                return constrained(values, scores, limit).argmax(dim=1)
+
+        config: Config = self.config
+        q_functions, forwarder = build.q_functions()
+        targets, of_targets = build.q_functions()
+        shared: Any = q_functions[0]
+        imitator = build.policy(shared.scores.encoder if config.share_encoder else None)
+        return Masked(
+            modules=DiscreteBCQModules(
+                q_funcs=q_functions,
+                targ_q_funcs=targets,
+                imitator=imitator,
+                optim=build.optimiser(q_functions, imitator),
+            ),
+            q_func_forwarder=forwarder,
+            targ_q_func_forwarder=of_targets,
+            target_update_interval=config.target_update_interval,
+            gamma=config.gamma,
+            action_flexibility=config.threshold,
+            beta=config.beta,
+            **build.common,
+        )
 
     def _choose(self, observation: Sequence[Tensor]) -> Tensor:
         values = self.networks["q"](observation)

@@ -1,7 +1,8 @@
 """Conservative Q-learning: values that are kept low where the data say nothing.
 
 Kumar et al., Conservative Q-Learning for Offline Reinforcement Learning, NeurIPS 2020, in its
-discrete form: d3rlpy's DiscreteCQL, a double DQN with the penalty
+discrete form: d3rlpy's DiscreteCQL, whose loss is that of a double DQN (Huber's loss of the
+temporal difference) and the penalty
 
     alpha (logsumexp_a Q(s, a) - Q(s, action of the data)),
 
@@ -12,11 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from pmoss_agents.configs import checker
 from pmoss_agents.pytorch import Tensor
-from pmoss_agents.spatial.d3rlpy_agent import D3rlpyAgent, ValueConfig
+from pmoss_agents.spatial.d3rlpy_agent import Builder, D3rlpyAgent, ValueConfig
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,10 @@ class Config(ValueConfig):
     """
 
     agent: ClassVar[str] = "cql"
+    BOUNDS: ClassVar = {"alpha": "[0, inf)"}
 
     alpha: float = 1.0
     target_update_interval: int = 100
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        checker(self.agent, self)("alpha", self.alpha >= 0, "not be negative")
 
 
 class CQL(D3rlpyAgent):
@@ -43,12 +40,24 @@ class CQL(D3rlpyAgent):
 
     name = "cql"
     Config = Config
-    LEARNER = "d3rlpy.algos:DiscreteCQLConfig"
-    SETTINGS: ClassVar = {
-        "alpha": "alpha",
-        "target_update_interval": "target_update_interval",
-    }
     NETWORKS: ClassVar = {"q": ("q_funcs.0.scores", True)}
+
+    def _new_learner(self, build: Builder) -> Any:
+        from d3rlpy.algos.qlearning.torch.cql_impl import DiscreteCQLImpl
+        from d3rlpy.algos.qlearning.torch.dqn_impl import DQNModules
+
+        config: Config = self.config
+        q_functions, forwarder = build.q_functions()
+        targets, of_targets = build.q_functions()
+        return DiscreteCQLImpl(
+            modules=DQNModules(q_functions, targets, build.optimiser(q_functions)),
+            q_func_forwarder=forwarder,
+            targ_q_func_forwarder=of_targets,
+            target_update_interval=config.target_update_interval,
+            gamma=config.gamma,
+            alpha=config.alpha,
+            **build.common,
+        )
 
     def _choose(self, observation: Sequence[Tensor]) -> Tensor:
         values: Tensor = self.networks["q"](observation)

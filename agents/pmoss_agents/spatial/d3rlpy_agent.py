@@ -1,35 +1,36 @@
-"""What all agents that learn through d3rlpy have in common: settings, training, use, checkpoints.
+"""What all agents that learn through d3rlpy share: settings, networks, training, checkpoints.
 
 d3rlpy computes losses and updates; batches, order, checkpoints and use are ours. Its own files are
 pickles and its ``fit`` keeps neither order nor place, so neither is used. A fitted agent is a few
 networks of plain PyTorch: to load one and to act, d3rlpy need not be installed.
+
+d3rlpy has no masks. Here they are a part of the observation, and the networks give every forbidden
+tile the score FORBIDDEN. Maxima, soft maxima and samples over all tiles are then those over the
+allowed ones, of this state and of the next.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from importlib import import_module
-from typing import Any, ClassVar
-
-import numpy as np
+from typing import Any, ClassVar, NamedTuple
 
 from pmoss_agents.agent import Array, OfflineAgent
-from pmoss_agents.configs import checker
-from pmoss_agents.devices import find_device, learning_on, own_chance, seed_chance, take_to
-from pmoss_agents.pytorch import nn, torch
+from pmoss_agents.devices import find_device, isolated_rng, learning_on, seed_torch, take_to
+from pmoss_agents.pytorch import Tensor, nn, torch
 from pmoss_agents.spatial.base import task_of
+from pmoss_agents.spatial.encoders import TileEncoder, TileScores
 from pmoss_agents.spatial.episodes import best_episodes, check_learnable, input_samples, spread
 from pmoss_agents.spatial.observations import FullSequenceView
 from pmoss_agents.spatial.tile_agent import TileAgent, TileConfig, set_up
-from pmoss_agents.spatial.tile_networks import TileScores
 from pmoss_agents.spatial.transitions import Batch, Transitions
 from pmoss_agents.trainer import Course, cosine
-from pmoss_agents.weights import load_moments, load_weights, moments_of, torch_threads, weights_of
+from pmoss_agents.weights import Parts, arrays_of, load_arrays, torch_threads
 from pmoss_datasets import Dataset
-from pmoss_datasets.formats.d3rlpy import find_d3rlpy
+from pmoss_datasets.formats.d3rlpy import find_d3rlpy, import_d3rlpy
 from pmoss_datasets.spatial.expansion import rewards
 from pmoss_env.envs.spatial.env import Reward
 
@@ -52,9 +53,7 @@ class ImitationConfig(TileConfig):
     updates: int = 3000
     save_every: int = 100
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        checker(self.agent, self)("keep_best", 0 < self.keep_best <= 1, "lie in (0, 1]")
+    BOUNDS: ClassVar = {"keep_best": "(0, 1]"}
 
 
 @dataclass(frozen=True)
@@ -70,9 +69,101 @@ class ValueConfig(ImitationConfig):
     n_steps: int = 16
     gamma: float = 1.0
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        checker(self.agent, self)("gamma", 0 < self.gamma <= 1, "lie in (0, 1]")
+    BOUNDS: ClassVar = {"gamma": "(0, 1]"}
+
+
+class _Values(NamedTuple):
+    """What d3rlpy reads off a Q-function."""
+
+    q_value: Tensor
+
+
+class QFunction(nn.Module):
+    """Values of all tiles, FORBIDDEN where the mask is 0."""
+
+    def __init__(self, encoder: TileEncoder) -> None:
+        super().__init__()
+        self.scores = TileScores(encoder, level=True)
+
+    def forward(self, observation: Sequence[Tensor]) -> _Values:
+        """(B, tiles) values of B observations."""
+        return _Values(self.scores(observation))
+
+
+class Policy(nn.Module):
+    """Scores of all tiles, FORBIDDEN where the mask is 0, whose softmax is a policy."""
+
+    def __init__(self, encoder: TileEncoder) -> None:
+        super().__init__()
+        self.scores = TileScores(encoder, level=False)
+
+
+class Builder:
+    """Makes networks and optimisers as d3rlpy wants them; it is d3rlpy's factory of both networks.
+
+    Attributes:
+        common: arguments that all of d3rlpy's algorithms take.
+        share_encoder: whether Q-functions share an encoder: each has its own.
+    """
+
+    share_encoder = False
+
+    def __init__(self, config: Any, shapes: Sequence[tuple[int, ...]], device: str) -> None:
+        self._config, self._shapes, self._device = config, shapes, device
+        self._tiles = math.prod(shapes[0][:2])
+        self.common = {
+            "observation_shape": shapes,
+            "action_size": self._tiles,
+            "compiled": False,
+            "device": device,
+        }
+
+    def q_functions(self, number: int = 1) -> tuple[nn.ModuleList, Any]:
+        """New Q-functions, and d3rlpy's forwarder, which has their losses and values."""
+        from d3rlpy.models.builders import create_discrete_q_function
+
+        networks, forwarder = create_discrete_q_function(
+            self._shapes,
+            self._tiles,
+            *(self, self),
+            device=self._device,
+            enable_ddp=False,
+            n_ensembles=number,
+        )
+        return networks, forwarder
+
+    def value_function(self) -> nn.Module:
+        """A new network whose output is the (B, 1) values of B observations."""
+        from d3rlpy.models.builders import create_value_function
+
+        network: nn.Module = create_value_function(
+            self._shapes, self, device=self._device, enable_ddp=False
+        )
+        return network
+
+    def policy(self, encoder: TileEncoder | None = None) -> Policy:
+        """A new policy, with an encoder of its own unless one is given."""
+        return Policy(encoder or self.create(self._shapes)).to(self._device)
+
+    def optimiser(self, *networks: nn.Module) -> Any:
+        """Adam for networks, with the gradient's norm limited."""
+        from d3rlpy.optimizers import AdamFactory
+
+        factory = AdamFactory(clip_grad_norm=self._config.clip)
+        named = [module for network in networks for module in network.named_modules()]
+        return factory.create(named, lr=self._config.learning_rate, compiled=False)
+
+    def create(self, shapes: Sequence[Sequence[int]]) -> TileEncoder:
+        """See d3rlpy's EncoderFactory."""
+        encoder: TileEncoder = self._config.encoder(shapes)
+        return encoder
+
+    def create_discrete(self, encoder: TileEncoder, _: int, tiles: int) -> tuple[QFunction, Any]:
+        """See d3rlpy's QFunctionFactory."""
+        from d3rlpy.models.torch import DiscreteMeanQFunctionForwarder
+
+        network = QFunction(encoder)
+        return network, DiscreteMeanQFunctionForwarder(network, tiles)
 
 
 class D3rlpyAgent(TileAgent, OfflineAgent[Dataset]):
@@ -81,10 +172,6 @@ class D3rlpyAgent(TileAgent, OfflineAgent[Dataset]):
     Update u of a run depends on the seed and u alone. Metrics are the learner's losses.
     """
 
-    #: ``module:name`` of d3rlpy's config of the learner; imported when it learns.
-    LEARNER: ClassVar[str]
-    #: Fields of that config that are this algorithm's own, and what our config calls them.
-    SETTINGS: ClassVar[Mapping[str, str]]
     #: Networks needed to act: where d3rlpy's modules hold them, and whether they are values.
     NETWORKS: ClassVar[Mapping[str, tuple[str, bool]]]
 
@@ -94,6 +181,14 @@ class D3rlpyAgent(TileAgent, OfflineAgent[Dataset]):
         self._arrays: dict[str, Array] = {}
 
     # ---- learning
+
+    @abstractmethod
+    def _new_learner(self, build: Builder) -> Any:
+        """d3rlpy's algorithm with new networks.
+
+        It has ``modules``, a dataclass of networks and of ``optim``, and
+        ``update(batch, number)``, which returns losses by name.
+        """
 
     def check_extras(self) -> None:
         """Raises MissingExtraError if d3rlpy is not installed; to act it need not be."""
@@ -114,146 +209,89 @@ class D3rlpyAgent(TileAgent, OfflineAgent[Dataset]):
         )
         source = self._source(dataset, episodes, scale)
         device = find_device(config.device)
-        with torch_threads(config.threads), own_chance(device), ExitStack() as learning:
+        with torch_threads(config.threads), isolated_rng(device), ExitStack() as learning:
             if self._learner is None:
-                learner = self._new_learner(source, dataset, device)
-                if not self._arrays:
+                import_d3rlpy()
+                seed_torch(config.seed, device)
+                # d3rlpy numbers GPUs.
+                place = "cuda:0" if device.type == "cuda" else "cpu"
+                learner = self._new_learner(Builder(config, source.shapes, place))
+                take_to(torch.device("cpu"), *_parts_of(learner))
+                if self._arrays:
+                    load_arrays(_named_parts(learner), self._arrays)
+                else:
                     view = FullSequenceView(dataset, config.reward)
                     samples = input_samples(dataset, view, episodes)
-                    set_up(_parts(learner)[0], samples, dataset.machine)
+                    set_up(_parts_of(learner)[0], samples, dataset.machine)
                 shapes = [list(shape) for shape in source.shapes]
                 self.task = {**task_of(dataset), "reward_scale": scale, "shapes": shapes}
                 self._use(learner)
+            networks, optimiser = _parts_of(self._learner)
 
             def step(update: int) -> Callable[[], dict[str, float]]:
                 batch = source.batch(update, config.batch_size, config.seed)
-                self._set_learning_rate(update)
-                return lambda: self._update(batch)
+                rate = config.learning_rate * cosine(math.pi * update / config.updates)
+                for group in optimiser.param_groups:
+                    group["lr"] = rate
+                return lambda: self._update(batch, update, device)
 
-            networks, optimisers = _parts(self._learner)
-            for optimiser in optimisers:
-                learning.enter_context(learning_on(device, networks, optimiser))
+            learning.enter_context(learning_on(device, networks, optimiser))
             yield Course(step, config.updates, config.save_every)
 
     def _source(self, dataset: Dataset, episodes: Array, scale: float) -> Transitions:
         config = self.config
         if not isinstance(config, ValueConfig):
             return Transitions(dataset, episodes, reward=None)
-        return Transitions(
-            dataset,
-            episodes,
-            reward=config.reward,
-            n_steps=config.n_steps,
-            gamma=config.gamma,
-            scale=scale,
-        )
-
-    def _new_learner(self, source: Transitions, dataset: Dataset, device: torch.device) -> Any:
-        """d3rlpy's learner with the weights of the checkpoint, or new ones, on the CPU.
-
-        Args:
-            source: what it learns from.
-            dataset: of ``source``.
-            device: to which it will take its batches.
-        """
-        # Our module first: it imports d3rlpy without what that prints.
-        from pmoss_agents.spatial.d3rlpy_networks import (
-            MaskedQFunctionFactory,
-            TileEncoderFactory,
-        )
-
-        from d3rlpy.optimizers import AdamFactory  # isort: skip
-
-        config = self.config
-        seed_chance(config.seed, device)
-        settings: dict[str, Any] = {
-            "batch_size": config.batch_size,
-            "learning_rate": config.learning_rate,
-            "optim_factory": AdamFactory(clip_grad_norm=config.clip),
-            "encoder_factory": TileEncoderFactory(config.channels, config.width, config.inputs),
-            **{theirs: getattr(config, ours) for theirs, ours in self.SETTINGS.items()},
-        }
-        if isinstance(config, ValueConfig):
-            settings |= {"gamma": config.gamma, "q_func_factory": MaskedQFunctionFactory()}
-        module, _, name = self.LEARNER.partition(":")
-        # d3rlpy numbers GPUs.
-        where = "cuda:0" if device.type == "cuda" else "cpu"
-        learner = getattr(import_module(module), name)(**settings).create(device=where)
-        learner.create_impl(source.shapes, dataset.machine.tiles)
-        networks, optimisers = _parts(learner)
-        for optimiser in optimisers:
-            take_to(torch.device("cpu"), networks, optimiser)
-        if self._arrays:
-            for name, part in vars(learner.impl.modules).items():
-                if isinstance(part, nn.Module):
-                    load_weights(part, self._arrays, f"{name}.")
-                else:
-                    load_moments(part.optim, self._arrays, f"{name}/")
-            learner.set_grad_step(self.updates)
-        return learner
+        steps: dict[str, Any] = {"n_steps": config.n_steps, "gamma": config.gamma}
+        return Transitions(dataset, episodes, reward=config.reward, scale=scale, **steps)
 
     def _use(self, learner: Any) -> None:
         """Acts from now on with the learner's own networks."""
         self._learner = learner
-        modules = learner.impl.modules
-        self.networks = {name: _child(modules, where) for name, (where, _) in self.NETWORKS.items()}
+        for name, (path, _) in self.NETWORKS.items():
+            module, _, place = path.partition(".")
+            self.networks[name] = getattr(learner.modules, module).get_submodule(place)
 
-    def _set_learning_rate(self, update: int) -> None:
-        share = cosine(math.pi * update / self.config.updates)
-        for optimiser in _parts(self._learner)[1]:
-            for group in optimiser.param_groups:
-                group["lr"] = self.config.learning_rate * share
+    def _update(self, batch: Batch, update: int, device: torch.device) -> dict[str, float]:
+        from d3rlpy.torch_utility import TorchMiniBatch
 
-    def _update(self, batch: Batch) -> dict[str, float]:
-        from d3rlpy.dataset import TransitionMiniBatch
+        def moved(value: Any) -> Any:
+            if isinstance(value, tuple):
+                return [moved(array) for array in value]
+            return torch.tensor(value, device=device)
 
-        losses = self._learner.update(
-            TransitionMiniBatch(
-                observations=batch.observations,
-                actions=batch.actions,
-                rewards=batch.rewards,
-                next_observations=batch.next_observations,
-                next_actions=np.zeros_like(batch.actions),
-                terminals=batch.terminals,
-                intervals=batch.intervals,
-                transitions=[],
-            )
+        parts = {name: moved(value) for name, value in vars(batch).items()}
+        unused = torch.zeros_like(parts["actions"])
+        lesson = TorchMiniBatch(
+            **parts, next_actions=unused, returns_to_go=unused, device=str(device)
         )
+        losses = self._learner.update(lesson, update)
         return {name: float(value) for name, value in losses.items()}
 
     # ---- keeping
 
     def _state(self) -> tuple[dict[str, Array], dict[str, Any]]:
         if self._learner is not None:
-            self._arrays = {}
-            for name, part in vars(self._learner.impl.modules).items():
-                if isinstance(part, nn.Module):
-                    self._arrays |= weights_of(part, f"{name}.")
-                else:
-                    self._arrays |= moments_of(part.optim, f"{name}/")
+            self._arrays = arrays_of(_named_parts(self._learner))
         return self._arrays, {"updates": self.updates}
 
     def _restore(self, arrays: Mapping[str, Array], values: Mapping[str, Any]) -> None:
         with torch.random.fork_rng(devices=[]):
-            for name, (where, level) in self.NETWORKS.items():
+            for name, (path, level) in self.NETWORKS.items():
                 network = self.config.scores(self.task["shapes"], level=level)
-                load_weights(network, arrays, f"{where}.")
+                load_arrays({f"{path}.": network}, arrays)
                 self.networks[name] = network
         self._arrays = dict(arrays)
         self.updates = int(values["updates"])
 
 
-def _child(modules: Any, where: str) -> TileScores:
-    """The network at a dotted place of d3rlpy's modules."""
-    found: Any = modules
-    for name in where.split("."):
-        found = found[int(name)] if name.isdigit() else getattr(found, name)
-    assert isinstance(found, TileScores)
-    return found
+def _named_parts(learner: Any) -> Parts:
+    """Networks, targets included, and optimiser, by what the names of their arrays begin with."""
+    modules = {f"{name}.": part for name, part in vars(learner.modules).items() if name != "optim"}
+    return {**modules, "optim/": learner.modules.optim.optim}
 
 
-def _parts(learner: Any) -> tuple[nn.ModuleList, list[torch.optim.Optimizer]]:
-    """All networks of a learner, targets included, and its optimisers."""
-    parts = vars(learner.impl.modules).values()
+def _parts_of(learner: Any) -> tuple[nn.ModuleList, torch.optim.Optimizer]:
+    parts = vars(learner.modules).values()
     networks = nn.ModuleList(part for part in parts if isinstance(part, nn.Module))
-    return networks, [part.optim for part in parts if not isinstance(part, nn.Module)]
+    return networks, learner.modules.optim.optim

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from pmoss_agents.configs import LATER, checker
-from pmoss_agents.spatial.inputs import GROUPS, check_groups
+from pmoss_agents.spatial.encoders import GROUPS, check_groups
 from pmoss_env.envs.spatial.env import REWARDS
 
 PRECISIONS = ("float32", "bfloat16")

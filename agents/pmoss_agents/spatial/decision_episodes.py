@@ -99,7 +99,7 @@ class Episodes:
     def set_up(self, model: Model, foresight: Array) -> None:
         """Tells the model the machine, and statistics of its inputs from some episodes."""
         samples = input_samples(self._dataset, self._view, self._kept)
-        model.states.set_up(samples, self._dataset.machine)
+        model.states.inputs.set_up(samples, self._dataset.machine)
         model.meta_standard.set(samples["meta"])
         sampled = [self.whole([int(row)], foresight)["returns"] for row in self._kept]
         returns = torch.cat(sampled).double()

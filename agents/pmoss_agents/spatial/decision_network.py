@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from pmoss_agents.pytorch import F, Tensor, nn, torch
 from pmoss_agents.spatial.decision_config import Config
-from pmoss_agents.spatial.state_encoder import StateEncoder
+from pmoss_agents.spatial.encoders import StateEncoder
 from pmoss_agents.standardise import Standardise
 
 #: Score of a forbidden tile. Finite: an infinite one turns into NaN in gradients.

@@ -26,10 +26,10 @@ from pmoss_agents.agent import Array, Observation, OfflineAgent
 from pmoss_agents.devices import (
     device_label,
     find_device,
+    isolated_rng,
     learning_on,
     moved,
-    own_chance,
-    seed_chance,
+    seed_torch,
 )
 from pmoss_agents.pytorch import F, Tensor, nn, torch
 from pmoss_agents.spatial.base import SpatialAgent, task_of
@@ -37,10 +37,10 @@ from pmoss_agents.spatial.decision_config import Config
 from pmoss_agents.spatial.decision_episodes import Episodes
 from pmoss_agents.spatial.decision_network import Decoder, Model
 from pmoss_agents.spatial.decision_player import Player
+from pmoss_agents.spatial.encoders import StateEncoder
 from pmoss_agents.spatial.episodes import check_learnable
 from pmoss_agents.spatial.foresight import beginning, foresee
 from pmoss_agents.spatial.observations import in_full, in_own_counters
-from pmoss_agents.spatial.state_encoder import StateEncoder
 from pmoss_agents.trainer import Course, check_loss, cosine
 from pmoss_agents.weights import load_moments, load_weights, moments_of, torch_threads, weights_of
 from pmoss_datasets import Dataset
@@ -100,12 +100,12 @@ class DecisionTransformer(SpatialAgent, OfflineAgent[Dataset]):
                 "incumbent's throughput that reward='improvement' starts from"
             )
         device = find_device(config.device)
-        with torch_threads(config.threads), own_chance(device):
+        with torch_threads(config.threads), isolated_rng(device):
             source = Episodes(dataset, config)
             if self.model is None:
                 foresight = source.foresight()
                 self.task = {**task, "meta": source.meta_size, "foresight": foresight.tolist()}
-                seed_chance(config.seed, device)
+                seed_torch(config.seed, device)
                 self.model = self._new_model()
                 source.set_up(self.model, foresight)
             if self._optimiser is None:
@@ -131,7 +131,7 @@ class DecisionTransformer(SpatialAgent, OfflineAgent[Dataset]):
         """One gradient step: the imitation loss over all steps of some whole episodes."""
         config = self.config
         device = model.returns_mean.device
-        seed_chance(config.seed * 1_000_003 + update, device)  # dropout of this update
+        seed_torch(config.seed * 1_000_003 + update, device)  # dropout of this update
         batch = moved(source.batch(update, self._foresight()), device)
         for group in optimiser.param_groups:
             group["lr"] = config.learning_rate * _rate(update, config)

@@ -23,7 +23,7 @@ from typing import Any
 from pmoss_agents.pytorch import torch
 from pmoss_agents.spatial.decision_network import STATE, Decoder, Step
 from pmoss_agents.spatial.decision_transformer import DecisionTransformer
-from pmoss_agents.spatial.inputs import check_era
+from pmoss_agents.spatial.encoders import check_era
 from pmoss_env import __version__
 from pmoss_env.errors import CheckpointError, DescriptionError
 from pmoss_env.files import check_regular, parse_json, write_atomically

@@ -8,19 +8,19 @@ categorical policy. Three networks learn at once:
 - Q(s, a) by regression towards r + gamma V(s');
 - the policy by cloning the data's actions with weights exp(temperature (Q(s, a) - V(s))).
 
-Only the policy knows of masks: Q is asked for actions that were taken, V for no action. d3rlpy
-itself knows the continuous form only. The policy takes the likeliest of the allowed tiles.
+Only the policy needs masks: Q is asked for actions that were taken, V for no action. d3rlpy has the
+continuous form only: the losses are ours, its Q-functions and optimiser are d3rlpy's. The policy
+takes the likeliest of the allowed tiles.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from pmoss_agents.configs import checker
-from pmoss_agents.pytorch import Tensor, torch
-from pmoss_agents.spatial.d3rlpy_agent import D3rlpyAgent, ValueConfig
+from pmoss_agents.pytorch import Tensor, nn, torch
+from pmoss_agents.spatial.d3rlpy_agent import Builder, D3rlpyAgent, Policy, ValueConfig
 
 
 @dataclass(frozen=True)
@@ -36,40 +36,18 @@ class Config(ValueConfig):
     """
 
     agent: ClassVar[str] = "iql"
+    BOUNDS: ClassVar = {
+        "expectile": "(0, 1)",
+        "weight_temp": "[0, inf)",
+        "max_weight": "(0, inf)",
+        "tau": "(0, 1]",
+    }
 
     expectile: float = 0.8
     weight_temp: float = 3.0
     max_weight: float = 100.0
     tau: float = 0.01
     critics: int = 2
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check = checker(self.agent, self)
-        check("expectile", 0 < self.expectile < 1, "lie in (0, 1)")
-        check("weight_temp", self.weight_temp >= 0, "not be negative")
-        check("max_weight", self.max_weight > 0, "be above 0")
-        check("tau", 0 < self.tau <= 1, "lie in (0, 1]")
-
-
-class IQL(D3rlpyAgent):
-    """Discrete implicit Q-learning as a learnable of d3rlpy, masked."""
-
-    name = "iql"
-    Config = Config
-    LEARNER = "pmoss_agents.spatial.d3rlpy_iql:DiscreteIQLConfig"
-    SETTINGS: ClassVar = {
-        "tau": "tau",
-        "n_critics": "critics",
-        "expectile": "expectile",
-        "weight_temp": "weight_temp",
-        "max_weight": "max_weight",
-    }
-    NETWORKS: ClassVar = {"policy": ("policy.scores", False)}
-
-    def _choose(self, observation: Sequence[Tensor]) -> Tensor:
-        scores: Tensor = self.networks["policy"](observation)
-        return scores
 
 
 def value_loss(advantage: Tensor, expectile: float) -> Tensor:
@@ -96,3 +74,77 @@ def policy_loss(
     """
     weight = (temperature * advantage.detach()).exp().clamp(max=max_weight)
     return -(weight * log_odds).mean()
+
+
+@dataclass(frozen=True)
+class Modules:
+    """Networks and optimiser, by the names of d3rlpy."""
+
+    q_funcs: nn.ModuleList
+    targ_q_funcs: nn.ModuleList
+    value_func: nn.Module
+    policy: Policy
+    optim: Any
+
+
+class Learner:
+    """All networks, and an update of them; forwarders are d3rlpy's, of Q-functions and targets."""
+
+    def __init__(self, config: Config, modules: Modules, forwarder: Any, of_targets: Any) -> None:
+        self._config, self.modules = config, modules
+        self._forwarder, self._of_targets = forwarder, of_targets
+        modules.targ_q_funcs.load_state_dict(modules.q_funcs.state_dict())
+
+    def update(self, batch: Any, number: int) -> dict[str, float]:
+        """One gradient step of all three networks; returns the losses."""
+        from d3rlpy.torch_utility import soft_sync
+        from torch.distributions import Categorical
+
+        config, modules = self._config, self.modules
+        actions = batch.actions.long()
+        with torch.no_grad():
+            q = self._of_targets.compute_target(batch.observations, actions.view(-1), "min")
+            target = modules.value_func(batch.next_observations)
+        advantage = q - modules.value_func(batch.observations)
+        q_loss = self._forwarder.compute_error(
+            observations=batch.observations,
+            actions=actions,
+            rewards=batch.rewards,
+            target=target,
+            terminals=batch.terminals,
+            gamma=config.gamma**batch.intervals,
+        )
+        policy = Categorical(logits=modules.policy.scores(batch.observations), validate_args=False)
+        log_odds: Tensor = policy.log_prob(actions.view(-1)).view(-1, 1)  # type: ignore[no-untyped-call]
+        losses = {
+            "value_loss": value_loss(advantage, config.expectile),
+            "q_loss": q_loss,
+            "policy_loss": policy_loss(log_odds, advantage, config.weight_temp, config.max_weight),
+        }
+        loss = losses["value_loss"] + losses["q_loss"] + losses["policy_loss"]
+        modules.optim.zero_grad()
+        loss.backward()
+        modules.optim.step()
+        soft_sync(modules.targ_q_funcs, modules.q_funcs, config.tau)
+        return {"loss": loss.item(), **{name: part.item() for name, part in losses.items()}}
+
+
+class IQL(D3rlpyAgent):
+    """Discrete implicit Q-learning, masked."""
+
+    name = "iql"
+    Config = Config
+    NETWORKS: ClassVar = {"policy": ("policy.scores", False)}
+
+    def _new_learner(self, build: Builder) -> Learner:
+        config: Config = self.config
+        q_functions, forwarder = build.q_functions(config.critics)
+        targets, of_targets = build.q_functions(config.critics)
+        value, policy = build.value_function(), build.policy()
+        optimiser = build.optimiser(q_functions, value, policy)
+        modules = Modules(q_functions, targets, value, policy, optimiser)
+        return Learner(config, modules, forwarder, of_targets)
+
+    def _choose(self, observation: Sequence[Tensor]) -> Tensor:
+        scores: Tensor = self.networks["policy"](observation)
+        return scores

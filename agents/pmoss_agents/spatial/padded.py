@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from pmoss_agents.agent import Array, Observation
-from pmoss_agents.spatial.inputs import places_of
+from pmoss_agents.spatial.encoders import places_of
 from pmoss_env.envs.spatial.observation import meta_names
 from pmoss_env.errors import CheckpointError, UnsupportedError
 
@@ -145,9 +145,9 @@ class PaddedAgent:
         own = [encoder.inputs.places.tolist() for encoder in encoders]
         try:
             for encoder in encoders:
-                encoder.set_places(self._places)
+                encoder.inputs.set_places(self._places)
             row, col = divmod(self.agent.act(padded), self._grid[1])
         finally:
             for encoder, places in zip(encoders, own, strict=True):
-                encoder.set_places(places)
+                encoder.inputs.set_places(places)
         return int(row * cols + col)

@@ -24,10 +24,11 @@ from typing import Any
 import numpy as np
 
 from pmoss_agents.agent import Array, OfflineAgent
-from pmoss_agents.devices import check_device, seed_chance
+from pmoss_agents.configs import checker
+from pmoss_agents.devices import seed_torch
 from pmoss_agents.pytorch import F, Tensor, nn, torch
 from pmoss_agents.spatial.base import task_of
-from pmoss_agents.spatial.inputs import GROUPS as SUMS
+from pmoss_agents.spatial.encoders import GROUPS as SUMS
 from pmoss_agents.spatial.pair_network import PairNetwork, drawn, greedy, log_likelihood
 from pmoss_agents.spatial.planning_agent import Measured, PlanningAgent
 from pmoss_agents.spatial.surrogate import Pairs, Surrogate
@@ -85,7 +86,7 @@ class Config:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_device(self.device)
+        checker(self.__class__.__module__, self)
         positive = ("updates", "judge_updates", "samples", "batch_size", "width", "hidden", "heads")
         for name in positive:
             if getattr(self, name) < 1:
@@ -161,7 +162,7 @@ class PairPolicy(PlanningAgent, OfflineAgent[Dataset]):
             if self.network is None:
                 self.task = self.task_of(dataset)
                 with torch.random.fork_rng(devices=[]):
-                    seed_chance(config.seed)
+                    seed_torch(config.seed)
                     self.network = self._new_network()
                 self.network.set_up(pairs.counters[0][pairs.rows].flatten(0, 1))
                 self._optimiser = self._new_optimiser()

@@ -20,8 +20,7 @@ from typing import Any
 import numpy as np
 
 from pmoss_agents.agent import Array, OfflineAgent
-from pmoss_agents.configs import LATER
-from pmoss_agents.devices import check_device
+from pmoss_agents.configs import LATER, checker
 from pmoss_agents.spatial.pair_policy import PairPolicy
 from pmoss_agents.spatial.planning_agent import Measured, PlanningAgent
 from pmoss_agents.spatial.surrogate import Surrogate
@@ -64,7 +63,7 @@ class Config:
     device: str = field(default="cpu", metadata=LATER)
 
     def __post_init__(self) -> None:
-        check_device(self.device)
+        checker(self.__class__.__module__, self)
         if self.policy not in _POLICIES:
             raise UnknownNameError("policy", self.policy, _POLICIES)
         if not isinstance(self.settings, Mapping):

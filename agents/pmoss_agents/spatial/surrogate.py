@@ -31,12 +31,12 @@ from typing import Any, Self, cast
 import numpy as np
 
 from pmoss_agents.agent import Array, OfflineAgent
-from pmoss_agents.configs import LATER
-from pmoss_agents.devices import check_device, find_device, learning_on, own_chance, seed_chance
+from pmoss_agents.configs import LATER, checker
+from pmoss_agents.devices import find_device, isolated_rng, learning_on, seed_torch
 from pmoss_agents.pytorch import Tensor, nn, torch
 from pmoss_agents.spatial.base import task_of
-from pmoss_agents.spatial.inputs import GROUPS as SUMS
-from pmoss_agents.spatial.inputs import check_groups
+from pmoss_agents.spatial.encoders import GROUPS as SUMS
+from pmoss_agents.spatial.encoders import check_groups
 from pmoss_agents.spatial.planning_agent import Measured, PlanningAgent
 from pmoss_agents.spatial.surrogate_planner import Planner
 from pmoss_agents.spatial.throughput_model import (
@@ -100,7 +100,7 @@ class Config:
     tries: int = field(default=0, metadata=LATER)
 
     def __post_init__(self) -> None:
-        check_device(self.device)
+        checker(self.__class__.__module__, self)
         groups = check_groups(self.inputs, "surrogate: inputs", MORE_GROUPS)
         object.__setattr__(self, "inputs", groups)
         for name in ("members", "updates", "batch_size", "width", "features", "demands", "rounds"):
@@ -197,11 +197,11 @@ class Surrogate(PlanningAgent, OfflineAgent[Dataset | Several]):
         config = self.config
         task = self.task_of(dataset)
         parts, device = _parts(dataset), find_device(config.device)
-        with torch_threads(config.threads), own_chance(device):
+        with torch_threads(config.threads), isolated_rng(device):
             topologies = [Topology(part.machine) for part in parts]
             pairs = [Pairs(part, one) for part, one in zip(parts, topologies, strict=True)]
             if self.members is None:
-                seed_chance(config.seed, device)
+                seed_torch(config.seed, device)
                 self.task = task
                 self.members = self._new_members()
                 seen = torch.cat([one.counters[0][one.rows].flatten(0, 1) for one in pairs])

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pmoss_agents.pytorch import F, Tensor, nn, torch
-from pmoss_agents.spatial.inputs import GROUPS as SUMS
+from pmoss_agents.spatial.encoders import GROUPS as SUMS
 from pmoss_env.machines import Machine
 from pmoss_env.types import COUNTER_INDEX
 

@@ -4,33 +4,37 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 
 from pmoss_agents.agent import Array, Observation
-from pmoss_agents.configs import LATER, checker
+from pmoss_agents.configs import LATER, Settings
 from pmoss_agents.pytorch import Tensor, nn, torch
 from pmoss_agents.spatial.base import SpatialAgent
-from pmoss_agents.spatial.inputs import GROUPS, check_groups
+from pmoss_agents.spatial.encoders import (
+    GROUPS,
+    StateEncoder,
+    TileEncoder,
+    TileScores,
+    check_groups,
+)
 from pmoss_agents.spatial.observations import KEYS, in_full, in_own_counters
-from pmoss_agents.spatial.state_encoder import StateEncoder
-from pmoss_agents.spatial.tile_networks import TileEncoder, TileScores
 from pmoss_agents.weights import torch_threads
-from pmoss_env.envs.spatial.env import REWARDS, Reward
+from pmoss_env.envs.spatial.env import Reward
 from pmoss_env.errors import CheckpointError
 from pmoss_env.machines import Machine
 
 
 @dataclass(frozen=True)
-class TileConfig:
+class TileConfig(Settings):
     """Settings that every agent has which sees one observation at a time.
 
     Attributes:
         channels: features per core tile in the state encoder.
         width: size of the token.
-        inputs: groups of inputs that the networks see, see inputs.GROUPS.
+        inputs: groups of inputs that the networks see, some of encoders.GROUPS.
         reward: what the return is.
         batch_size: steps per gradient step.
         learning_rate: of Adam.
@@ -51,17 +55,11 @@ class TileConfig:
     threads: int = 1
     device: str = field(default="cpu", metadata=LATER)
 
-    agent: ClassVar[str] = ""
+    BOUNDS: ClassVar = {"learning_rate": "(0, inf)", "clip": "(0, inf)"}
 
     def __post_init__(self) -> None:
-        check = checker(self.agent, self)
+        super().__post_init__()
         object.__setattr__(self, "inputs", check_groups(self.inputs, f"{self.agent}: inputs"))
-        check("reward", self.reward in REWARDS, f"be one of {REWARDS}")
-        for one in fields(self):
-            if one.type == "int" and one.name != "seed":
-                check(one.name, getattr(self, one.name) >= 1, "be at least 1")
-        for name in ("learning_rate", "clip"):
-            check(name, getattr(self, name) > 0, "be above 0")
 
     def encoder(self, shapes: Sequence[Sequence[int]]) -> TileEncoder:
         """A new encoder of this size, for arrays of these shapes in the order of KEYS."""
@@ -89,16 +87,13 @@ class TileAgent(SpatialAgent):
         self.networks: dict[str, TileScores] = {}
 
     def encoders(self) -> list[StateEncoder]:
-        """See Agent.encoders."""
+        """See SpatialAgent.encoders."""
         modules = [module for network in self.networks.values() for module in network.modules()]
         return [module for module in modules if isinstance(module, StateEncoder)]
 
     @abstractmethod
     def _choose(self, observation: Sequence[Tensor]) -> Tensor:
         """(B, tiles) preferences of B observations; the highest is chosen."""
-
-    def reset(self) -> None:
-        """Begins an episode: nothing is remembered from the last one."""
 
     def act(self, observation: Observation, action_mask: Array | None = None) -> int:
         """See Agent.act."""
@@ -129,7 +124,7 @@ class TileAgent(SpatialAgent):
 
 
 def set_up(networks: Iterable[nn.Module], samples: Mapping[str, Array], machine: Machine) -> None:
-    """Tells all encoders in some networks the statistics of their inputs and the machine.
+    """Gives all encoders in some networks the statistics of their inputs and the machine.
 
     Args:
         networks: those of targets too.
@@ -139,5 +134,5 @@ def set_up(networks: Iterable[nn.Module], samples: Mapping[str, Array], machine:
     for network in networks:
         for encoder in network.modules():
             if isinstance(encoder, TileEncoder):
-                encoder.states.set_up(samples, machine)
+                encoder.states.inputs.set_up(samples, machine)
                 encoder.meta_standard.set(samples["meta"])

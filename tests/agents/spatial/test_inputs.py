@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 import pmoss_agents  # noqa: E402
 from pmoss_agents.registry import agent_class  # noqa: E402
 from pmoss_agents.spatial.base import SpatialAgent  # noqa: E402
-from pmoss_agents.spatial.inputs import (  # noqa: E402
+from pmoss_agents.spatial.encoders import (  # noqa: E402
     GROUPS,
     TileInputs,
     check_groups,
@@ -70,12 +70,12 @@ def test_counters_are_summed_over_caches_nodes_and_the_machine():
     cores = machine.core_of_tile
     view = seen["machine_view"]
     for level, kind in (("cache", machine.llc_of_core), ("node", machine.node_of_core)):
-        sums = layer._summed(view, level)
+        sums = layer.summed(view, level)
         for place in np.unique(kind[machine.workers]):
             here = machine.worker_tiles & (cores >= 0)
             here[here] = kind[cores[here]] == place
             torch.testing.assert_close(sums[:, :, place], view[:, :, here].sum(-2))
-    torch.testing.assert_close(layer._summed(view, "machine"), view.sum(-2, keepdim=True))
+    torch.testing.assert_close(layer.summed(view, "machine"), view.sum(-2, keepdim=True))
 
 
 def test_each_tile_sees_the_sums_of_its_own_places():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pmoss_agents.spatial.inputs import places_of
+from pmoss_agents.spatial.encoders import places_of
 from pmoss_agents.spatial.padded import PaddedAgent
 from pmoss_datasets import Recipe, collect
 from pmoss_datasets.evaluation import evaluate

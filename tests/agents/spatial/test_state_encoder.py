@@ -5,7 +5,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from pmoss_agents.spatial.state_encoder import StateEncoder  # noqa: E402
+from pmoss_agents.spatial.encoders import StateEncoder  # noqa: E402
 from pmoss_env.types import COUNTER_NAMES  # noqa: E402
 
 H = len(COUNTER_NAMES)

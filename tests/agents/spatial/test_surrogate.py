@@ -10,7 +10,7 @@ torch = pytest.importorskip("torch")
 import pmoss_agents  # noqa: E402
 from pmoss_agents import checkpoints  # noqa: E402
 from pmoss_agents.spatial.balancing import balance, longest_first, refine  # noqa: E402
-from pmoss_agents.spatial.inputs import GROUPS as SUMS  # noqa: E402
+from pmoss_agents.spatial.encoders import GROUPS as SUMS  # noqa: E402
 from pmoss_agents.spatial.surrogate import Pairs, Surrogate  # noqa: E402
 from pmoss_agents.spatial.surrogate_planner import Planner  # noqa: E402
 from pmoss_agents.spatial.throughput_model import (  # noqa: E402

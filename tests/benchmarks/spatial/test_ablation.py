@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from pmoss_agents.spatial.inputs import GROUPS
+from pmoss_agents.spatial.encoders import GROUPS
 from pmoss_benchmarks.spatial.ablation import run_ablation, summary
 from pmoss_datasets.suite import TOY
 from pmoss_env.errors import DatasetError, DescriptionError

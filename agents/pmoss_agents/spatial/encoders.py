@@ -1,0 +1,353 @@
+"""Networks that turn states of spatial scheduling into features of core tiles.
+
+They see raw counters, their sums, and the topology. Nothing here decides, predicts or compares.
+Counters are summed over a core, a last-level cache, a node and the machine; log(1 + x) of each sum
+is standardised by the training data. Each group of inputs can be left out, to see what it is worth.
+
+Small convolutions then mix the inputs and keep the grid: each tile ends with a feature vector of
+its own, and all of them together make one token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pmoss_agents.agent import Array
+from pmoss_agents.pytorch import F, Tensor, nn, torch
+from pmoss_agents.spatial.observations import KEYS
+from pmoss_agents.standardise import Standardise
+from pmoss_env.errors import CheckpointError, DescriptionError
+from pmoss_env.machines import Machine
+
+#: The groups of inputs: the counters of the next slice, those of each core, those summed over
+#: caches, nodes and the machine, and how many cores share what.
+GROUPS = ("slice", "core", "cache", "node", "machine", "topology")
+#: Score of a forbidden tile. Finite: an infinite one turns into NaN in gradients, and where a
+#: target is multiplied by 0, as at the end of an episode.
+FORBIDDEN = -1e9
+#: Rows of places_of(): the last-level cache and the node of a tile.
+_LEVELS = ("cache", "node")
+
+
+def check_groups(
+    groups: Any, field: str = "inputs", allowed: Sequence[str] = GROUPS
+) -> tuple[str, ...]:
+    """Groups of inputs in the order of those allowed.
+
+    Args:
+        groups: their names.
+        field: what holds them, for the message.
+        allowed: all names that exist.
+
+    Raises:
+        DescriptionError: no list; a name is unknown or given twice; or the list is empty.
+    """
+    given = list(groups) if isinstance(groups, (list, tuple)) else []
+    if not given or any(name not in allowed or given.count(name) > 1 for name in given):
+        raise DescriptionError(
+            f"{field} = {groups!r}: must be a list of some of {', '.join(allowed)}, each once"
+        )
+    return tuple(name for name in allowed if name in given)
+
+
+def check_era(config: Mapping[str, Any]) -> None:
+    """Refuses the config of a checkpoint or export from before raw inputs.
+
+    Raises:
+        CheckpointError: it has the switch of the inputs that were taken out.
+    """
+    if "derived" in config:
+        raise CheckpointError(
+            "was made with inputs that no longer exist: they held a rule's decision; train the "
+            "agent anew, on raw counters"
+        )
+
+
+def places_of(machine: Machine) -> npt.NDArray[np.int64]:
+    """(2, tiles): the last-level cache and the node of the worker on each tile, -1: no worker."""
+    places = np.full((len(_LEVELS), machine.tiles), -1, dtype=np.int64)
+    workers = machine.workers
+    for row, kind in zip(places, (machine.llc_of_core, machine.node_of_core), strict=True):
+        row[machine.tile_of_core[workers]] = kind[workers]
+    return places
+
+
+class TileInputs(nn.Module):
+    """A linear layer over all inputs of each core tile, every sum multiplied only once.
+
+    The inputs of a tile are the masks; the counters of the next slice; the counters of the slices
+    placed on it so far, without and with the next one, and those under the incumbent; the latter
+    two summed over its cache, its node and the machine; how many workers share cache and node, and
+    how many there are.
+
+    Attributes:
+        places: (2, tiles) int64, see places_of().
+    """
+
+    places: Tensor
+
+    def __init__(self, tiles: int, counters: int, outputs: int, groups: Iterable[str]) -> None:
+        """Makes a layer.
+
+        Args:
+            tiles: of the grid.
+            counters: H, of the observation.
+            outputs: features per tile.
+            groups: of inputs, some of GROUPS.
+        """
+        super().__init__()
+        self.groups = check_groups(groups)
+        self.register_buffer("places", torch.full((len(_LEVELS), tiles), -1, dtype=torch.int64))
+        self.masks = nn.Linear(2, outputs)
+        self.scales, self.weights = nn.ModuleDict(), nn.ModuleDict()
+        for name in self.sums():
+            self.scales[name] = Standardise(counters)
+            self.weights[name] = nn.Linear(counters, outputs, bias=False)
+        if self.joins:
+            self.weights["core_joined"] = nn.Linear(counters, outputs, bias=False)
+        if "topology" in self.groups:
+            self.topology = nn.Linear(3, outputs, bias=False)
+
+    def sums(self) -> list[str]:
+        """Names of all sums that are inputs: of which group, and of which slices."""
+        levels = [name for name in ("core", "cache", "node", "machine") if name in self.groups]
+        sums = [f"{level}_{when}" for level in levels for when in ("placed", "before")]
+        return ["slice", *sums] if "slice" in self.groups else sums
+
+    @property
+    def joins(self) -> bool:
+        """Whether the sum of each core's counters and those of the next slice is an input."""
+        return "slice" in self.groups and "core" in self.groups
+
+    def set_places(self, places: npt.ArrayLike) -> None:
+        """Takes (2, tiles) places, see places_of()."""
+        self.places.copy_(torch.from_numpy(np.array(places, dtype=np.int64)))
+
+    def set_up(self, samples: Mapping[str, Array], machine: Machine) -> None:
+        """Takes the machine, and the statistics of its inputs.
+
+        Args:
+            samples: ``machine_view`` and ``incumbent_view`` (n, tiles, H), ``slice_view`` (n, H).
+            machine: whose tiles they are of.
+        """
+        self.set_places(places_of(machine))
+        views = {"placed": samples["machine_view"], "before": samples["incumbent_view"]}
+        for name in self.sums():
+            if name == "slice":
+                values = samples["slice_view"]
+            else:
+                level, when = name.split("_")
+                # It is set up before it learns: network and samples lie on the CPU.
+                view = torch.from_numpy(np.ascontiguousarray(views[when]))
+                if level == "core":
+                    # Tiles without a worker are always 0.
+                    values = views[when][:, machine.worker_tiles]
+                else:
+                    values = self.summed(view, level).numpy()
+            scale = self.scales[name]
+            assert isinstance(scale, Standardise)
+            scale.set(values.reshape(-1, values.shape[-1]))
+
+    def summed(self, view: Tensor, level: str) -> Tensor:
+        """(..., groups, H) sums of (..., tiles, H) over the places of a level."""
+        if level == "machine":
+            return view.sum(-2, keepdim=True)
+        return self.member(level).to(view.dtype).T @ view
+
+    def member(self, level: str) -> Tensor:
+        """(tiles, groups) 1 = the tile is of the group; groups go by their number."""
+        place = self.places[_LEVELS.index(level)]
+        return place[:, None] == torch.arange(int(place.max()) + 1, device=place.device)
+
+    def forward(self, state: Mapping[str, Tensor]) -> Tensor:
+        """(B, n, tiles, outputs) of B x n states; see StateEncoder.forward()."""
+        placed, before, slice_ = (
+            state[key] for key in ("machine_view", "incumbent_view", "slice_view")
+        )
+        masks = torch.stack([state["view_mask"], state["position_mask"]], -1)
+        total: Tensor = self.masks(masks)
+        for name in self.sums():
+            scale, weight = self.scales[name], self.weights[name]
+            if name == "slice":
+                total = total + weight(scale(slice_)).unsqueeze(2)
+                continue
+            level, when = name.split("_")
+            view = placed if when == "placed" else before
+            if level == "core":
+                total = total + weight(scale(view))
+                if when == "placed" and self.joins:
+                    joined = self.weights["core_joined"]
+                    total = total + joined(scale(view + slice_.unsqueeze(2)))
+                continue
+            of_places = weight(scale(self.summed(view, level)))
+            if level != "machine":
+                of_places = self.member(level).to(of_places.dtype) @ of_places
+            total = total + of_places
+        if "topology" in self.groups:
+            total = total + self.topology(self.sizes())
+        return total
+
+    def sizes(self) -> Tensor:
+        """(tiles, 3) logarithms of how many workers share cache, node and machine; 0: no worker."""
+        worker = self.places >= 0
+        alike = (self.places[:, :, None] == self.places[:, None, :]) & worker[:, :, None]
+        shared = alike.sum(-1).T
+        whole = worker[1].sum() * worker[1]
+        return torch.log(torch.cat([shared, whole.unsqueeze(1)], 1).clamp(min=1).float())
+
+
+class StateEncoder(nn.Module):
+    """Turns states into per-tile features and one token each.
+
+    The first layer mixes the inputs of each tile. The convolutions after it look at its neighbours
+    on the grid (cores of one node are neighbours). The resolution is kept throughout.
+    """
+
+    def __init__(
+        self,
+        grid: tuple[int, int],
+        counters: int,
+        *,
+        channels: int,
+        width: int,
+        inputs: Iterable[str] = GROUPS,
+    ) -> None:
+        """Makes an encoder.
+
+        Args:
+            grid: rows and columns of core tiles.
+            counters: H, of the observation.
+            channels: features per tile.
+            width: size of a token.
+            inputs: groups of inputs, some of GROUPS.
+        """
+        super().__init__()
+        self.grid = grid
+        tiles = grid[0] * grid[1]
+        self.inputs = TileInputs(tiles, counters, channels, inputs)
+        self.near = nn.Conv2d(channels, channels, 3, padding=1)
+        self.far = nn.Conv2d(channels, channels, 3, padding=1)
+        self.token = nn.Linear(channels * tiles, width)
+
+    def forward(self, state: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+        """Encodes B x n states.
+
+        Args:
+            state: ``view_mask``, ``position_mask`` (B, n, tiles), ``machine_view``
+                (B, n, tiles, H), ``incumbent_view`` (B, 1, tiles, H), ``slice_view`` (B, n, H).
+
+        Returns:
+            (B, n, tiles, channels) features and (B, n, width) tokens.
+        """
+        mixed = F.relu(self.inputs(state))
+        batch, steps, tiles, channels = mixed.shape
+        # (B n, channels, rows, cols), with the channels innermost in memory.
+        image = mixed.reshape(batch * steps, *self.grid, channels).permute(0, 3, 1, 2)
+        image = image + self.far(F.relu(self.near(image)))
+        features = image.permute(0, 2, 3, 1).reshape(batch, steps, tiles, channels)
+        return features, self.token(features.flatten(2))
+
+
+class Encoded(NamedTuple):
+    """What a TileEncoder makes of B observations.
+
+    Attributes:
+        token: (B, width) of the whole chip.
+        features: (B, tiles, features) of each tile.
+        allowed: (B, tiles) 1 = the tile may take the next slice.
+    """
+
+    token: Tensor
+    features: Tensor
+    allowed: Tensor
+
+
+class TileEncoder(nn.Module):
+    """The Decision Transformer's state encoder for single observations, with meta and slice."""
+
+    def __init__(
+        self, shapes: Sequence[Sequence[int]], *, channels: int, width: int, inputs: Iterable[str]
+    ) -> None:
+        """Makes an encoder.
+
+        Args:
+            shapes: of the observation's arrays, in the order of KEYS.
+            channels: features per tile.
+            width: size of the token.
+            inputs: groups of inputs, some of GROUPS.
+        """
+        super().__init__()
+        by_key = dict(zip(KEYS, shapes, strict=True))
+        rows, cols, counters = by_key["machine_view"]
+        self.states = StateEncoder(
+            (rows, cols), counters, channels=channels, width=width, inputs=inputs
+        )
+        self.tiles = rows * cols
+        self.features = channels
+        self.width = width
+        self.meta_standard = Standardise(by_key["meta"][0])
+        self.meta = nn.Linear(by_key["meta"][0], width)
+        self.place = nn.Linear(1, width)
+        self.join = nn.Linear(width, width)
+
+    def encode(self, observation: Sequence[Tensor]) -> Encoded:
+        """Encodes B observations, arrays in the order of KEYS with a leading batch axis."""
+        part = dict(zip(KEYS, observation, strict=True))
+        size = part["meta"].shape[0]
+        tiles = {
+            key: part[key].reshape(size, 1, self.tiles) for key in ("position_mask", "view_mask")
+        }
+        views = {
+            key: part[key].reshape(size, 1, self.tiles, -1)
+            for key in ("machine_view", "incumbent_view")
+        }
+        features, token = self.states(
+            {**tiles, **views, "slice_view": part["slice_view"].unsqueeze(1)}
+        )
+        meta = self.meta(self.meta_standard(part["meta"]))
+        joined = F.relu(token.squeeze(1) + meta + self.place(part["slice"]))
+        return Encoded(F.relu(self.join(joined)), features.squeeze(1), self.allowed(observation))
+
+    def allowed(self, observation: Sequence[Tensor]) -> Tensor:
+        """(B, tiles) 1 = the tile may take the next slice."""
+        mask = observation[KEYS.index("position_mask")]
+        return mask.reshape(mask.shape[0], self.tiles)
+
+    def forward(self, observation: Sequence[Tensor]) -> Tensor:
+        """(B, width) tokens: what networks with one output per observation start from."""
+        return self.encode(observation).token
+
+
+class TileScores(nn.Module):
+    """One score per tile, FORBIDDEN where the position mask is 0."""
+
+    def __init__(self, encoder: TileEncoder, *, level: bool) -> None:
+        """Makes a head on an encoder.
+
+        Args:
+            encoder: may be shared with other heads.
+            level: also learn what all tiles have in common: values need it, a softmax does not
+                see it.
+        """
+        super().__init__()
+        self.encoder = encoder
+        self.pointer = nn.Linear(encoder.width, encoder.features)
+        self.plain = nn.Linear(encoder.width, encoder.tiles)
+        self.level = nn.Linear(encoder.width, 1) if level else None
+        # Begins with all tiles nearly alike, and as far from right as from left.
+        for layer in (self.pointer, self.plain):
+            nn.init.normal_(layer.weight, std=0.02)
+            nn.init.zeros_(layer.bias)
+
+    def forward(self, observation: Sequence[Tensor]) -> Tensor:
+        """(B, tiles) scores of B observations, see TileEncoder.encode()."""
+        token, features, allowed = self.encoder.encode(observation)
+        pointed = (features @ self.pointer(token).unsqueeze(-1)).squeeze(-1)
+        scores: Tensor = pointed + self.plain(token)
+        if self.level is not None:
+            scores = scores + self.level(token)
+        return scores.masked_fill(allowed == 0, FORBIDDEN)

@@ -27,7 +27,7 @@ def test_a_report_names_command_version_machine_and_code(tmp_path: Path) -> None
 
 
 def test_a_change_is_named_by_its_folder() -> None:
-    code = provenance(["pmoss_benchmarks.spatial.fidelity"])["code"]
+    code = provenance(["pmoss_benchmarks.functions.fidelity"])["code"]
     code["digests"]["pmoss_env/backends"] = "0" * 16
     code["digests"]["native/analytic"] = "0" * 16
     assert changed_since(code) == ["native/analytic", "pmoss_env/backends"]
@@ -81,6 +81,6 @@ def test_statements_count_and_words_do_not(
 def test_an_installation_without_native_sources_compares_the_rest(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    code = code_of(["pmoss_benchmarks.spatial.fidelity"])
+    code = code_of(["pmoss_benchmarks.functions.fidelity"])
     monkeypatch.setattr(module, "_native_files", lambda folder: [])
     assert changed_since(code) == []

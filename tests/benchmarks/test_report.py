@@ -110,8 +110,6 @@ def test_a_benchmark_replaces_its_own_reports_alone(tmp_path: Path) -> None:
     for text in ("", _command_of("fidelity")):
         path.write_text(text)
         check_replaceable(path, "fidelity")
-    path.write_text(_command_of("neighbours"))
-    check_replaceable(path, "co-tenants")
     foreign = ["{}", "[]", "1", "null", '"pmoss benchmark fidelity"', "{", "notes", "\0"]
     foreign += ['{"command": 1}', '{"command": "pmoss benchmark"}', '{"command": "a \'b"}']
     foreign += ['{"command": "pmoss demo fidelity"}', '{"parts": [1]}', '{"parts": {"a": 1}}']

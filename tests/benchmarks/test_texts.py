@@ -27,7 +27,7 @@ def checkout(tmp_path: Path) -> Path:
     for name in names:
         (tmp_path / "benchmarks" / "results" / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(results / name, tmp_path / "benchmarks" / "results" / name)
-    block = "<!-- results: co-tenants -->\nold\n<!-- end of results -->"
+    block = "<!-- results: in-short -->\nold\n<!-- end of results -->"
     (tmp_path / "README.md").write_text(f"# Title\n\n{block}\n\nWords.\n")
     return tmp_path
 
@@ -45,7 +45,7 @@ def test_a_text_that_differs_from_its_results_is_named_and_mended(checkout: Path
     assert "old" in (checkout / "README.md").read_text()
     assert run("--root", root)[0] == 0
     text = (checkout / "README.md").read_text()
-    assert text.startswith("# Title\n\n<!-- results: co-tenants -->\nBeside")
+    assert text.startswith("# Title\n\n<!-- results: in-short -->\n- **")
     assert text.endswith("<!-- end of results -->\n\nWords.\n")
     assert run("--check", "--root", root)[0] == 0
     # A figure that is changed by hand, and a result that is made anew.
@@ -86,7 +86,7 @@ def test_tables_with_the_papers_schedules_hold_all_of_them() -> None:
 def test_results_older_than_their_code_are_listed(tmp_path: Path) -> None:
     folder = tmp_path / "benchmarks" / "results"
     folder.mkdir(parents=True)
-    new = provenance(["pmoss_benchmarks.spatial.fidelity"])
+    new = provenance(["pmoss_benchmarks.functions.fidelity"])
     old = json.loads(json.dumps(new))
     old["code"]["digests"]["pmoss_env/backends"] = "0" * 16
     reports = {
@@ -115,7 +115,6 @@ def test_results_older_than_their_code_are_listed(tmp_path: Path) -> None:
 def test_a_stale_result_tells_how_it_is_renewed(tmp_path: Path) -> None:
     folder = tmp_path / "benchmarks" / "results"
     commands = {
-        "co-tenants": "pmoss benchmark neighbours --rounds 9 --out benchmarks/results/old.json",
         "transcripts/explain": "pmoss explain a b",
         "offline/quick/summary": "pmoss benchmark offline --suite quick --out runs/x -j 2",
         "demo/summary": "pmoss demo",
@@ -125,10 +124,6 @@ def test_a_stale_result_tells_how_it_is_renewed(tmp_path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps({"command": command, "version": "1", "machine": "x"}))
     assert {stale.name: (stale.renew, stale.measured) for stale in find_stale(tmp_path)} == {
-        "co-tenants.json": (
-            "pmoss benchmark co-tenants --rounds 9 --out benchmarks/results/co-tenants.json",
-            True,
-        ),
         "transcripts/explain.json": (
             "python -m pmoss_benchmarks.texts.transcripts explain",
             False,

@@ -1,6 +1,5 @@
 """What `pmoss benchmark ... --out` may replace: nothing, or its own earlier report."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,6 @@ _FOLDERS |= {"threads"}
 _REPORTS = {"access-path": "results.json", "studies": "summary.json", "threads": "threads.json"}
 _ARGUMENTS = {
     "measured-data": ["no-data"],
-    "published": ["original"],
     "served": ["no-rows.jsonl"],
     "counter-changes": ["no-rows.jsonl"],
 }
@@ -59,19 +57,6 @@ def test_a_foreign_file_of_rows_is_refused(words: list[str], tmp_path: Path) -> 
     told = pmoss("benchmark", *words, "--out", str(path), status=2)
     assert f"{path}: holds results of another command" in told
     assert path.read_text() == '{"my": "notes"}\n'
-
-
-def test_an_earlier_report_is_replaced_and_that_of_another_benchmark_is_not(tmp_path: Path) -> None:
-    path = tmp_path / "found.json"
-    words = ["backlog", "--machine", "toy", "--workload", "ycsb-a", "--instances", "1"]
-    words += ["--slices", "8", "--budget", "20"]
-    for _ in range(2):
-        assert f"written to {path}" in pmoss("benchmark", *words, "--out", str(path))
-    made = path.read_text()
-    told = pmoss("benchmark", "fidelity", "--machine", "toy", "--out", str(path), status=2)
-    assert "is no report of `pmoss benchmark fidelity`" in told
-    assert path.read_text() == made
-    assert json.loads(made)["command"].startswith("pmoss benchmark backlog ")
 
 
 def test_a_benchmark_that_is_a_study_now_says_so() -> None:

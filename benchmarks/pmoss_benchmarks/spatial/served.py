@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from pmoss_benchmarks.spatial.backlog import OBJECTIVES, served_row
+from pmoss_benchmarks.functions.backlog import OBJECTIVES, served_row
 from pmoss_datasets.domain import domain_of_env
 from pmoss_datasets.evaluation import read_results
 from pmoss_datasets.evaluation.results import EpisodeResult

@@ -31,7 +31,7 @@ from pmoss_benchmarks.study.store import (
     write_stored,
 )
 from pmoss_datasets.executors import check_executor, run_tasks
-from pmoss_env.errors import DatasetError, DescriptionError, UnsupportedError
+from pmoss_env.errors import DatasetError, DescriptionError, PmossError, UnsupportedError
 from pmoss_env.provenance import MEASURED, MODELLED, changed_since, provenance
 from pmoss_env.result_files import ResultFile
 
@@ -179,7 +179,10 @@ def is_stale(study: Study, stored: StoredStudy) -> str:
         differ = [n for n in names if identity.get(n) != stored.settings.get(n)]
         return f"settings differ: {', '.join(differ)}"
     done = {row["cell"] for row in stored.rows}
-    cells = function.cells(settings_of(function, study.settings))
+    try:
+        cells = function.cells(settings_of(function, study.settings))
+    except PmossError as error:
+        return f"its cells are not known here: {error}"
     missing = [name for name in map(name_of, cells) if name not in done]
     if missing:
         return f"{len(missing)} cells are not done, e.g. {missing[0]}"

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from pmoss_benchmarks.functions.backlog import both
 from pmoss_benchmarks.offline.plan import PAPER_MACHINES, load_suite, worlds_of
 from pmoss_benchmarks.offline.tracks import load_track
 from pmoss_benchmarks.spatial.served import means_of
-from pmoss_benchmarks.texts.backlog import both
 from pmoss_benchmarks.texts.drawing import Bar, draw_bars
 from pmoss_benchmarks.texts.offline import LEARNED
 from pmoss_benchmarks.texts.stored import PLACED, SHARED, Stored, counted, made, table

@@ -20,9 +20,7 @@ from pmoss_benchmarks.spatial.budget import report as budget
 from pmoss_benchmarks.texts import (
     access_path,
     autopilot,
-    backlog,
     confirmation,
-    continual,
     datasets,
     growth,
     leaderboard,
@@ -33,7 +31,6 @@ from pmoss_benchmarks.texts import (
     papers,
     performance,
     played,
-    published,
     rules,
     spatial,
     summary,
@@ -48,15 +45,12 @@ from pmoss_env.errors import DescriptionError, UnknownNameError
 Block = Callable[[Stored], str]
 BLOCKS: Mapping[str, Block] = {
     **spatial.BLOCKS,
-    **backlog.BLOCKS,
-    **published.BLOCKS,
     **offline.BLOCKS,
     **played.BLOCKS,
     **confirmation.BLOCKS,
     **budget_text.BLOCKS,
     **access_path.BLOCKS,
     **threads.BLOCKS,
-    **continual.BLOCKS,
     **autopilot.BLOCKS,
     **measured_data.BLOCKS,
     **learning.BLOCKS,

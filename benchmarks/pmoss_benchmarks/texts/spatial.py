@@ -11,15 +11,12 @@ from pmoss_benchmarks.texts.stored import (
     counted,
     interval,
     made,
-    percent,
     table,
 )
 from pmoss_benchmarks.texts.transcripts import COMMANDS
 
 #: The first columns of the demo's table.
 _DEMO = ("schedule", "measurements", "evaluations")
-#: What the error card wants: at most these errors and regret, at least these agreements.
-WANTED = {"median_error": 0.05, "p95_error": 0.12, "tau": 0.90, "regret": 0.01, "signs": 0.90}
 
 
 def demo(stored: Stored) -> str:
@@ -78,44 +75,6 @@ def demo(stored: Stored) -> str:
 
 def _throughput(policy: Mapping[str, Any]) -> float:
     return float(policy["throughput"])
-
-
-def fidelity(stored: Stored) -> str:
-    """The analytic model's error card."""
-    reports = [stored["fidelity.json"], stored["fidelity-workloads.json"]]
-    cells = [cell for report in reports for cell in report["cells"]]
-    rows, missed = [], []
-    for cell in cells:
-        name = f"{cell['machine']} ({cell['workload']})"
-        signs = cell["sign_agreement"]
-        rows.append(
-            (
-                *(cell["machine"], cell["workload"]),
-                *(f"{cell[key]:.1%}" for key in ("median_error", "p95_error")),
-                f"{cell['tau']:.3f}",
-                f"{cell['regret']:.2%}",
-                f"{signs:.0%} of {cell['moves']}",
-            )
-        )
-        above = [k for k in ("median_error", "p95_error", "regret") if cell[k] > WANTED[k]]
-        below = ["tau"] * (cell["tau"] < WANTED["tau"]) + ["signs"] * (signs < WANTED["signs"])
-        missed += [f"{name}: {key.replace('_', ' ')}" for key in [*above, *below]]
-    columns = ["machine", "workload", "median error", "95th percentile", "Kendall tau"]
-    return "\n".join(
-        [
-            table([*columns, "regret", "signs"], rows),
-            "",
-            f"Each row holds {min(cell['schedules'] for cell in cells)} schedules, good and bad, "
-            "under closed load.",
-            f"Wanted are at most {percent(WANTED['median_error'])} and "
-            f"{percent(WANTED['p95_error'])} of error and {percent(WANTED['regret'])} of regret.",
-            f"Wanted are also a tau of {WANTED['tau']:.2f} and {percent(WANTED['signs'])} of the "
-            "signs.",
-            f"Missed: {'; '.join(missed) or 'nothing'}.",
-            made(reports[0], "benchmarks/results/fidelity.json"),
-            made(reports[1], "benchmarks/results/fidelity-workloads.json"),
-        ]
-    )
 
 
 def validation_counts(stored: Stored) -> str:
@@ -204,48 +163,6 @@ def _value(values: Mapping[str, float | None], fidelity: str) -> str:
     return "" if value is None else f"{value:.3g}"
 
 
-def core_node(stored: Stored) -> str:
-    """What choosing the node of the data is worth."""
-    report = stored["core-node.json"]
-    settings = report["settings"]
-    rows = [
-        (
-            f"`pmoss/{cell['task']}`",
-            *(f"{cell[key]:.1f}" for key in ("rule_core", "search_core")),
-            *(f"{cell[key]:.1f}" for key in ("rule_core_node", "search_core_node")),
-            f"{cell['away']:.0%}",
-            *(f"{cell[key]:+.0%}" for key in ("gain", "simulated_gain")),
-        )
-        for cell in report["cells"]
-    ]
-    columns = ["task", "rule, core", "search, core", "rule, node", "search, node", "data away"]
-    return "\n".join(
-        [
-            table([*columns, "gain", "simulated"], rows),
-            "",
-            f"Throughputs in Mq/s, means over {counted(settings['instances'], 'episode')}; each "
-            f"search has {settings['budget']:,} evaluations. Core: the data lie on the core's "
-            "node. Node: they may lie anywhere. Rule is the best of LPT, LPT that reads speeds, "
-            "and best-fit.",
-            f"The simulated server measured {counted(settings['confirmed'], 'episode')} of each.",
-            made(report, "benchmarks/results/core-node.json"),
-        ]
-    )
-
-
-def co_tenants(stored: Stored) -> str:
-    """What reading core speeds gains beside real threads on a host."""
-    report = stored["co-tenants.json"]
-    lines = []
-    for gain in report["gains"]:
-        low, high = gain["interval"]
-        lines.append(
-            f"Beside {gain['family'].replace('_', ' ')} on core {gain['target']}, load "
-            f"`{gain['load']}`: {gain['ratio']:.2f} [{low:.2f}, {high:.2f}] times plain LPT."
-        )
-    return "\n".join([*lines, made(report, "benchmarks/results/co-tenants.json")])
-
-
 def off_policy(stored: Stored) -> str:
     """How far estimators are off."""
     report = stored["off_policy.json"]
@@ -280,10 +197,7 @@ def transcript(name: str) -> Callable[[Stored], str]:
 BLOCKS = {
     **{f"transcript-{name}": transcript(name) for name in COMMANDS},
     "demo": demo,
-    "fidelity": fidelity,
     "validation-counts": validation_counts,
     "validation": validation,
-    "core-node": core_node,
-    "co-tenants": co_tenants,
     "off-policy": off_policy,
 }

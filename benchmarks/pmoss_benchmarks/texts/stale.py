@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pmoss_benchmarks.report import RENAMED
+from pmoss_benchmarks.study.store import FORMAT
 from pmoss_env.provenance import changed_since, has_digests
 from pmoss_env.version import CONTINUED
 
@@ -49,7 +50,10 @@ def find_stale(root: Path) -> list[Stale]:
     found = []
     paths = sorted([*folder.rglob("*.json"), *folder.glob("*.jsonl")])
     for path in (path for path in paths if _IGNORED.isdisjoint(path.relative_to(folder).parts)):
-        for part, report in _reports(_content(path)):
+        content = _content(path)
+        if content.get("format") == FORMAT:
+            continue  # `pmoss study stale` says so of studies
+        for part, report in _reports(content):
             name = f"{path.relative_to(folder).as_posix()}{part}"
             reason = _reason(report)
             if reason:

@@ -10,24 +10,18 @@ import typer
 from pmoss_benchmarks.cli.benchmark.ablation import ablation
 from pmoss_benchmarks.cli.benchmark.access_path import access_path
 from pmoss_benchmarks.cli.benchmark.autopilot import autopilot
-from pmoss_benchmarks.cli.benchmark.backlog import backlog
 from pmoss_benchmarks.cli.benchmark.budget import budget
-from pmoss_benchmarks.cli.benchmark.co_tenants import co_tenants
 from pmoss_benchmarks.cli.benchmark.confirm import confirm
-from pmoss_benchmarks.cli.benchmark.core_node import core_node
 from pmoss_benchmarks.cli.benchmark.counter_changes import counter_changes
 from pmoss_benchmarks.cli.benchmark.datasets import datasets
-from pmoss_benchmarks.cli.benchmark.fidelity import fidelity
 from pmoss_benchmarks.cli.benchmark.generalist import generalist
 from pmoss_benchmarks.cli.benchmark.imitation import imitation
 from pmoss_benchmarks.cli.benchmark.measured_data import measured_data
-from pmoss_benchmarks.cli.benchmark.migration import migration
 from pmoss_benchmarks.cli.benchmark.off_policy import off_policy
 from pmoss_benchmarks.cli.benchmark.offline import offline
 from pmoss_benchmarks.cli.benchmark.paper import paper
 from pmoss_benchmarks.cli.benchmark.performance import performance
 from pmoss_benchmarks.cli.benchmark.pretrained import pretrained
-from pmoss_benchmarks.cli.benchmark.published import published
 from pmoss_benchmarks.cli.benchmark.references import references
 from pmoss_benchmarks.cli.benchmark.selection import selection
 from pmoss_benchmarks.cli.benchmark.served import served
@@ -42,7 +36,13 @@ from pmoss_env.errors import UnsupportedError
 #: Benchmarks that are studies now, by their old names; for one release.
 RENAMED_STUDIES = {
     "continual": "continual",
+    "backlog": "backlog",
+    "co-tenants": "co-tenants",
+    "core-node": "core-node",
+    "fidelity": "fidelity",
     "headroom": "headroom",
+    "migration": "migration",
+    "published": "published",
 }
 
 
@@ -60,24 +60,19 @@ for old, study in RENAMED_STUDIES.items():
         hidden=True,
         context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
     )(_renamed(old, study))
-for command in (performance, fidelity, validation):
+for command in (performance, validation):
     app.command()(command)
 app.command()(ablation)
-app.command("co-tenants")(co_tenants)
-app.command()(backlog)
-app.command("core-node")(core_node)
 app.command("off-policy")(off_policy)
 app.command()(offline)
 app.command()(confirm)
 app.command()(paper)
 app.command()(imitation)
-app.command()(published)
 app.command()(references)
 app.command()(budget)
 app.command("access-path")(access_path)
 app.command()(threads)
 app.command()(measured_data)
-app.command()(migration)
 app.command()(autopilot)
 app.command()(transfer)
 app.command("training-times")(training_times)

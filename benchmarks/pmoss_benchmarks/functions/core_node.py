@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from pmoss_benchmarks.simulation import simulation
+from pmoss_benchmarks.study.function import Cell, Row, Run
 from pmoss_env.backends import make_backend
 from pmoss_env.baselines import local_search, make_baseline
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
@@ -27,68 +28,54 @@ CHOICES = ("core", "core_node")
 
 
 @dataclass(frozen=True)
-class CoreNodeOptions:
-    """What a report depends on.
+class Settings:
+    """What the rows depend on.
 
     Attributes:
+        tasks: ids of environments without their namespace; none: all whose actions choose nodes.
         instances: episodes per task, of seeds 1, 2, ...
         confirmed: how many of them the simulator checks.
         budget: model evaluations of each search.
+        slices: fewer than the environment's, for a quick look; 0: as many.
         simulated: options of the simulated backend.
     """
 
+    AXES: ClassVar = ("tasks",)
+
+    tasks: tuple[str, ...] = ()
     instances: int = 5
     confirmed: int = 2
     budget: int = 4000
+    slices: int = 0
     simulated: dict[str, Any] | None = None
 
 
-@dataclass(frozen=True)
-class TaskCell:
-    """One task.
-
-    Attributes:
-        task: the id of an environment, without its namespace.
-        slices: fewer than the environment's, for a quick look; None: as many.
-    """
-
-    task: str
-    slices: int | None = None
-
-    @property
-    def name(self) -> str:
-        """Decides the cell."""
-        return self.task if self.slices is None else f"{self.task}/{self.slices}"
-
-    @property
-    def arguments(self) -> dict[str, Any]:
-        """Of the environment."""
-        given = dict(CORE_NODE[f"pmoss/{self.task}"])
-        return given if self.slices is None else {**given, "slices": self.slices}
+def cells(settings: Settings) -> list[Cell]:
+    """The tasks."""
+    names = settings.tasks or [name.removeprefix("pmoss/") for name in CORE_NODE]
+    return [{"task": name} for name in names]
 
 
-def core_node_cells() -> list[TaskCell]:
-    """All tasks in which actions choose nodes."""
-    return [TaskCell(name.removeprefix("pmoss/")) for name in CORE_NODE]
-
-
-def measure_cell(options: CoreNodeOptions, cell: TaskCell) -> dict[str, Any]:
-    """The report of one task: means over its episodes, throughputs in Mq/s."""
+def measure(run: Run, cell: Cell) -> Row:
+    """The row of one task: means over its episodes, throughputs in Mq/s."""
+    options = run.settings
+    arguments = dict(CORE_NODE[f"pmoss/{cell['task']}"])
+    if options.slices:
+        arguments["slices"] = options.slices
     rows: list[dict[str, float]] = []
     for seed in range(1, options.instances + 1):
         row: dict[str, float] = {}
-        found: dict[str, Schedule] = {}
+        schedules: dict[str, Schedule] = {}
         for actions in CHOICES:
-            arguments = {**cell.arguments, "actions": actions}
-            with closing(SpatialSchedulingEnv(**arguments)) as env:
+            with closing(SpatialSchedulingEnv(**{**arguments, "actions": actions})) as env:
                 env.reset(seed=seed)
-                planned, found[actions] = _planned(env, seed, options.budget)
+                planned, schedules[actions] = _planned(env, seed, options.budget)
                 row.update({f"{name}_{actions}": value for name, value in planned.items()})
                 instance = env.instance
-        away = found["core_node"].nodes != env.machine.node_of_core[found["core_node"].cores]
-        row["away"] = float(away.mean())
+        chosen = schedules["core_node"]
+        row["away"] = float((chosen.nodes != env.machine.node_of_core[chosen.cores]).mean())
         if seed <= options.confirmed:
-            measured = _confirmed(cell.arguments, instance, found, options.simulated)
+            measured = _confirmed(arguments, instance, schedules, options.simulated)
             row.update({f"simulated_{name}": value for name, value in measured.items()})
         rows.append(row)
     mean = {
@@ -121,7 +108,7 @@ def _planned(
 def _confirmed(
     arguments: dict[str, Any],
     instance: Instance,
-    found: dict[str, Schedule],
+    schedules: dict[str, Schedule],
     options: dict[str, Any] | None,
 ) -> dict[str, float]:
     """Throughputs by the simulated server, Mq/s."""
@@ -137,5 +124,5 @@ def _confirmed(
         server.set_instance(instance)
         return {
             name: float(server.measure(schedule, seed=0).throughput)
-            for name, schedule in found.items()
+            for name, schedule in schedules.items()
         }

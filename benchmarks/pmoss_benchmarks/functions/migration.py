@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from pmoss_benchmarks.cells import Cell
+from pmoss_benchmarks.combinations import combinations
 from pmoss_benchmarks.simulation import simulation
+from pmoss_benchmarks.study.function import Cell, Row, Run
 from pmoss_env.backends.catalog import make_backend
 from pmoss_env.backends.native_forms import native_interference, native_machine
 from pmoss_env.backends.simulated import SimulatedBackend
@@ -35,10 +36,14 @@ Pieces = Sequence[tuple[float, float]]
 
 
 @dataclass(frozen=True)
-class MigrationOptions:
-    """What a card depends on.
+class Settings:
+    """What the rows depend on.
 
     Attributes:
+        machines: by catalogue name.
+        workloads: by catalogue name.
+        loads: load regimes.
+        interference: families of co-tenants.
         trials: moves of different slices.
         pairs: of slices that change places in each.
         record_bytes: that move with a record.
@@ -47,6 +52,12 @@ class MigrationOptions:
         seed: of the moves, the co-tenants and the workload instance.
     """
 
+    AXES: ClassVar = ("machines", "workloads", "loads", "interference")
+
+    machines: tuple[str, ...] = ()
+    workloads: tuple[str, ...] = ("ycsb-a",)
+    loads: tuple[str, ...] = ("closed",)
+    interference: tuple[str, ...] = ("none",)
     trials: int = 10
     pairs: int = 2
     record_bytes: float = 100.0
@@ -61,17 +72,23 @@ class MigrationOptions:
         Migration(self.record_bytes)
 
 
-def measure_cell(options: MigrationOptions, cell: Cell) -> dict[str, Any]:
+def cells(settings: Settings) -> list[Cell]:
+    """Every machine under every workload, beside every family of co-tenants."""
+    return combinations(
+        settings.machines, settings.workloads, settings.loads, settings.interference
+    )
+
+
+def measure(run: Run, cell: Cell) -> Row:
     """The card of one cell."""
-    common: dict[str, Any] = {
-        name: getattr(cell, name) for name in ("machine", "index", "workload", "load")
-    }
+    options = run.settings
+    common: dict[str, Any] = {name: cell[name] for name in ("machine", "index", "workload", "load")}
     common["slices"] = options.slices
     model = make_backend("analytic", **common)
     simulated = make_backend("simulated", **common, **simulation({"queries": options.queries}))
     assert isinstance(simulated, SimulatedBackend)
     rng = np.random.default_rng(options.seed)
-    co_tenants = draw_co_tenants(cell.interference, model.machine, rng)
+    co_tenants = draw_co_tenants(cell["interference"], model.machine, rng)
     for backend in (model, simulated):
         backend.set_instance(Instance(options.seed, co_tenants))
     incumbent = grouped(Context(model.machine, options.slices))
@@ -103,8 +120,8 @@ def measure_cell(options: MigrationOptions, cell: Cell) -> dict[str, Any]:
         arrived = len(moves) - seen["pending"]
         if not arrived:
             raise DescriptionError(
-                f"queries = {options.queries}: on {cell.machine} no data are there when they have "
-                "been served; ask for more, or for fewer bytes per record"
+                f"queries = {options.queries}: on {cell['machine']} no data are there when they "
+                "have been served; ask for more, or for fewer bytes per record"
             )
         trials.append(_trial(foretold[:arrived], was, seen["pieces"][:-1], before))
     model.close()
@@ -192,3 +209,9 @@ def _sizes(error: Float64Array) -> dict[str, float]:
         "size": float(np.median(size)),
         "p95": float(np.quantile(size, 0.95)),
     }
+
+
+def missed(row: dict[str, Any]) -> list[str]:
+    """What of a row is above the wanted error: "time", "served"."""
+    sizes = {"time": row["time_error"]["size"], "served": row["served_error"]["size"]}
+    return [name for name, size in sizes.items() if size > GOAL]

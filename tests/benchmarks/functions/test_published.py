@@ -3,21 +3,27 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pmoss_benchmarks.spatial.published import (
+from pmoss_benchmarks.functions.published import (
     MACHINES,
     OPPONENTS,
-    PublishedCell,
-    PublishedOptions,
+    TABLES,
+    Settings,
+    cells,
     exchanged,
-    measure_cell,
-    published_cells,
+    measure,
     translated,
 )
+from pmoss_benchmarks.study import Run
 from pmoss_datasets.original import import_folder
 from pmoss_env.errors import UnsupportedError
 from pmoss_env.machines import load_machine
 
 NAME = "intel_sb_4s_4n"
+
+
+def run(folder: Path, **settings: object) -> Run:
+    few = {"instances": 2, "budget": 50, "folder": str(folder), **settings}
+    return Run(Settings(**few), Path(), Path(), Path())
 
 
 def make_learned(root: Path, workers: int = 40) -> Path:
@@ -38,9 +44,12 @@ def make_learned(root: Path, workers: int = 40) -> Path:
 
 def test_a_published_schedule_is_scored_as_meant_and_as_written(tmp_path: Path) -> None:
     folder = make_learned(tmp_path)
-    (cell,) = published_cells(folder, None)
-    assert cell == PublishedCell(NAME, "11") and cell.name == f"{NAME}/11"
-    result = measure_cell(PublishedOptions(instances=2, budget=50), folder, cell)
+    few = run(folder)
+    (cell,) = cells(few.settings)
+    assert cell == {"original": NAME, "workload": "11"}
+    result = measure(few, cell)
+    (line,) = TABLES["default"]([{**cell, **result}]).rows
+    assert line[0] == "sandy-bridge, `ycsb-a`" and "[" in line[4]
     assert result["machine"] == MACHINES[NAME] and result["awareness"] == {}
     rows = result["rows"]
     assert set(rows) == {"published-256", "published-256-as-written", *OPPONENTS}
@@ -64,12 +73,12 @@ def test_workers_are_ours_in_their_order(tmp_path: Path) -> None:
 
 def test_what_cannot_be_scored_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match="holds no learned schedule"):
-        published_cells(tmp_path, None)
+        cells(run(tmp_path).settings)
     with pytest.raises(UnsupportedError, match="'power': no description"):
-        published_cells(tmp_path, ["power"])
+        cells(run(tmp_path, machines=("power",)).settings)
     folder = make_learned(tmp_path / "other", workers=20)
     with pytest.raises(UnsupportedError, match="20 workers on 4 nodes: sandy-bridge has 40 on 4"):
-        measure_cell(PublishedOptions(2, 50), folder, PublishedCell(NAME, "11"))
+        measure(run(folder), {"original": NAME, "workload": "11"})
 
 
 def test_exchanging_slices_tells_who_knows_the_load() -> None:

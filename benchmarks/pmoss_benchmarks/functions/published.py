@@ -13,13 +13,16 @@ of the result is compared.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from pmoss_benchmarks.study.function import Cell, Row, Run
+from pmoss_benchmarks.study.tables import TableOfRows
 from pmoss_datasets.original import OriginalData, OriginalSchedule, import_folder
 from pmoss_env.backends import IncrementalBackend, make_backend
 from pmoss_env.baselines import local_search, make_baseline
@@ -49,86 +52,67 @@ EXCHANGES = 2_000
 
 
 @dataclass(frozen=True)
-class PublishedOptions:
-    """What a report depends on.
+class Settings:
+    """What the rows depend on.
 
     Attributes:
+        folder: of the original's files; rows do not name it.
+        machines: names of machine files; none: all of MACHINES that the folder has.
         instances: workload instances, of seeds 1, 2, ...
         budget: model evaluations of the search.
     """
 
+    AXES: ClassVar = ("folder", "machines")
+
+    folder: str = "original"
+    machines: tuple[str, ...] = ()
     instances: int = 20
     budget: int = 2_000
 
 
-@dataclass(frozen=True)
-class PublishedCell:
-    """The schedules of one machine for one workload.
-
-    Attributes:
-        original: name of the machine file.
-        workload: the original's id, a key of WORKLOADS.
-    """
-
-    original: str
-    workload: str
-
-    @property
-    def name(self) -> str:
-        """Decides the cell."""
-        return f"{self.original}/{self.workload}"
-
-
-def published_cells(folder: Path, machines: list[str] | None) -> list[PublishedCell]:
-    """A cell per machine and workload with learned schedules in a folder.
-
-    Args:
-        folder: of the original's files, see pmoss_datasets.original.
-        machines: names of machine files; None: all of MACHINES that the folder has.
+def cells(settings: Settings) -> list[Cell]:
+    """A cell per machine and workload with learned schedules in the folder.
 
     Raises:
         DatasetError: a machine that was asked for is not there, or damaged.
         UnsupportedError: a machine that we have no description of, or nothing to score.
     """
-    cells = []
-    for name in machines or [name for name in MACHINES if _has(folder, name)]:
+    folder = Path(settings.folder)
+    learned: list[Cell] = []
+    for name in settings.machines or [name for name in MACHINES if _has(folder, name)]:
         if name not in MACHINES:
             raise UnsupportedError(
                 f"machine {name!r}: no description of it here: choose of {', '.join(MACHINES)}"
             )
         workloads = sorted({workload for workload, _ in import_folder(folder, name).learned})
-        cells += [PublishedCell(name, w) for w in workloads if w in WORKLOADS]
-    if not cells:
+        learned += [{"original": name, "workload": w} for w in workloads if w in WORKLOADS]
+    if not learned:
         raise UnsupportedError(
             f"{folder}: holds no learned schedule for the workloads {', '.join(WORKLOADS)} (below "
             "learned/ or pmoss_machine_configs/)"
         )
-    return cells
+    return learned
 
 
 def _has(folder: Path, machine: str) -> bool:
     return any((folder / home / machine).is_dir() for home in ("learned", "pmoss_machine_configs"))
 
 
-def measure_cell(options: PublishedOptions, folder: Path, cell: PublishedCell) -> dict[str, Any]:
-    """The report of one cell.
-
-    Args:
-        options: of the report.
-        folder: of the original's files; a report does not name it.
-        cell: of published_cells().
+def measure(run: Run, cell: Cell) -> Row:
+    """The row of one cell.
 
     Returns:
         "rows", by schedule: per load the throughput of each instance in Mq/s; of published ones
         also "cores" in use, "most" slices of one core, and the "agreement" of nodes and cores.
         "awareness", by published schedule, see exchanged(); empty without snapshots.
     """
-    data = import_folder(folder, cell.original)
-    machine = load_machine(MACHINES[cell.original])
+    options, folder = run.settings, Path(run.settings.folder)
+    data = import_folder(folder, cell["original"])
+    machine = load_machine(MACHINES[cell["original"]])
     found = {
         f"published-{number}": schedule
         for (workload, number), schedule in sorted(data.learned.items())
-        if workload == cell.workload
+        if workload == cell["workload"]
     }
     fixed = {name: translated(schedule, data, machine) for name, schedule in found.items()}
     fixed |= {
@@ -139,7 +123,7 @@ def measure_cell(options: PublishedOptions, folder: Path, cell: PublishedCell) -
     rows: dict[str, dict[str, Any]] = {}
     with ExitStack() as stack:
         models = {
-            load: stack.enter_context(closing(_model(machine, WORKLOADS[cell.workload], load)))
+            load: stack.enter_context(closing(_model(machine, WORKLOADS[cell["workload"]], load)))
             for load in LOADS
         }
         for seed in range(1, options.instances + 1):
@@ -197,9 +181,9 @@ def _opponents(model: IncrementalBackend, seed: int, budget: int) -> dict[str, S
 
 
 def _awareness(
-    data: OriginalData, cell: PublishedCell, found: dict[str, OriginalSchedule]
+    data: OriginalData, cell: Cell, found: dict[str, OriginalSchedule]
 ) -> dict[str, dict[str, float]]:
-    if data.snapshots is None or int(cell.workload) not in data.snapshots.workload:
+    if data.snapshots is None or int(cell["workload"]) not in data.snapshots.workload:
         return {}
     share = data.snapshots.slice_share
     return {
@@ -233,3 +217,36 @@ def exchanged(cores: Int32Array, share: Float64Array, rng: np.random.Generator) 
         "exchanged": float(others.mean()),
         "as_good": float(np.mean(others <= own)),
     }
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+    """Throughput under a closed load as a multiple of Random's on the same instance."""
+    lines = []
+    for cell in rows:
+        schedules = cell["rows"]
+        for name in (name for name in schedules if "agreement" in schedules[name]):
+            written = f"{name}-as-written"
+            lines.append(
+                [
+                    f"{cell['machine']}, `{WORKLOADS[cell['workload']]}`",
+                    name.removeprefix("published-"),
+                    f"{schedules[name]['cores']} / {schedules[name]['most']}",
+                    f"{schedules[name]['agreement']:.0%}".replace("%", " %"),
+                    _ratio(schedules, name),
+                    _ratio(schedules, written) if written in schedules else "the same",
+                    *(_ratio(schedules, other) for other in OPPONENTS[1:]),
+                ]
+            )
+    heads = ["server, workload", "id", "cores / most slices", "nodes agree", "published"]
+    return TableOfRows([*heads, "as written", *(f"`{name}`" for name in OPPONENTS[1:])], lines)
+
+
+def _ratio(schedules: Mapping[str, Mapping[str, Any]], name: str) -> str:
+    """Paired by instance, with a 95 % interval."""
+    random = np.array(schedules["random"]["closed"])
+    own: Float64Array = np.array(schedules[name]["closed"]) / random
+    half = 1.96 * own.std(ddof=1) / np.sqrt(own.size)
+    return f"{own.mean():.2f} [{own.mean() - half:.2f}, {own.mean() + half:.2f}]"
+
+
+TABLES = {"default": _table}

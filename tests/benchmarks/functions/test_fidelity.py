@@ -1,10 +1,19 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from pmoss_benchmarks.cells import Cell
-from pmoss_benchmarks.spatial.fidelity import FidelityOptions, card, measure_cell, summary
-from pmoss_benchmarks.spatial.fidelity.card import kendall_tau
-from pmoss_benchmarks.spatial.fidelity.schedules import STRATA, stratified
+from pmoss_benchmarks.combinations import combinations
+from pmoss_benchmarks.functions.fidelity import (
+    STRATA,
+    Settings,
+    card,
+    kendall_tau,
+    measure,
+    missed,
+    stratified,
+)
+from pmoss_benchmarks.study import Run
 from pmoss_env.backends import make_backend
 from pmoss_env.baselines import Context, grouped
 from pmoss_env.errors import DescriptionError
@@ -59,13 +68,16 @@ def test_card_of_known_numbers() -> None:
     assert result["tau"] == pytest.approx(4 / 6)
     assert result["moves"] == 3
     assert result["sign_agreement"] == pytest.approx(2 / 3)
-    assert summary([result, result])["regret"] == pytest.approx(0.1)
+    assert missed(result) == ["median_error", "p95_error", "tau", "regret", "sign_agreement"]
 
 
 def test_a_small_cell_is_measured_the_same_twice() -> None:
-    options = FidelityOptions(11, 6, 8, simulated={"queries": 20_000, "line_sampling": 1})
-    cell = Cell("toy", "btree", "ycsb-a", "closed")
-    first, second = (measure_cell(options, cell) for _ in range(2))
+    settings = Settings(
+        schedules=11, moves=6, slices=8, simulated={"queries": 20_000, "line_sampling": 1}
+    )
+    (cell,) = combinations(["toy"], ["ycsb-a"], ["closed"])
+    run = Run(settings, Path(), Path(), Path())
+    first, second = (measure(run, cell) for _ in range(2))
     for result in (first, second):
         del result["prepare_seconds"], result["simulate_seconds"]
     assert first == second

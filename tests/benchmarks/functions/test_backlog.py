@@ -1,16 +1,18 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from pmoss_benchmarks.spatial.backlog import (
+from pmoss_benchmarks.functions.backlog import (
     MACHINES,
     SCHEDULES,
     WORKLOADS,
-    BacklogCell,
-    BacklogOptions,
-    backlog_cells,
-    measure_cell,
+    Settings,
+    cells,
+    measure,
     starved_share,
 )
+from pmoss_benchmarks.study import Run
 
 
 def test_a_slice_is_starved_that_gets_less_than_half_of_its_share() -> None:
@@ -20,20 +22,20 @@ def test_a_slice_is_starved_that_gets_less_than_half_of_its_share() -> None:
 
 
 def test_every_server_meets_every_workload() -> None:
-    cells = backlog_cells(None, None)
-    assert len({cell.name for cell in cells}) == len(cells) == len(MACHINES) * len(WORKLOADS)
-    assert [cell.name for cell in backlog_cells(["toy"], ["scans"])] == ["toy/scans"]
+    pairs = {(cell["machine"], cell["workload"]) for cell in cells(Settings())}
+    assert len(pairs) == len(MACHINES) * len(WORKLOADS)
 
 
 def test_a_cell_holds_every_schedule_under_both_counts() -> None:
-    options = BacklogOptions(
+    settings = Settings(
         instances=1,
         budgets=(200,),
         slices=16,
         confirmed=("ycsb-a",),
         simulated={"queries": 4_000, "line_sampling": 16, "records": 100_000},
     )
-    rows = measure_cell(options, BacklogCell("toy", "ycsb-a"))["rows"]
+    run = Run(settings, Path(), Path(), Path())
+    rows = measure(run, {"machine": "toy", "workload": "ycsb-a"})["rows"]
     assert set(SCHEDULES) <= set(rows)
     assert {"search-200-served", "search-200-mix", "search-200-closed"} <= set(rows)
     for row in rows.values():

@@ -7,15 +7,17 @@ the least, over what has a queue, of the rate served over its share of the workl
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
 from pmoss_benchmarks.simulation import simulation
+from pmoss_benchmarks.study.function import Cell, Row, Run
+from pmoss_benchmarks.study.tables import TableOfRows
 from pmoss_env.backends import Backend, IncrementalBackend, make_backend
 from pmoss_env.baselines import SHARED_BASELINES, Context, local_search, make_baseline
 from pmoss_env.baselines.contexts import grouped_context
@@ -52,10 +54,12 @@ STARVED = 0.5
 
 
 @dataclass(frozen=True)
-class BacklogOptions:
-    """What a report depends on.
+class Settings:
+    """What the rows depend on.
 
     Attributes:
+        machines: by catalogue name.
+        workloads: by catalogue name.
         instances: workload instances, of seeds 1, 2, ...
         budgets: model evaluations of the searches; one search each per objective.
         slices: of the index.
@@ -63,6 +67,10 @@ class BacklogOptions:
         simulated: options of the simulated backend.
     """
 
+    AXES: ClassVar = ("machines", "workloads")
+
+    machines: tuple[str, ...] = MACHINES
+    workloads: tuple[str, ...] = WORKLOADS
     instances: int = 3
     budgets: tuple[int, ...] = (2_000, 10_000)
     slices: int = 256
@@ -70,31 +78,22 @@ class BacklogOptions:
     simulated: dict[str, Any] | None = None
 
 
-@dataclass(frozen=True)
-class BacklogCell:
-    """One server under one workload."""
-
-    machine: str
-    workload: str
-
-    @property
-    def name(self) -> str:
-        """Decides the cell."""
-        return f"{self.machine}/{self.workload}"
+def cells(settings: Settings) -> list[Cell]:
+    """Every server under every workload."""
+    return [
+        {"machine": machine, "workload": workload}
+        for machine, workload in product(settings.machines, settings.workloads)
+    ]
 
 
-def backlog_cells(machines: list[str] | None, workloads: list[str] | None) -> list[BacklogCell]:
-    """Every server under every workload; None: MACHINES, WORKLOADS."""
-    return [BacklogCell(*pair) for pair in product(machines or MACHINES, workloads or WORKLOADS)]
-
-
-def measure_cell(options: BacklogOptions, cell: BacklogCell) -> dict[str, Any]:
-    """The rows of one cell: means over its instances, Mq/s.
+def measure(run: Run, cell: Cell) -> Row:
+    """The row of one cell: means over its instances, Mq/s.
 
     Returns:
         "rows", by schedule: "served" of all queries, "mix" rate, "closed" throughput, "starved"
         share of the slices; where ``confirmed`` also "simulated_served" and "simulated_mix".
     """
+    options = run.settings
     of_instances = [_instance(options, cell, seed) for seed in range(1, options.instances + 1)]
     rows = {
         name: {
@@ -108,7 +107,7 @@ def measure_cell(options: BacklogOptions, cell: BacklogCell) -> dict[str, Any]:
     return {"rows": rows}
 
 
-def _instance(options: BacklogOptions, cell: BacklogCell, seed: int) -> dict[str, dict[str, float]]:
+def _instance(options: Settings, cell: Cell, seed: int) -> dict[str, dict[str, float]]:
     instance = Instance(seed)
     with ExitStack() as stack:
         models = {}
@@ -116,25 +115,25 @@ def _instance(options: BacklogOptions, cell: BacklogCell, seed: int) -> dict[str
             made = stack.enter_context(closing(_backend("analytic", cell, options.slices, load)))
             made.set_instance(instance)
             models[objective] = cast(IncrementalBackend, made)
-        found = {
+        schedules = {
             name: make_baseline(name, shared=True)(_context(models["served"], seed))
             for name in SCHEDULES
         }
         for objective, budget in product(OBJECTIVES, options.budgets):
             context = _context(models[objective], seed)
-            found[f"search-{budget}-{objective}"] = local_search(context, budget).schedule
-        rows = {name: served_row(models, schedule, seed) for name, schedule in found.items()}
-        if cell.workload in options.confirmed and seed == 1:
-            _confirm(options, cell, instance, found, rows)
+            schedules[f"search-{budget}-{objective}"] = local_search(context, budget).schedule
+        rows = {name: served_row(models, schedule, seed) for name, schedule in schedules.items()}
+        if cell["workload"] in options.confirmed and seed == 1:
+            _confirm(options, cell, instance, schedules, rows)
         return rows
 
 
-def _backend(name: str, cell: BacklogCell, slices: int, load: str, **options: Any) -> Backend:
+def _backend(name: str, cell: Cell, slices: int, load: str, **options: Any) -> Backend:
     return make_backend(
         name,
-        machine=cell.machine,
-        workload=cell.workload,
-        index=load_workload(cell.workload).index,
+        machine=cell["machine"],
+        workload=cell["workload"],
+        index=load_workload(cell["workload"]).index,
         slices=slices,
         load=load,
         **options,
@@ -173,17 +172,102 @@ def starved_share(served: Float64Array, offered: Float64Array) -> float:
 
 
 def _confirm(
-    options: BacklogOptions,
-    cell: BacklogCell,
+    options: Settings,
+    cell: Cell,
     instance: Instance,
-    found: dict[str, Schedule],
+    schedules: dict[str, Schedule],
     rows: dict[str, dict[str, float]],
 ) -> None:
     """Adds what the simulated server measures."""
     more = simulation(options.simulated)
     with closing(_backend("simulated", cell, options.slices, OBJECTIVES["mix"], **more)) as server:
         server.set_instance(instance)
-        for name, schedule in found.items():
+        for name, schedule in schedules.items():
             snapshot = server.measure(schedule, seed=instance.workload_seed)
             rows[name]["simulated_served"] = float(snapshot.slice_throughput.sum())
             rows[name]["simulated_mix"] = snapshot.throughput
+
+
+#: The paper's eight schedules, by what they are called there.
+PAPER = {
+    "os-default": "OS:D",
+    "os-interleave": "OS:I",
+    "shared-everything": "SE:N",
+    "shared-nothing-node": "SN:N",
+    "grouped": "Grouped",
+    "spread": "Spread",
+    "mixed": "Mixed",
+    "random": "Random",
+}
+_RULES = ("lpt", "greedy-capacity", "best-fit")
+_LARGEST = 10_000
+
+
+def _search(objective: str) -> str:
+    return f"search-{_LARGEST}-{objective}"
+
+
+def both(row: Mapping[str, float]) -> str:
+    """All queries served / the mix served, and the share of starved slices."""
+    starved = f"{row['starved']:.0%}".replace("%", " %")
+    return f"{row['served']:.0f} / {row['mix']:.0f}, {starved}"
+
+
+def _lines(rows: Sequence[Mapping[str, Any]], names: Iterable[str]) -> list[list[str]]:
+    ordered = sorted(rows, key=lambda cell: WORKLOADS.index(cell["workload"]))
+    of_all = tuple(names)
+    return [
+        [f"{cell['machine']}, `{cell['workload']}`", *(both(cell["rows"][name]) for name in of_all)]
+        for cell in ordered
+    ]
+
+
+def _paper(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+    return TableOfRows(["server, workload", *PAPER.values()], _lines(rows, PAPER))
+
+
+def _rules(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+    heads = [f"`{name}`" for name in _RULES]
+    heads += [f"search, {name}" for name in ("all", "mix", "closed load")]
+    names = (*_RULES, *map(_search, ("served", "mix", "closed")))
+    return TableOfRows(["server, workload", *heads], _lines(rows, names))
+
+
+def _simulated(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+    """What the simulated server measures of the same schedules."""
+    names = ("random", "lpt", _search("served"), _search("mix"))
+    lines = [
+        [
+            f"{cell['machine']}, `{cell['workload']}`",
+            *(
+                f"{cell['rows'][name]['simulated_served']:.0f} / "
+                f"{cell['rows'][name]['simulated_mix']:.0f}"
+                for name in names
+            ),
+        ]
+        for cell in rows
+        if "simulated_mix" in cell["rows"]["random"]
+    ]
+    heads = ["server, workload", "`random`", "`lpt`", "search, all", "search, mix"]
+    return TableOfRows(heads, lines)
+
+
+TABLES = {"default": _paper, "rules": _rules, "simulated": _simulated}
+
+
+def summarise(settings: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Ranges over the cells: least and greatest.
+
+    Returns:
+        ``all``: what the search for all queries serves in all, over the search for the mix.
+        ``mix``: what it serves of the mix, over the same. ``closed``: what the search under a
+        closed load serves of the mix, over the same.
+    """
+    schedules = [cell["rows"] for cell in rows]
+    served, mix, closed = (_search(name) for name in ("served", "mix", "closed"))
+    ratios = {
+        "all": [row[served]["served"] / row[mix]["served"] for row in schedules],
+        "mix": [row[served]["mix"] / row[mix]["mix"] for row in schedules],
+        "closed": [row[closed]["mix"] / row[mix]["mix"] for row in schedules],
+    }
+    return {name: {"low": min(values), "high": max(values)} for name, values in ratios.items()}

@@ -1,0 +1,64 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pmoss_benchmarks.combinations import combinations
+from pmoss_benchmarks.functions.migration import Settings, card, exchanges, measure, missed
+from pmoss_benchmarks.study import Run
+from pmoss_env.errors import DescriptionError
+
+(TOY,) = combinations(["toy"], ["lookups"], ["closed"])
+
+
+def run(**settings: float) -> Run:
+    return Run(Settings(**settings), Path(), Path(), Path())
+
+
+def trial(model_ms: float, simulated_ms: float, model: float, simulated: float) -> dict[str, float]:
+    return {
+        "model_ms": model_ms,
+        "simulated_ms": simulated_ms,
+        "model_share": model,
+        "simulated_share": simulated,
+    }
+
+
+def test_card_of_known_numbers() -> None:
+    result = card([trial(9.0, 10.0, 0.8, 0.8), trial(11.0, 10.0, 0.9, 0.9)])
+    assert result["time_error"]["median"] == pytest.approx(0.0)
+    assert result["time_error"]["size"] == pytest.approx(0.1)
+    assert result["served_error"] == {"median": 0.0, "size": 0.0, "p95": 0.0}
+    assert result["model_dip"] == result["simulated_dip"] == pytest.approx(0.15)
+    slow = card([trial(12.0, 10.0, 0.8, 0.8)])
+    assert not slow["within"] and missed(slow) == ["time"]
+    assert card([trial(10.5, 10.0, 0.8, 0.8)])["within"]
+
+
+def test_slices_of_different_nodes_change_places() -> None:
+    cores = np.arange(8, dtype=np.int32)
+    nodes = cores // 2
+    moves = exchanges(cores, np.arange(8.0), nodes, 2, np.random.default_rng(0))
+    core_of = dict(moves)
+    assert len(core_of) == 4
+    for slice_, core in moves:
+        assert core_of[core] == slice_  # slice i was on core i
+        assert nodes[slice_] != nodes[core]
+    with pytest.raises(DescriptionError, match="pairs = 5"):
+        exchanges(cores, np.arange(8.0), nodes, 5, np.random.default_rng(0))
+
+
+def test_a_cell_tells_both_times_and_repeats() -> None:
+    few = run(trials=2, pairs=1, record_bytes=1.0, queries=150_000, slices=8)
+    row = measure(few, TOY)
+    assert row == measure(few, TOY)
+    for one in row["trials"]:
+        assert 0.3 < one["model_ms"] / one["simulated_ms"] < 3
+        assert 0 < one["simulated_share"] < 2
+
+
+def test_data_that_never_arrive_are_told() -> None:
+    with pytest.raises(DescriptionError, match="no data are there"):
+        measure(run(trials=1, queries=20_000, slices=8), TOY)
+    with pytest.raises(DescriptionError, match="trials = 0"):
+        Settings(trials=0)

@@ -1,7 +1,7 @@
-"""What the agents that learn online through Stable-Baselines3 have in common, of any domain.
+"""What the agents that learn online through Stable-Baselines3 share, of any domain.
 
-Stable-Baselines3 computes losses and updates on a native vector environment; networks, order of
-chance, checkpoints and use are ours, because its own files are pickles and its generators global.
+Stable-Baselines3 computes losses and updates on a native vector environment. Networks, seeds,
+checkpoints and use are ours, because its own files are pickles and its generators global.
 """
 
 from __future__ import annotations
@@ -22,21 +22,39 @@ from pmoss_agents.agent import Array, OnlineAgent
 from pmoss_agents.devices import find_device, isolated_rng, seed_torch
 from pmoss_agents.pytorch import torch
 from pmoss_agents.trainer import Course
-from pmoss_agents.weights import load_moments, load_weights, moments_of, torch_threads, weights_of
+from pmoss_agents.weights import Parts, arrays_of, load_arrays, torch_threads
 from pmoss_env.errors import MissingExtraError
 
-#: What names of arrays in a checkpoint begin with.
-POLICY, _OPTIMISER = "policy.", "optimiser/"
+#: What names of the policy's arrays in a checkpoint begin with.
+POLICY = "policy."
+#: Bounds of the settings that MaskablePPO has in every domain, see configs.Settings.
+PPO_BOUNDS = {
+    "gamma": "(0, 1]",
+    "gae_lambda": "[0, 1]",
+    "entropy": "[0, inf)",
+    **dict.fromkeys(("clip_range", "target_kl", "learning_rate", "clip"), "(0, inf)"),
+}
+
+
+def ppo_arguments(config: Any) -> dict[str, Any]:
+    """Arguments of MaskablePPO that its settings have in every domain."""
+    return {
+        "n_epochs": config.epochs,
+        "gae_lambda": config.gae_lambda,
+        "clip_range": config.clip_range,
+        "ent_coef": config.entropy,
+        "target_kl": config.target_kl,
+    }
 
 
 @dataclass(frozen=True)
-class Found:
-    """What a look around in an environment has found.
+class Probe:
+    """What some episodes show of an environment, before training.
 
     Attributes:
         task: as an agent's, compared with that of one which goes on.
         scales: beside the task, taken at the beginning alone.
-        set_up: tells a new policy the statistics of its inputs.
+        set_up: gives a new policy the statistics of its inputs.
     """
 
     task: Mapping[str, Any]
@@ -69,16 +87,12 @@ class SB3Learner(OnlineAgent[Mapping[str, Any]]):
             raise MissingExtraError("sb3_contrib", "online")
 
     @abstractmethod
-    def _look_around(self, env: Mapping[str, Any]) -> Found:
+    def _probe(self, env: Mapping[str, Any]) -> Probe:
         """The task of an environment, and what episodes in it show."""
 
     @abstractmethod
     def _new_envs(self, env: Mapping[str, Any]) -> Any:
         """The environments to play in, a VecEnv."""
-
-    @abstractmethod
-    def _policy_arguments(self, envs: Any) -> dict[str, Any]:
-        """What the policy is made with."""
 
     @abstractmethod
     def _new_model(self, env: Any, common: dict[str, Any]) -> Any:
@@ -91,11 +105,11 @@ class SB3Learner(OnlineAgent[Mapping[str, Any]]):
 
     @abstractmethod
     def _steps_per_update(self) -> int:
-        """Of the environment, over all sub-environments."""
+        """Steps of the environment, over all sub-environments."""
 
     @abstractmethod
-    def _take(self, policy: Any) -> None:
-        """Takes the networks that act from the policy that is trained."""
+    def _use(self, policy: Any) -> None:
+        """Acts from now on with the networks of the policy that is trained."""
 
     def _update(self, model: Any, total: int) -> dict[str, float]:
         """Plays and learns for one update of ``total``."""
@@ -107,53 +121,48 @@ class SB3Learner(OnlineAgent[Mapping[str, Any]]):
         from stable_baselines3.common.logger import Logger
 
         config = self.config
-        found = self._look_around(env)
-        self.check_task(found.task, "the environment")
+        probe = self._probe(env)
+        self.check_task(probe.task, "the environment")
         device = find_device(config.device)
-        with _own_chance(config.seed, device), torch_threads(config.threads):
+        with _isolated_rngs(config.seed, device), torch_threads(config.threads):
             begun = bool(self.task)
-            self.task = self.task or {**found.task, **found.scales}
+            self.task = self.task or {**probe.task, **probe.scales}
             envs = self._new_envs(env)
             try:
-                model = self._new_model(envs, self._common(envs, device))
+                common = {
+                    "learning_rate": config.learning_rate,
+                    "batch_size": config.batch_size,
+                    "gamma": config.gamma,
+                    "max_grad_norm": config.clip,
+                    "device": device,
+                }
+                model = self._new_model(envs, common)
                 # Its own would leave an empty folder among the temporary files.
                 model.set_logger(Logger(folder=None, output_formats=[]))
-                if not begun:
-                    model.policy.to("cpu")  # where the samples are
-                    found.set_up(model.policy)
-                    model.policy.to(device)
+                if begun:
+                    load_arrays(_parts(model), self._arrays)
                 else:
-                    load_weights(model.policy, self._arrays, POLICY)
-                    load_moments(model.policy.optimizer, self._arrays, _OPTIMISER)
+                    model.policy.to("cpu")  # where the samples are
+                    probe.set_up(model.policy)
+                    model.policy.to(device)
                 model.num_timesteps = self._steps
                 self._model = model
-                self._take(model.policy)
+                self._use(model.policy)
                 total = math.ceil(config.steps / self._steps_per_update())
-                yield Course(self._step(model, total), total, metrics=self._told())
+                yield Course(self._step(model, total), total, metrics=self._steps_so_far())
             finally:
                 envs.close()
-                self._arrays = self._gathered()
+                self._arrays = self._current_arrays()
                 if self._model is not None:
                     self._model.policy.to("cpu")  # where its networks act
                 self._model = None
-
-    def _common(self, envs: Any, device: torch.device) -> dict[str, Any]:
-        config = self.config
-        return {
-            "learning_rate": config.learning_rate,
-            "batch_size": config.batch_size,
-            "gamma": config.gamma,
-            "max_grad_norm": config.clip,
-            "policy_kwargs": self._policy_arguments(envs),
-            "device": device,
-        }
 
     def _step(self, model: Any, total: int) -> Callable[[int], Callable[[], dict[str, float]]]:
         config = self.config
 
         def step(update: int) -> Callable[[], dict[str, float]]:
             seed = int(np.random.SeedSequence((config.seed, update)).generate_state(1)[0])
-            _seed(seed, model.device)
+            _seed_all(seed, model.device)
             rate = config.learning_rate * (1.0 - 0.9 * update / total)
             model.lr_schedule = lambda _: rate
             model.env.seed(seed)
@@ -163,69 +172,45 @@ class SB3Learner(OnlineAgent[Mapping[str, Any]]):
         def change() -> dict[str, float]:
             metrics = self._update(model, total)
             self._steps = model.num_timesteps
-            return {**metrics, **self._told()}
+            return {**metrics, **self._steps_so_far()}
 
         return step
 
-    def _told(self) -> dict[str, float]:
+    def _steps_so_far(self) -> dict[str, float]:
         return {"steps": float(self._steps)}
 
     # ---- keeping
 
-    def _gathered(self) -> dict[str, Array]:
-        if self._model is None or not self.task:
-            return self._arrays
-        policy = self._model.policy
-        return {**weights_of(policy, POLICY), **moments_of(policy.optimizer, _OPTIMISER)}
+    def _current_arrays(self) -> dict[str, Array]:
+        return arrays_of(_parts(self._model)) if self._model and self.task else self._arrays
 
     def _state(self) -> tuple[dict[str, Array], dict[str, Any]]:
-        return self._gathered(), {"updates": self.updates, "steps": self._steps}
+        return self._current_arrays(), {"updates": self.updates, "steps": self._steps}
 
-    def _restore_course(self, arrays: Mapping[str, Array], values: Mapping[str, Any]) -> None:
+    def _restore(self, arrays: Mapping[str, Array], values: Mapping[str, Any]) -> None:
         """Takes what _state() gave, but for the networks that act."""
         self._arrays = dict(arrays)
         self.updates, self._steps = int(values["updates"]), int(values["steps"])
 
 
-def check_ppo(check: Callable[[str, bool, str], None], config: Any) -> None:
-    """Checks the fields that settings of MaskablePPO have in every domain.
-
-    Args:
-        check: of checker().
-        config: with gamma, gae_lambda, entropy, clip_range, target_kl, learning_rate and clip.
-    """
-    check("gamma", 0 < config.gamma <= 1, "lie in (0, 1]")
-    check("gae_lambda", 0 <= config.gae_lambda <= 1, "lie in [0, 1]")
-    check("entropy", 0 <= config.entropy < math.inf, "be a number from 0")
-    for name in ("clip_range", "target_kl", "learning_rate", "clip"):
-        check(name, 0 < getattr(config, name) < math.inf, "be a number above 0")
-
-
-def ppo_arguments(config: Any) -> dict[str, Any]:
-    """Arguments of MaskablePPO that its settings have in every domain."""
-    return {
-        "n_epochs": config.epochs,
-        "gae_lambda": config.gae_lambda,
-        "clip_range": config.clip_range,
-        "ent_coef": config.entropy,
-        "target_kl": config.target_kl,
-    }
+def _parts(model: Any) -> Parts:
+    return {POLICY: model.policy, "optimiser/": model.policy.optimizer}
 
 
 @contextmanager
-def _own_chance(seed: int, device: torch.device) -> Iterator[None]:
+def _isolated_rngs(seed: int, device: torch.device) -> Iterator[None]:
     """Lends the global generators, which Stable-Baselines3 draws from; they are as before after."""
     before = random.getstate(), np.random.get_state()  # noqa: NPY002
     with isolated_rng(device):
         try:
-            _seed(seed, device)
+            _seed_all(seed, device)
             yield
         finally:
             random.setstate(before[0])
             np.random.set_state(before[1])  # noqa: NPY002
 
 
-def _seed(seed: int, device: torch.device) -> None:
+def _seed_all(seed: int, device: torch.device) -> None:
     random.seed(seed)
     np.random.seed(seed)  # noqa: NPY002
     seed_torch(seed, device)

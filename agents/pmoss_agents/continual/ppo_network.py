@@ -1,11 +1,11 @@
-"""What an online learner of continual scheduling sees, and the networks that score its moves.
+"""Inputs of an online learner of continual scheduling, and the networks that score its moves.
 
-It sees raw counters, the topology, and the past: what each core counted when it last served, and
-how long ago that was. Nothing here decides or foretells.
+The inputs are raw counters, the topology, and the history: what each core counted when it last
+served, and how long ago that was. Nothing here decides or predicts.
 
 Slices share one network, and so do tiles. So a network has the same weights for any number of
 slices and any machine. A slice is shown with its core, a tile with its node. Sums are over the
-slices that are there now, the moves made so far among them.
+slices that a core has now, the moves made so far among them.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from pmoss_agents.pytorch import F, Tensor, nn, torch
 from pmoss_agents.standardise import Standardise
 from pmoss_env.machines import Machine
 
-#: Of a slice, of a tile and of the whole, beside counters: see Past.
+#: Of a slice, of a tile and of the whole, beside counters: see History.
 _SLICE_FACTS, _TILE_FACTS, _WHOLE = 3, 3, 3
-#: What the counters of a slice and of tiles are told of, each with statistics of its own.
+#: Inputs that are counters, each with statistics of its own: of a slice, of a tile now and when it
+#: last served, and of a node. Names are those of checkpoints.
 _SCALES = ("slice", "now", "seen", "node")
 #: Score of what is forbidden. Finite: an infinite one turns into NaN where it is multiplied by 0.
 FORBIDDEN = -1e9
@@ -36,28 +37,29 @@ def nodes_of(machine: Machine) -> list[int]:
     nodes = np.full(machine.tiles, -1)
     workers = machine.workers
     nodes[machine.tile_of_core[workers]] = machine.node_of_core[workers]
-    found: list[int] = nodes.tolist()
-    return found
+    result: list[int] = nodes.tolist()
+    return result
 
 
-class Past:
-    """What networks see of the epochs of some episodes, which are rows that advance together.
+class History:
+    """The epochs of some episodes as networks see them; episodes are rows that advance together.
 
     Args:
         rows: how many episodes.
         nodes: of nodes_of().
-        counters: how many of an observation are known; those that came later are left out.
+        counters: how many of an observation are used; those that came later are left out.
     """
 
     def __init__(self, rows: int, nodes: Sequence[int], counters: int) -> None:
         self._nodes = np.array(nodes)
-        self._seen = np.zeros((rows, len(nodes), counters), dtype=np.float32)
+        self._last_counters = np.zeros((rows, len(nodes), counters), dtype=np.float32)
         self._age = np.zeros((rows, len(nodes)), dtype=np.float32)
         self._served = np.zeros((rows, 2), dtype=np.float32)
 
     def forget(self, rows: npt.NDArray[np.bool_]) -> None:
         """Begins episodes in some rows, before their first epoch is taken."""
-        self._seen[rows], self._age[rows], self._served[rows] = 0.0, 0.0, 0.0
+        for array in (self._last_counters, self._age, self._served):
+            array[rows] = 0.0
 
     def take(self, observation: Observation, new: npt.NDArray[np.bool_]) -> None:
         """Remembers an epoch.
@@ -66,54 +68,54 @@ class Past:
             observation: with a row per episode.
             new: (rows,) whether it shows an epoch that was not taken yet.
         """
-        of_cores = self._known(observation["core_counters"].reshape(*self._age.shape, -1))
+        of_cores = self._own(observation["core_counters"].reshape(*self._age.shape, -1))
         served = of_cores.any(axis=2) & new[:, None]
-        self._seen[served] = of_cores[served]
+        self._last_counters[served] = of_cores[served]
         self._age[new] += 1.0
         self._age[served] = 0.0
         last = observation["last"][new, 0]
         self._served[new] = np.stack([last, self._served[new, 0]], axis=1)
 
     def show(self, observation: Observation) -> dict[str, Array]:
-        """What is seen of each episode now: float32 arrays with a row per episode.
+        """The inputs for each episode now: float32 arrays with a row per episode.
 
         ``counters`` (S, H) of slices. ``facts`` (S, 3): pending, moved, and far from the data.
-        ``tiles`` (S,) where they are, ``allowed`` (S,) whether each may move. ``seen`` (T, H):
+        ``tiles`` (S,) the tile of each, ``allowed`` (S,) whether it may move. ``last`` (T, H):
         counters of each core when it last served; ``age`` (T,): epochs since then. ``worker`` (T,).
         ``whole`` (3,): moves left, and what the last two epochs served.
         """
         tiles = observation["slice_tiles"]
         far = observation["slice_nodes"] != self._nodes[tiles]
         parts = {
-            "counters": self._known(observation["slice_counters"]),
+            "counters": self._own(observation["slice_counters"]),
             "facts": np.stack([observation["pending"], observation["moved"], far], axis=2),
             "tiles": tiles,
             "allowed": observation["slice_mask"][:, : tiles.shape[1]],
-            "seen": self._seen.copy(),
+            "last": self._last_counters.copy(),
             "age": self._age.copy(),
             "worker": observation["tile_mask"],
             "whole": np.concatenate([observation["moves_left"], self._served], axis=1),
         }
         return {key: np.asarray(part, dtype=np.float32) for key, part in parts.items()}
 
-    def _known(self, counters: Array) -> Array:
-        return counters[..., : self._seen.shape[2]]
+    def _own(self, counters: Array) -> Array:
+        return counters[..., : self._last_counters.shape[2]]
 
 
-def begins(observation: Observation) -> npt.NDArray[np.bool_]:
+def epoch_begins(observation: Observation) -> npt.NDArray[np.bool_]:
     """(rows,) whether an epoch has just been: only then all moves are left."""
-    found: npt.NDArray[np.bool_] = observation["moves_left"][:, 0] == 1.0
-    return found
+    begins: npt.NDArray[np.bool_] = observation["moves_left"][:, 0] == 1.0
+    return begins
 
 
 def shapes_of(slices: int, tiles: int, counters: int) -> dict[str, tuple[int, ...]]:
-    """The shape of each part that Past.show() gives, without the rows."""
+    """The shape of each part that History.show() gives, without the rows."""
     return {
         "counters": (slices, counters),
         "facts": (slices, _SLICE_FACTS),
         "tiles": (slices,),
         "allowed": (slices,),
-        "seen": (tiles, counters),
+        "last": (tiles, counters),
         "age": (tiles,),
         "worker": (tiles,),
         "whole": (_WHOLE,),
@@ -135,7 +137,7 @@ class RoundEncoder(nn.Module):
         super().__init__()
         node = torch.tensor(nodes)
         member = (node[:, None] == torch.arange(max(nodes) + 1)).float()
-        # (T, T) whether two tiles are workers of one node; the checkpoint's task tells it.
+        # (T, T) whether two tiles are workers of one node; the checkpoint's task holds it.
         self.register_buffer("member", member @ member.T, persistent=False)
         self.scales = nn.ModuleDict({name: Standardise(counters) for name in _SCALES})
         self.tile = nn.Linear(2 * counters + _TILE_FACTS, width)
@@ -147,13 +149,13 @@ class RoundEncoder(nn.Module):
 
     def set_up(self, parts: Mapping[str, Tensor]) -> None:
         """Takes the statistics of inputs from B states."""
-        now, there = self.sums(parts)
+        now, of_nodes = self.sums(parts)
         worker = parts["worker"] > 0
         samples = {
             "slice": parts["counters"].flatten(0, 1),
             "now": now[worker],
-            "seen": parts["seen"][worker],
-            "node": there[worker],
+            "seen": parts["last"][worker],
+            "node": of_nodes[worker],
         }
         for name, scale in self.scales.items():
             assert isinstance(scale, Standardise)
@@ -170,12 +172,12 @@ class RoundEncoder(nn.Module):
 
     def forward(self, parts: Mapping[str, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
         """(B, S, width) of slices, (B, T, width) of tiles, (B, width) of the whole."""
-        now, there = self.sums(parts)
+        now, of_nodes = self.sums(parts)
         where, worker = parts["tiles"].long(), parts["worker"][..., None]
         count = now.new_zeros(now.shape[:2]).scatter_add(1, where, torch.ones_like(parts["tiles"]))
         facts = torch.stack([torch.log1p(parts["age"]), torch.log1p(count), parts["worker"]], -1)
-        of_core = [self.scales["now"](now), self.scales["seen"](parts["seen"]), facts]
-        tiles = self.tile(torch.cat(of_core, -1)) + self.node(self.scales["node"](there))
+        of_core = [self.scales["now"](now), self.scales["seen"](parts["last"]), facts]
+        tiles = self.tile(torch.cat(of_core, -1)) + self.node(self.scales["node"](of_nodes))
         tiles = F.silu(self.deep_tile(F.silu(tiles))) * worker
         slices = self.slice(
             torch.cat([self.scales["slice"](parts["counters"]), parts["facts"]], -1)
@@ -234,23 +236,22 @@ class RoundActor(nn.Module):
         """(B, T) logarithms of the odds of tiles.
 
         Args:
-            parts: of Past.
+            parts: of History.show().
             tokens: of forward().
             chosen: (B,) the slice; where it is left for now, tiles are scored for any.
         """
         slices, tiles, whole = tokens
-        one = chosen.clamp(max=slices.shape[1] - 1)[:, None]
-        own = parts["tiles"].long().gather(1, one)
+        slice_ = chosen.clamp(max=slices.shape[1] - 1)[:, None]
+        own = parts["tiles"].long().gather(1, slice_)[:, 0]
         count = tiles.shape[1]
-        here = F.one_hot(own[:, 0], count).to(tiles.dtype)
-        near = self.encoder.member[own[:, 0]]
-        seen = [
+        inputs = [
             tiles,
-            gathered(slices, one).expand(-1, count, -1),
+            gathered(slices, slice_).expand(-1, count, -1),
             whole[:, None].expand(-1, count, -1),
-            torch.stack([here, near], -1),
+            # Whether the slice is on the tile, and on its node.
+            torch.stack([F.one_hot(own, count).to(tiles.dtype), self.encoder.member[own]], -1),
         ]
-        scores = self.tile_score(F.silu(self.of_tile(torch.cat(seen, -1))))[..., 0]
+        scores = self.tile_score(F.silu(self.of_tile(torch.cat(inputs, -1))))[..., 0]
         return torch.log_softmax(torch.where(parts["worker"] > 0, scores, FORBIDDEN), 1)
 
     def likeliest(self, parts: Mapping[str, Tensor]) -> tuple[int, int]:

@@ -1,23 +1,27 @@
-"""What the agents of spatial scheduling share: the task that they were fitted for."""
+"""What the agents of spatial scheduling share: the task that they were fitted for, and padding."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Protocol, Self
 
-from pmoss_agents.agent import Agent
-from pmoss_agents.spatial.encoders import check_era
-from pmoss_agents.spatial.padded import PaddedAgent, refuse_nodes
+import numpy as np
+
+from pmoss_agents.agent import Agent, Array, Observation
+from pmoss_agents.spatial.encoders import check_era, places_of
 from pmoss_datasets import Dataset
 from pmoss_datasets.policies import Policy
 from pmoss_env.envs.spatial.observation import meta_names
-from pmoss_env.errors import CheckpointError, DatasetError
+from pmoss_env.errors import CheckpointError, DatasetError, UnsupportedError
 from pmoss_env.types import COUNTER_NAMES
+
+#: Observations with one value, or one row of counters, per tile.
+_OF_TILES = ("view_mask", "position_mask", "machine_view", "incumbent_view")
 
 
 class SpatialAgent(Agent):
-    """An agent that chooses a core tile for each slice, and knows which machine it learned on."""
+    """An agent that chooses a core tile for each slice, and keeps which machine it learned on."""
 
     domain = "spatial"
     #: Whether it acts on machines of any size; others are padded to that of their data.
@@ -35,7 +39,7 @@ class SpatialAgent(Agent):
         """Refuses an environment of another task than the agent was fitted for.
 
         Args:
-            env: a spatial scheduling environment, wrapped or bare. What it does not tell is not
+            env: a spatial scheduling environment, wrapped or bare. Attributes that it lacks are not
                 compared.
 
         Raises:
@@ -44,17 +48,8 @@ class SpatialAgent(Agent):
             UnsupportedError: its actions name nodes, which this agent cannot choose.
         """
         env = getattr(env, "unwrapped", env)
-        machine = getattr(env, "machine", None)
         refuse_nodes(self.name, getattr(env, "actions_kind", "core"))
-        self.check_task(
-            {
-                "grid": None if machine is None else [machine.rows, machine.cols],
-                "slices": getattr(env, "slices", None),
-                "order": getattr(env, "order_kind", None),
-                "observation": getattr(env, "observation_mode", None),
-                "readable": getattr(env, "counters_kind", None),
-            }
-        )
+        self.check_task(_facts_of(env))
 
     @classmethod
     def from_checkpoint(cls, path: Path, header: Mapping[str, Any], arrays: Any) -> Self:
@@ -72,7 +67,7 @@ class SpatialAgent(Agent):
         return self if self.any_machine else PaddedAgent(self)
 
     def encoders(self) -> list[Any]:
-        """The state encoders of the networks that it acts by: they know the machine's topology."""
+        """The state encoders of the networks that act, which hold the machine's topology."""
         return []
 
 
@@ -104,3 +99,147 @@ def task_of(dataset: Dataset, *, plans: bool = False) -> dict[str, Any]:
         "readable": str(given.get("counters", "all")),
         "meta_names": list(meta_names(dataset.machine)),
     }
+
+
+def task_of_env(env: Any) -> dict[str, Any]:
+    """task_of() for a bare environment to play in."""
+    names = {"counters": list(COUNTER_NAMES), "meta_names": list(meta_names(env.machine))}
+    return {**_facts_of(env), **names}
+
+
+def _facts_of(env: Any) -> dict[str, Any]:
+    """What of an agent's task an environment has as attributes; None where it lacks one."""
+    machine = getattr(env, "machine", None)
+    return {
+        "grid": None if machine is None else [machine.rows, machine.cols],
+        "slices": getattr(env, "slices", None),
+        "order": getattr(env, "order_kind", None),
+        "observation": getattr(env, "observation_mode", None),
+        "readable": getattr(env, "counters_kind", None),
+    }
+
+
+def refuse_nodes(who: str, actions: str) -> None:
+    """Raises UnsupportedError where actions name the node of the data, too.
+
+    Args:
+        who: the agent, which chooses a tile.
+        actions: of the environment.
+    """
+    if actions != "core":
+        raise UnsupportedError(
+            f"{who}: chooses a core tile, and with actions={actions!r} an action names the data's "
+            "node, too: use actions='core', or an agent that plans, such as 'surrogate'"
+        )
+
+
+class OnTiles(Protocol):
+    """What PaddedAgent needs of an agent; see SpatialAgent."""
+
+    name: ClassVar[str]
+    task: dict[str, Any]
+
+    def reset(self) -> None:
+        """Begins an episode."""
+
+    def act(self, observation: Observation, action_mask: Array | None = None) -> int:
+        """Chooses a tile."""
+
+    def observe(self, reward: float) -> None:
+        """Takes the reward of the last action."""
+
+    def check_task(self, other: Mapping[str, Any], what: str = "the environment") -> None:
+        """Compares facts with the task that it was fitted for."""
+
+    def encoders(self) -> list[Any]:
+        """The state encoders, which hold the machine's topology."""
+
+
+class PaddedAgent:
+    """Lets an agent place slices on a smaller machine, padded and masked (P-MOSS, section 7.5).
+
+    The other machine's grid of core tiles lies in the upper left corner of the agent's, and the
+    rest is masked. Entries of ``meta`` go by their names: nodes and links that the other machine
+    lacks carry no traffic, those that the agent never had are not shown to it.
+
+    Attributes:
+        agent: who decides.
+    """
+
+    def __init__(self, agent: OnTiles) -> None:
+        """Wraps a fitted agent.
+
+        Raises:
+            CheckpointError: it has no names of its inputs: it is not fitted, or was by an earlier
+                version.
+        """
+        if "meta_names" not in agent.task:
+            raise CheckpointError(
+                f"{agent.name}: does not say what its inputs are called: fit it with this version"
+            )
+        self.agent = agent
+        self._grid: tuple[int, int] = tuple(agent.task["grid"])
+        self._column = {name: i for i, name in enumerate(agent.task["meta_names"])}
+        self._places: Array | None = None
+
+    def check_env(self, env: Any) -> None:
+        """Takes the environment's machine; to be called before the first episode.
+
+        Args:
+            env: a spatial scheduling environment.
+
+        Raises:
+            CheckpointError: its grid does not fit into the agent's, or it has another number of
+                slices, placement order, observation or set of counters.
+        """
+        env = env.unwrapped
+        machine = env.machine
+        refuse_nodes(self.agent.name, env.actions_kind)
+        if machine.rows > self._grid[0] or machine.cols > self._grid[1]:
+            raise CheckpointError(
+                f"{self.agent.name} was fitted for a grid of {list(self._grid)} core tiles: "
+                f"{machine.name} has {[machine.rows, machine.cols]}, which does not fit into it"
+            )
+        self.agent.check_task({**_facts_of(env), "grid": None})
+        shared = [name for name in meta_names(machine) if name in self._column]
+        self._from = [meta_names(machine).index(name) for name in shared]
+        self._to = [self._column[name] for name in shared]
+        own = places_of(machine)
+        padded = np.full((len(own), *self._grid), -1)
+        padded[:, : machine.rows, : machine.cols] = own.reshape(-1, machine.rows, machine.cols)
+        self._places = padded.reshape(len(own), -1)
+
+    def reset(self) -> None:
+        """Begins an episode."""
+        self.agent.reset()
+
+    def observe(self, reward: float) -> None:
+        """See Agent.observe."""
+        self.agent.observe(reward)
+
+    def act(self, observation: Observation, action_mask: Array | None = None) -> int:
+        """See Agent.act; the tile is one of the environment's."""
+        if self._places is None:
+            raise CheckpointError(f"{self.agent.name}: call check_env() before the first episode")
+        rows, cols = np.shape(observation["position_mask"])
+        padded = {key: np.asarray(value) for key, value in observation.items()}
+        if action_mask is not None:
+            padded["position_mask"] = np.asarray(action_mask).reshape(rows, cols)
+        for key in _OF_TILES:
+            if key in padded:
+                whole = np.zeros((*self._grid, *padded[key].shape[2:]), dtype=padded[key].dtype)
+                whole[:rows, :cols] = padded[key]
+                padded[key] = whole
+        meta = np.zeros(len(self._column), dtype=padded["meta"].dtype)
+        meta[self._to] = padded["meta"][self._from]
+        padded["meta"] = meta
+        encoders = self.agent.encoders()
+        own = [encoder.inputs.places.tolist() for encoder in encoders]
+        try:
+            for encoder in encoders:
+                encoder.inputs.set_places(self._places)
+            row, col = divmod(self.agent.act(padded), self._grid[1])
+        finally:
+            for encoder, places in zip(encoders, own, strict=True):
+                encoder.inputs.set_places(places)
+        return int(row * cols + col)

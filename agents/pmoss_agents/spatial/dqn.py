@@ -1,8 +1,9 @@
 """DQN: values of tiles learned from a memory of the agent's own steps, masked throughout.
 
 Mnih et al., Human-level control through deep reinforcement learning, Nature 2015.
-Stable-Baselines3's implementation on the native vector environment, with masks in the greedy
-action, in the targets and in exploration. The policy takes the tile of the highest value.
+Stable-Baselines3's implementation, loss included, on the native vector environment, with masks in
+the greedy action, in the targets and in exploration. The policy takes the tile of the highest
+value.
 
 An update plays one whole episode in every sub-environment, takes ``gradient_steps`` steps and then
 copies the Q-network to its target. Checkpoints do not hold the memory, which takes hundreds of
@@ -15,8 +16,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from pmoss_agents.configs import checker
-from pmoss_agents.spatial.sb3_agent import OnlineConfig, SB3Agent
+import numpy as np
+
+from pmoss_agents.pytorch import Tensor, torch
+from pmoss_agents.spatial.observations import KEYS
+from pmoss_agents.spatial.sb3_agent import OnlineConfig, SB3Agent, parts_of
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,7 @@ class Config(OnlineConfig):
     """
 
     agent: ClassVar[str] = "dqn"
+    BOUNDS: ClassVar = dict.fromkeys(("epsilon", "epsilon_end", "exploration"), "[0, 1]")
 
     memory: int = 5000
     n_steps: int = 1
@@ -40,12 +45,6 @@ class Config(OnlineConfig):
     epsilon: float = 1.0
     epsilon_end: float = 0.05
     exploration: float = 0.5
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check = checker(self.agent, self)
-        for name in ("epsilon", "epsilon_end", "exploration"):
-            check(name, 0 <= getattr(self, name) <= 1, "lie in [0, 1]")
 
 
 class MaskedDQNAgent(SB3Agent):
@@ -57,11 +56,48 @@ class MaskedDQNAgent(SB3Agent):
     LEVEL = True
 
     def _new_model(self, env: Any, common: dict[str, Any]) -> Any:
-        from pmoss_agents.spatial.sb3_masked import MaskedDQN, TileDQNPolicy
+        from stable_baselines3 import DQN
+        from stable_baselines3.common.policies import BasePolicy
+        from stable_baselines3.dqn.policies import DQNPolicy
 
-        config: Config = self.config
+        config, shapes = self.config, env.shapes
+
+        class TileQNetwork(BasePolicy):
+            """Values of tiles; forbidden ones are so low that neither argmax nor max takes them."""
+
+            def __init__(self, *spaces: Any) -> None:
+                super().__init__(*spaces)
+                self.scores = config.scores(shapes, level=True)
+
+            def forward(self, obs: Any) -> Tensor:
+                values: Tensor = self.scores(parts_of(obs, shapes))
+                return values
+
+            def _predict(self, observation: Any, deterministic: bool = True) -> Tensor:
+                return self.forward(observation).argmax(dim=1)
+
+        class TilePolicy(DQNPolicy):
+            def make_q_net(self) -> Any:
+                return TileQNetwork(self.observation_space, self.action_space)
+
+        class MaskedDQN(DQN):
+            """A DQN that explores among allowed tiles only."""
+
+            def _sample_action(
+                self, learning_starts: int, action_noise: Any = None, n_envs: int = 1
+            ) -> Any:
+                observations: Any = self._last_obs
+                greedy, _ = self.policy.predict(observations, deterministic=True)
+                parts = parts_of(torch.from_numpy(observations), shapes)
+                allowed = parts[KEYS.index("position_mask")].reshape(n_envs, -1).numpy() > 0
+                # The agent seeds this generator, which Stable-Baselines3 draws from, too.
+                draws = np.random.random((n_envs, allowed.shape[1] + 1))  # noqa: NPY002
+                random = np.where(allowed, draws[:, 1:], -1.0).argmax(axis=1)
+                actions = np.where(draws[:, 0] < self.exploration_rate, random, greedy)
+                return actions, actions
+
         return MaskedDQN(
-            TileDQNPolicy,
+            TilePolicy,
             env,
             buffer_size=config.memory,
             learning_starts=0,

@@ -1,8 +1,8 @@
 """MaskablePPO: proximal policy optimisation that never samples a forbidden tile.
 
 Schulman et al., Proximal Policy Optimization Algorithms, 2017; Huang and Ontañón, A Closer Look at
-Invalid Action Masking in Policy Gradient Algorithms, 2022. sb3-contrib's implementation on the
-native vector environment. The policy takes the likeliest tile.
+Invalid Action Masking in Policy Gradient Algorithms, 2022. sb3-contrib's implementation, loss
+included, on the native vector environment. The policy takes the likeliest tile.
 
 An update plays ``rounds`` whole episodes in every sub-environment and learns from them. It depends
 on the seed, its number and the weights alone. So a resumed run ends with the same weights as one
@@ -14,9 +14,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from pmoss_agents.configs import checker
-from pmoss_agents.sb3_learner import check_ppo, ppo_arguments
-from pmoss_agents.spatial.sb3_agent import OnlineConfig, SB3Agent
+from pmoss_agents.pytorch import Tensor, nn, torch
+from pmoss_agents.sb3_learner import PPO_BOUNDS, ppo_arguments
+from pmoss_agents.spatial.sb3_agent import OnlineConfig, SB3Agent, parts_of
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,7 @@ class Config(OnlineConfig):
     """
 
     agent: ClassVar[str] = "maskable-ppo"
+    BOUNDS: ClassVar = PPO_BOUNDS
 
     rounds: int = 1
     epochs: int = 4
@@ -40,10 +41,6 @@ class Config(OnlineConfig):
     clip_range: float = 0.2
     entropy: float = 0.0
     target_kl: float = 0.05
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_ppo(checker(self.agent, self), self)
 
 
 class MaskablePPOAgent(SB3Agent):
@@ -56,12 +53,39 @@ class MaskablePPOAgent(SB3Agent):
 
     def _new_model(self, env: Any, common: dict[str, Any]) -> Any:
         from sb3_contrib import MaskablePPO
+        from sb3_contrib.common.maskable.policies import MaskableActorCriticPolicy
 
-        from pmoss_agents.spatial.sb3_masked import TileActorCritic
+        config, shapes = self.config, env.shapes
 
-        n_steps = self.config.rounds * self.task["slices"]
+        class TileActorCritic(MaskableActorCriticPolicy):
+            """Two networks that share nothing: one scores tiles, one gives the value of a state.
+
+            Masks are in the scores already, from the observation; MaskablePPO's are the same.
+            """
+
+            def _build(self, lr_schedule: Any) -> None:
+                self._build_mlp_extractor()  # without layers: it passes observations on
+                self.actor = config.scores(shapes, level=False)
+                self.critic = config.encoder(shapes)
+                self.value = nn.Linear(config.width, 1)
+                self.action_net, self.value_net = self._score, self._evaluate  # type: ignore[assignment]
+                self.optimizer = torch.optim.Adam(self.parameters(), lr=lr_schedule(1), eps=1e-5)
+
+            def _score(self, observations: Tensor) -> Tensor:
+                scores: Tensor = self.actor(parts_of(observations, shapes))
+                return scores
+
+            def _evaluate(self, observations: Tensor) -> Tensor:
+                value: Tensor = self.value(self.critic(parts_of(observations, shapes)))
+                return value
+
         return MaskablePPO(
-            TileActorCritic, env, n_steps=n_steps, **ppo_arguments(self.config), **common
+            TileActorCritic,
+            env,
+            n_steps=config.rounds * self.task["slices"],
+            policy_kwargs={"net_arch": []},
+            **ppo_arguments(config),
+            **common,
         )
 
     def _steps_per_update(self) -> int:

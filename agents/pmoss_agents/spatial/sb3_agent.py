@@ -1,11 +1,13 @@
-"""What the agents of core tiles that learn online through Stable-Baselines3 have in common.
+"""What the agents of core tiles that learn online through Stable-Baselines3 share.
 
-A fitted agent is a network of plain PyTorch: to load one and to act, Stable-Baselines3 need not be
+Masks are a part of every observation, and the networks give forbidden tiles the score FORBIDDEN. A
+fitted agent is a network of plain PyTorch: to load one and to act, Stable-Baselines3 need not be
 installed.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -13,20 +15,16 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pmoss_agents.agent import Array
-from pmoss_agents.configs import checker
 from pmoss_agents.pytorch import Tensor, torch
-from pmoss_agents.sb3_learner import POLICY, Found, SB3Learner
+from pmoss_agents.sb3_learner import POLICY, Probe, SB3Learner
+from pmoss_agents.spatial.base import refuse_nodes, task_of_env
 from pmoss_agents.spatial.episodes import spread
 from pmoss_agents.spatial.observations import full_shapes, in_full
-from pmoss_agents.spatial.padded import refuse_nodes
 from pmoss_agents.spatial.tile_agent import TileAgent, TileConfig, set_up
-from pmoss_agents.weights import load_weights
+from pmoss_agents.weights import load_arrays
 from pmoss_env.envs.spatial.env import Reward
-from pmoss_env.envs.spatial.observation import meta_names
 from pmoss_env.envs.spatial.vector import SpatialVectorEnv
 from pmoss_env.envs.vector import SAME_STEP
-from pmoss_env.machines import Machine
-from pmoss_env.types import COUNTER_NAMES
 
 #: Random episodes that input statistics and the scale of rewards are taken from, and every how
 #: many steps of them.
@@ -53,9 +51,13 @@ class OnlineConfig(TileConfig):
     batch_size: int = 128
     clip: float = 0.5
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        checker(self.agent, self)("gamma", 0 < self.gamma <= 1, "lie in (0, 1]")
+    BOUNDS: ClassVar = {"gamma": "(0, 1]"}
+
+
+def parts_of(observation: Tensor, shapes: Sequence[Sequence[int]]) -> list[Tensor]:
+    """The arrays of (B, D) observations as FlatVecEnv gives them, in the order of KEYS."""
+    parts = torch.split(observation, [math.prod(shape) for shape in shapes], dim=1)
+    return [part.reshape(-1, *shape) for part, shape in zip(parts, shapes, strict=True)]
 
 
 class SB3Agent(SB3Learner, TileAgent):
@@ -73,23 +75,30 @@ class SB3Agent(SB3Learner, TileAgent):
     # ---- learning
 
     def _steps_per_update(self) -> int:
-        """Of the environment, over all sub-environments."""
         slices: int = self.task["slices"]
         envs: int = self.config.envs
         return envs * slices
 
-    def _look_around(self, env: Mapping[str, Any]) -> Found:
+    def _probe(self, env: Mapping[str, Any]) -> Probe:
+        """Plays random episodes; UnsupportedError for another backend than "analytic"."""
         refuse_nodes(self.name, str(env.get("actions", "core")))
-        config = self.config
-        task, samples, machine = _look_around({**env, "reward": config.reward}, config.seed)
-        return Found(
-            task,
-            {"scale": spread(samples["returns"])},
-            lambda policy: set_up([policy], samples, machine),
+        arguments = {**env, "reward": self.config.reward}
+        envs = SpatialVectorEnv(SAMPLE, autoreset_mode=SAME_STEP, **arguments)
+        try:
+            first = envs.sub_environments()[0]
+            space: Any = envs.single_observation_space
+            shapes = [list(shape) for shape in full_shapes(space)]
+            samples, returns = _random_episodes(envs, first, self.config.seed)
+        finally:
+            envs.close()
+        return Probe(
+            {**task_of_env(first), "shapes": shapes},
+            {"scale": spread(returns)},
+            lambda policy: set_up([policy], samples, first.machine),
         )
 
     def _new_envs(self, env: Mapping[str, Any]) -> Any:
-        from pmoss_agents.spatial.sb3_masked import FlatVecEnv
+        from pmoss_agents.spatial.flat_vec_env import FlatVecEnv
 
         config = self.config
         kwargs = {**env, "reward": config.reward}
@@ -99,10 +108,7 @@ class SB3Agent(SB3Learner, TileAgent):
         metrics = super()._update(model, total)
         return {**metrics, "return": float(np.mean(model.env.returns))}
 
-    def _policy_arguments(self, envs: Any) -> dict[str, Any]:
-        return {"config": self.config, "shapes": envs.shapes}
-
-    def _take(self, policy: Any) -> None:
+    def _use(self, policy: Any) -> None:
         self.networks = {"actor": policy.get_submodule(self.ACTOR)}
 
     def _choose(self, observation: Sequence[Tensor]) -> Tensor:
@@ -114,57 +120,31 @@ class SB3Agent(SB3Learner, TileAgent):
     def _restore(self, arrays: Mapping[str, Array], values: Mapping[str, Any]) -> None:
         with torch.random.fork_rng(devices=[]):
             actor = self.config.scores(self.task["shapes"], level=self.LEVEL)
-        load_weights(actor, arrays, f"{POLICY}{self.ACTOR}.")
+        load_arrays({f"{POLICY}{self.ACTOR}.": actor}, arrays)
         self.networks = {"actor": actor}
-        self._restore_course(arrays, values)
+        super()._restore(arrays, values)
 
 
-def _look_around(
-    kwargs: Mapping[str, Any], seed: int
-) -> tuple[dict[str, Any], dict[str, Array], Machine]:
-    """The task of an environment, and what random episodes in it show.
-
-    Returns:
-        The task, as task_of() tells a dataset's, with the shapes of the observation; samples as of
-        input_samples(), with (SAMPLE,) ``returns`` in Mq/s; and the machine.
-
-    Raises:
-        UnsupportedError: another backend than "analytic".
-    """
-    envs = SpatialVectorEnv(SAMPLE, autoreset_mode=SAME_STEP, **kwargs)
-    try:
-        first = envs.sub_environments()[0]
-        space: Any = envs.single_observation_space
-        task = {
-            "grid": [first.machine.rows, first.machine.cols],
-            "slices": first.slices,
-            "counters": list(COUNTER_NAMES),
-            "order": first.order_kind,
-            "observation": first.observation_mode,
-            "readable": first.counters_kind,
-            "meta_names": list(meta_names(first.machine)),
-            "shapes": [list(shape) for shape in full_shapes(space)],
-        }
-        blind = first.observation_mode == "paper"
-        rng = np.random.default_rng(seed)
-        samples: dict[str, list[Array]] = {
-            key: [] for key in ("machine_view", "incumbent_view", "slice_view", "meta")
-        }
-        returns = np.zeros(SAMPLE)
-        seen, infos = envs.reset(seed=[int(s) for s in rng.integers(2**31, size=SAMPLE)])
-        for step in range(first.slices):
-            if step % STRIDE == 0:
-                seen = in_full(seen) if blind else seen
-                for key, parts in samples.items():
-                    values = seen[key]
-                    if values.ndim == 4:
-                        values = values.reshape(SAMPLE, -1, values.shape[-1])
-                    parts.append(values.copy())
-            chances = rng.random(infos["action_mask"].shape)
-            actions = np.where(infos["action_mask"] > 0, chances, -1.0).argmax(axis=1)
-            seen, rewards, _, _, infos = envs.step(actions)
-            returns += rewards
-    finally:
-        envs.close()
-    gathered = {key: np.concatenate(parts) for key, parts in samples.items()}
-    return task, {**gathered, "returns": returns}, first.machine
+def _random_episodes(
+    envs: SpatialVectorEnv, first: Any, seed: int
+) -> tuple[dict[str, Array], Array]:
+    """Samples as of input_samples(), and (SAMPLE,) returns in Mq/s."""
+    rng = np.random.default_rng(seed)
+    samples: dict[str, list[Array]] = {
+        key: [] for key in ("machine_view", "incumbent_view", "slice_view", "meta")
+    }
+    returns = np.zeros(SAMPLE)
+    shown, infos = envs.reset(seed=[int(s) for s in rng.integers(2**31, size=SAMPLE)])
+    for step in range(first.slices):
+        if step % STRIDE == 0:
+            full = in_full(shown) if first.observation_mode == "paper" else shown
+            for key, parts in samples.items():
+                values = full[key]
+                if values.ndim == 4:
+                    values = values.reshape(SAMPLE, -1, values.shape[-1])
+                parts.append(values.copy())
+        draws = rng.random(infos["action_mask"].shape)
+        actions = np.where(infos["action_mask"] > 0, draws, -1.0).argmax(axis=1)
+        shown, rewards, _, _, infos = envs.step(actions)
+        returns += rewards
+    return {key: np.concatenate(parts) for key, parts in samples.items()}, returns

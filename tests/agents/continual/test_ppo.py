@@ -10,8 +10,8 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("sb3_contrib")
 
 import pmoss_agents  # noqa: E402
-from pmoss_agents.continual.ppo_network import Past, RoundActor, begins, nodes_of  # noqa: E402
-from pmoss_agents.continual.ppo_training import RoundsVecEnv  # noqa: E402
+from pmoss_agents.continual.ppo_envs import RoundsVecEnv  # noqa: E402
+from pmoss_agents.continual.ppo_network import History, RoundActor, epoch_begins, nodes_of  # noqa: E402
 from pmoss_datasets.continual.domain import CONTINUAL  # noqa: E402
 from pmoss_env.envs.continual import ContinualSchedulingEnv  # noqa: E402
 from pmoss_env.envs.continual.vector import ContinualVectorEnv  # noqa: E402
@@ -78,8 +78,8 @@ def test_an_untrained_network_stays_and_draws_moves_evenly():
     env = ContinualSchedulingEnv(machine="toy", slices=8)
     seen, _ = env.reset(seed=1)
     rows = {key: value[None] for key, value in seen.items()}
-    past = Past(1, nodes_of(machine), H)
-    past.take(rows, begins(rows))
+    past = History(1, nodes_of(machine), H)
+    past.take(rows, epoch_begins(rows))
     parts = {key: torch.from_numpy(part) for key, part in past.show(rows).items()}
     with torch.no_grad():
         slices, tokens = actor(parts)
@@ -167,11 +167,11 @@ def test_training_sees_what_acting_sees():
     env = {**DRIFTING, "epochs": 3}
     envs = RoundsVecEnv(2, counters=H, usual=2.0, scale=4.0, **env)
     single = ContinualVectorEnv(1, autoreset_mode="SameStep", **env)
-    past = Past(1, nodes_of(load_machine("toy")), H)
+    past = History(1, nodes_of(load_machine("toy")), H)
     envs.seed(5)
     shown = envs.reset()
     seen, _ = single.reset(seed=6)  # the second row's
-    past.take(seen, begins(seen))
+    past.take(seen, epoch_begins(seen))
     rng, ended, paid = np.random.default_rng(0), 0, []
     for _ in range(16):
         for key, part in past.show(seen).items():
@@ -183,13 +183,13 @@ def test_training_sees_what_acting_sees():
         if truncated[0]:
             ended += 1
             last = {key: value[None] for key, value in info["final_obs"][0].items()}
-            past.take(last, begins(last))
+            past.take(last, epoch_begins(last))
             for key, part in past.show(last).items():
                 np.testing.assert_array_equal(infos[1]["terminal_observation"][key], part[0])
             assert ends[1] and infos[1]["TimeLimit.truncated"]
             past.forget(truncated)
-        past.take(seen, begins(seen))
-        expected = (reward[0] - 2.0) / 4.0 if begins(seen)[0] else 0.0
+        past.take(seen, epoch_begins(seen))
+        expected = (reward[0] - 2.0) / 4.0 if epoch_begins(seen)[0] else 0.0
         assert rewards[1] == pytest.approx(expected, rel=1e-5)
         paid.append(rewards[1])
     assert ended and 0.0 in paid and not all(one == 0.0 for one in paid)
@@ -198,23 +198,23 @@ def test_training_sees_what_acting_sees():
 
 
 def test_an_idle_core_is_remembered():
-    past = Past(1, nodes_of(load_machine("toy")), H)
+    past = History(1, nodes_of(load_machine("toy")), H)
     env = ContinualVectorEnv(1, **{**TOY, "epochs": 8})
     seen, _ = env.reset(seed=1)
-    past.take(seen, begins(seen))
+    past.take(seen, epoch_begins(seen))
     tile = int(seen["slice_tiles"][0, 0])
-    served = past.show(seen)["seen"][0, tile]
+    served = past.show(seen)["last"][0, tile]
     while (there := np.flatnonzero(seen["slice_tiles"][0] == tile)).size:
         other = 1 if tile != 1 else 2
         seen = env.step(np.array([[there[0], other]]))[0]
-        past.take(seen, begins(seen))
+        past.take(seen, epoch_begins(seen))
     for _ in range(2):
         seen = env.step(np.array([[8, 0]]))[0]
-        past.take(seen, begins(seen))
+        past.take(seen, epoch_begins(seen))
     shown = past.show(seen)
-    assert shown["age"][0, tile] >= 2 and shown["seen"][0, tile].any() and served.any()
+    assert shown["age"][0, tile] >= 2 and shown["last"][0, tile].any() and served.any()
     past.forget(np.array([True]))
-    assert not past.show(seen)["seen"].any() and not past.show(seen)["age"].any()
+    assert not past.show(seen)["last"].any() and not past.show(seen)["age"].any()
 
 
 def test_its_weights_fit_any_machine_and_number_of_slices():

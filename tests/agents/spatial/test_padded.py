@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from pmoss_agents.spatial.base import PaddedAgent
 from pmoss_agents.spatial.encoders import places_of
-from pmoss_agents.spatial.padded import PaddedAgent
 from pmoss_datasets import Recipe, collect
 from pmoss_datasets.evaluation import evaluate
 from pmoss_env.envs.spatial import SpatialSchedulingEnv, meta_names

@@ -6,21 +6,15 @@ from collections.abc import Sequence
 from html import escape
 
 from pmoss_agents.autopilot.loop import VERDICTS, Told
-from pmoss_env.html_page import html_page
+from pmoss_env.html_page import html_page, html_table
 
 _WIDTH, _HEIGHT = 900, 220
 #: Cores that a line of text has room for: the slowest.
 _CORES = 4
 _STYLE = """
-body { margin: 0 auto; padding: 1.5rem; max-width: 1000px; font: 15px/1.5 system-ui, sans-serif;
-  background: #fff; color: #1d2733; }
-h1 { overflow-wrap: anywhere; } .scroll { overflow-x: auto; }
-svg { width: 100%; height: auto; } table { border-collapse: collapse; }
-td, th { padding: .15rem .7rem; border-bottom: 1px solid #c9d1d9; text-align: right; }
-td:last-child, th:last-child { text-align: left; }
-.kept { fill: #1a5fa8; } .reverted { fill: #c04a00; } .line { fill: none; stroke: #1d2733; }
-@media (prefers-color-scheme: dark) { body { background: #14181d; color: #eef2f6; }
-  .line { stroke: #eef2f6; } .kept { fill: #6db3f2; } .reverted { fill: #ff9d5c; } }
+svg { width: 100%; height: auto; } td:last-child, th:last-child { text-align: left; }
+.kept { fill: var(--cold); } .reverted { fill: var(--hot); }
+.line { fill: none; stroke: var(--ink); }
 """
 
 
@@ -55,19 +49,23 @@ def report_page(told: Sequence[Told], title: str, notes: Sequence[str]) -> str:
     """
     verdicts = [one.verdict for one in told]
     counted = ", ".join(f"{verdicts.count(name)} {name}" for name in VERDICTS)
-    rows = "\n".join(
-        f"<tr><td>{one.epoch}</td><td>{one.seconds:.1f}</td><td>{one.throughput:.3f}</td>"
-        f"<td>{one.pending}</td><td>{one.verdict}</td>"
-        f"<td>{escape('; '.join(_words(one)))}</td></tr>"
-        for one in told
-    )
     paragraphs = "".join(f"<p>{escape(note)}</p>" for note in notes)
-    body = (
-        f"<p>{len(told)} epochs: {counted}.</p>{paragraphs}{_timeline(told)}"
-        '<div class="scroll"><table><tr><th>epoch</th><th>s</th><th>Mq/s</th><th>under way</th>'
-        f"<th>verdict</th><th>trial</th></tr>\n{rows}</table></div>"
+    table = html_table(
+        ["epoch", "s", "Mq/s", "under way", "verdict", "trial"],
+        [
+            (
+                str(one.epoch),
+                f"{one.seconds:.1f}",
+                f"{one.throughput:.3f}",
+                str(one.pending),
+                one.verdict,
+                "; ".join(_words(one)),
+            )
+            for one in told
+        ],
     )
-    return html_page(title, _STYLE, body)
+    body = f"<p>{len(told)} epochs: {counted}.</p>{paragraphs}{_timeline(told)}{table}"
+    return html_page(title, body, _STYLE)
 
 
 def _words(told: Told) -> list[str]:

@@ -16,7 +16,6 @@ from pmoss_env.cli.pairs import pairs
 if TYPE_CHECKING:
     from pmoss_agents.explaining import Comparison
     from pmoss_agents.explaining.differences import Kind, Table
-    from pmoss_env.types import Float64Array
 
 #: What the terminal shows of each kind of place; the page shows all.
 SHOWN: dict[Kind, tuple[str, ...]] = {
@@ -77,24 +76,31 @@ def explain(
 
     Example: pmoss explain runs/demo/results.jsonl:lpt runs/demo/results.jsonl:surrogate
     """
-    from pmoss_agents.explaining.choosing import Asked, explain_words
+    from pmoss_agents.explaining.choosing import explain_words
     from pmoss_agents.explaining.page import explain_page
     from pmoss_env.files import write_atomically
 
     if html:
         check_output(html)
-    asked = Asked(backend, machine, pairs(env) or None, pairs(options) or None, seed)
+    given = {
+        "backend": backend,
+        "machine": machine,
+        "env": pairs(env) or None,
+        "option": pairs(options) or None,
+        "seed": seed,
+    }
+    asked = {name: value for name, value in given.items() if value is not None}
     with Stages() as progress:
-        found = explain_words(a, b, asked, rounds=rounds, trust=trust, progress=progress)
-    _print(found.comparison, top)
+        comparison, task = explain_words(a, b, asked, rounds=rounds, trust=trust, progress=progress)
+    _print(comparison, top)
     if html:
-        write_atomically(html, explain_page(found.comparison, found.task))
+        write_atomically(html, explain_page(comparison, task))
         console.print(f"written to {html}: the chip drawn, and every counter of every core")
 
 
 def _print(comparison: Comparison, top: int) -> None:
     from pmoss_agents.explaining import headline
-    from pmoss_agents.explaining.differences import number, percent_change
+    from pmoss_agents.explaining.differences import changed, key_figures
     from pmoss_env.backends.data_facts import misplaced_lines
 
     a, b = comparison.before, comparison.after
@@ -103,24 +109,12 @@ def _print(comparison: Comparison, top: int) -> None:
         for line in misplaced_lines(run.snapshot.provenance, run.name):
             console.print(line, highlight=False)
     console.print()
-    rows = [
-        (name, number(first), number(second), percent_change(first, second))
-        for name, first, second in (
-            ("throughput, Mq/s", a.snapshot.throughput, b.snapshot.throughput),
-            ("median latency, us", a.snapshot.latency_p50_us, b.snapshot.latency_p50_us),
-            ("99th percentile, us", a.snapshot.latency_p99_us, b.snapshot.latency_p99_us),
-        )
-    ]
     counters = comparison.tables["machine"]
     first, second = counters.column("per_query")
-    rows += [
-        (
-            f"{counters.places[i]} per query",
-            number(first[i]),
-            number(second[i]),
-            percent_change(first[i], second[i]),
-        )
-        for i in counters.ranked(["per_query"])[:top]
+    ranked = counters.ranked(["per_query"])[:top]
+    rows = key_figures(comparison) + [
+        changed(f"{counters.places[i]} per query", first[i], second[i])
+        for i in ranked
         if first[i] != second[i]
     ]
     console.print(table("Whole machine", ["", f">{a.name}", f">{b.name}", ">change"], rows))
@@ -130,31 +124,25 @@ def _print(comparison: Comparison, top: int) -> None:
 
 def _print_places(places: Table, columns: tuple[str, ...], top: int) -> None:
     """The places of one kind where anything changed; only columns in which anything did."""
-    from pmoss_agents.explaining.differences import value
+    import numpy as np
 
-    changed = [name for name in columns if (abs(_change(places, name)) > 0).any()]
-    ranked = places.ranked(changed) if changed else []
-    ranked = [i for i in ranked if any(abs(_change(places, name)[i]) > 0 for name in changed)]
+    differs = {
+        name: np.abs(np.subtract(*places.column(name))) > 0  # not where it was not counted
+        for name in columns
+    }
+    changed = [name for name in columns if differs[name].any()]
+    ranked = [
+        place
+        for place in (places.ranked(changed) if changed else [])
+        if any(differs[name][place] for name in changed)
+    ]
     if not ranked:
-        what = "nothing changes" if places.ranked(columns) else "not counted"
-        console.print(f"{places.kind.capitalize()}s: {what}.\n", highlight=False)
+        verdict = "nothing changes" if places.ranked(columns) else "not counted"
+        console.print(f"{places.kind.capitalize()}s: {verdict}.\n", highlight=False)
         return
-    lines = []
-    for place in ranked[:top]:
-        cells = [places.places[place]]
-        for name in changed:
-            before, after = (column[place] for column in places.column(name))
-            unit = places.units[places.quantities.index(name)]
-            cells.append(f"{value(before, unit)} → {value(after, unit)}")
-        lines.append(cells)
+    lines = [places.row(place, changed) for place in ranked[:top]]
     rest = len(ranked) - len(lines)
     title = f"{places.kind.capitalize()}s, biggest difference first"
     title += f" ({rest} more)" if rest else ""
     heads = [f">{HEADS.get(name, name)}" for name in changed]
     console.print(table(title, [places.kind, *heads], lines))
-
-
-def _change(places: Table, name: str) -> Float64Array:
-    """NaN, which is not above 0, where it was not counted."""
-    before, after = places.column(name)
-    return after - before

@@ -9,13 +9,18 @@ from pmoss_agents.demo.picture import kind_of
 from pmoss_agents.demo.plan import AGENT, SEARCH, TUNED, DemoResult
 from pmoss_agents.explaining import compare, headline
 from pmoss_agents.explaining.chip import draw_run
-from pmoss_agents.explaining.page import STYLE, colours, html_table
+from pmoss_agents.explaining.page import chip_style
 from pmoss_datasets.evaluation import Summary
 from pmoss_env import __version__
-from pmoss_env.html_page import html_page
+from pmoss_env.html_page import html_page, html_table
 from pmoss_env.types import CO_TENANT_FAMILIES
 
-_OWN = """
+_COLOURS = {
+    "rule": ("#9aa7b8", "#66727f"),
+    "search": ("#4f7cac", "#6d9ccd"),
+    "learned": ("#c0504d", "#e2726f"),
+}
+_STYLE = """
 .bars { display: grid; grid-template-columns: max-content 1fr; gap: .2rem .7rem;
   align-items: center; max-width: 60rem; }
 .bar { display: flex; align-items: center; gap: .5rem; min-width: 0; }
@@ -26,9 +31,6 @@ _OWN = """
 .learned { font-weight: 600; }
 .rounds { width: 100%; max-width: 60rem; height: auto; }
 .rounds rect { fill: var(--rule); } .rounds rect.later { fill: var(--search); }
-:root { --rule: #9aa7b8; --search: #4f7cac; --learned: #c0504d; }
-@media (prefers-color-scheme: dark) { :root { --rule: #66727f; --search: #6d9ccd;
-  --learned: #e2726f; } }
 @media (max-width: 500px) { .bars { grid-template-columns: 1fr; gap: 0; }
   .bar { margin-bottom: .4rem; } }
 """
@@ -36,7 +38,6 @@ _OWN = """
 
 def demo_page(result: DemoResult) -> str:
     """The page as text."""
-    title = "What learned placement is worth"
     of = {one.policy: one for one in result.summaries}
     placement = result.placement
     comparison = compare(placement.machine, placement.before, placement.after)
@@ -63,10 +64,11 @@ link near its bandwidth. {escape(_disturbed(result))} Point at anything for its 
 <p>{escape(host_in_words(result))}</p>
 {_rounds(result)}
 <h2>All figures</h2>
-<div class="scroll">{html_table(*_table(result))}</div>
+{html_table(*_table(result))}
 <p class="quiet">pmoss_env {__version__}; agent {escape(result.plan.agent)}. Every episode of the
 server replays to the last bit: pmoss validate {escape(str(result.folder / "results.jsonl"))}</p>"""
-    return html_page(title, f"{colours()}{STYLE}{_OWN}", body)
+    style, colours = chip_style()
+    return html_page("What learned placement is worth", body, style + _STYLE, colours | _COLOURS)
 
 
 def lead(result: DemoResult) -> str:

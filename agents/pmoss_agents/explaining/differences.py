@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
+from pmoss_env.counter_table import Counter
 from pmoss_env.errors import DescriptionError, UnknownNameError
 from pmoss_env.machines import Machine
 from pmoss_env.types import (
@@ -21,12 +22,13 @@ from pmoss_env.types import (
 )
 
 Kind = Literal["machine", "node", "channel", "link", "core"]
+Matches = Sequence[re.Match[str]]
 #: A memory or link that is used more than this can take little more.
 SATURATED = 0.85
-_NODE = re.compile(r"node(\d+)_(\w+)_gb_per_s")
+_CHANNEL = re.compile(r"node(\d+)_(\w+)_gb_per_s")
+#: The machine's parameter for the bandwidth of a memory, by direction.
+_DIRECTIONS = {"read": "dram_gb_per_s", "write": "dram_write_gb_per_s"}
 _LINK = re.compile(r"link(\d+)to(\d+)_gb_per_s")
-#: What a counter's rate is called: a million microseconds per second are one core.
-_UNITS = {"microsecond": "cores"}
 
 
 @dataclass(frozen=True)
@@ -64,17 +66,21 @@ class Table:
     before: Float64Array
     after: Float64Array
 
-    @property
-    def change(self) -> Float64Array:
-        """(P, Q) after - before."""
-        return self.after - self.before
-
     def column(self, quantity: str) -> tuple[Float64Array, Float64Array]:
         """The (P,) values of a quantity before and after; UnknownNameError if there is none."""
         if quantity not in self.quantities:
             raise UnknownNameError(f"quantity of a {self.kind}", quantity, self.quantities)
-        at = self.quantities.index(quantity)
-        return self.before[:, at], self.after[:, at]
+        column = self.quantities.index(quantity)
+        return self.before[:, column], self.after[:, column]
+
+    def row(self, place: int, quantities: Sequence[str]) -> list[str]:
+        """A place and the values of quantities before and after, as people read them."""
+        cells = [self.places[place]]
+        for name in quantities:
+            before, after = self.column(name)
+            unit = self.units[self.quantities.index(name)]
+            cells.append(f"{_amount(before[place], unit)} → {_amount(after[place], unit)}")
+        return cells
 
     def ranked(self, quantities: Sequence[str] | None = None) -> list[int]:
         """The places in which something was counted, biggest difference first.
@@ -92,9 +98,9 @@ class Table:
         together = 0 if self.kind == "machine" else (0, 1)
         scale = np.max(values, axis=together, initial=0.0, where=np.isfinite(values))
         size = np.abs(after - before) / np.where(scale > 0, scale, 1.0)
-        known = np.any(np.isfinite(size), axis=1)
+        counted = np.any(np.isfinite(size), axis=1)
         largest = np.max(size, axis=1, initial=0.0, where=np.isfinite(size))
-        return [int(place) for place in np.argsort(-largest, kind="stable") if known[place]]
+        return [int(place) for place in np.argsort(-largest, kind="stable") if counted[place]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +122,11 @@ class Comparison:
     after: Run
     tables: dict[Kind, Table]
 
+    @property
+    def runs(self) -> tuple[Run, Run]:
+        """Both, the first one first."""
+        return self.before, self.after
+
 
 def compare(machine: Machine, before: Run, after: Run) -> Comparison:
     """Sets two schedules side by side.
@@ -135,18 +146,49 @@ def compare(machine: Machine, before: Run, after: Run) -> Comparison:
                 "they cannot be compared"
             )
     runs = (before, after)
-    return Comparison(
-        machine=machine,
-        before=before,
-        after=after,
-        tables={
-            "machine": _of_machine(runs),
-            "node": _of_nodes(machine, runs),
-            "channel": _of_channels(machine, runs),
-            "link": _of_links(machine, runs),
-            "core": _of_cores(machine, runs),
-        },
+    names = dict.fromkeys(name for run in runs for name in run.snapshot.offcore_names)
+    channels, links = (
+        [match for name in names if (match := pattern.fullmatch(name))]
+        for pattern in (_CHANNEL, _LINK)
     )
+    served = {"slices": "number"} | {counter.name: _rate_unit(counter) for counter in COUNTERS}
+
+    def table(
+        kind: Kind,
+        places: Sequence[str],
+        units: dict[str, str],
+        values: Callable[[Run], Float64Array],
+    ) -> Table:
+        return Table(kind, tuple(places), tuple(units), tuple(units.values()), *map(values, runs))
+
+    tables = (
+        table("machine", COUNTER_NAMES, {"rate": "million/s", "per_query": "1/query"}, _of_machine),
+        table(
+            "node",
+            [f"node {node}" for node in range(machine.nodes)],
+            {"data": "slices", "read": "GB/s", "write": "GB/s", "use": "share", **served},
+            lambda run: _of_nodes(machine, run),
+        ),
+        table(
+            "channel",
+            [match.expand(r"node \1 \2").replace("_", " ") for match in channels],
+            {"traffic": "GB/s", "per_channel": "GB/s", "use": "share"},
+            lambda run: _of_channels(machine, run, channels),
+        ),
+        table(
+            "link",
+            [match.expand(r"socket \1 to \2") for match in links],
+            {"traffic": "GB/s", "use": "share"},
+            lambda run: _of_links(machine, run, links),
+        ),
+        table(
+            "core",
+            [f"core {core} (node {node})" for core, node in enumerate(machine.node_of_core)],
+            served,
+            lambda run: _of_cores(machine, run),
+        ),
+    )
+    return Comparison(machine, before, after, {table.kind: table for table in tables})
 
 
 def per_core(machine: Machine, schedule: Schedule, of_slices: Float64Array) -> Float64Array:
@@ -174,41 +216,48 @@ def per_core(machine: Machine, schedule: Schedule, of_slices: Float64Array) -> F
     return result
 
 
-def memory_use(machine: Machine, snapshot: HardwareSnapshot) -> Float64Array:
-    """(N,) share of each node's memory bandwidth that reads and writes take; NaN if not known."""
-    read, write = _traffic(machine, snapshot)
-    if not machine.parameters:
-        return np.full(machine.nodes, np.nan)
-    distances = machine.distances
-    return read / distances.per_node("dram_gb_per_s") + write / distances.per_node(
-        "dram_write_gb_per_s"
-    )
+def key_figures(comparison: Comparison) -> list[tuple[str, str, str, str]]:
+    """Throughput and latencies: name, before, after and change, as people read them."""
+    names = {
+        "throughput": "throughput, Mq/s",
+        "latency_p50_us": "median latency, us",
+        "latency_p99_us": "99th percentile, us",
+    }
+    before, after = (run.snapshot for run in comparison.runs)
+    return [
+        changed(words, getattr(before, name), getattr(after, name)) for name, words in names.items()
+    ]
 
 
-def number(value: float) -> str:
-    """A value for people: three digits, "?" where it was not counted."""
+def changed(name: str, before: float, after: float) -> tuple[str, str, str, str]:
+    """A name, both values, and the change as a share of the first where that says something."""
+    shown = np.isfinite(before) and np.isfinite(after) and before != 0
+    change = f"{(after - before) / abs(before):+.0%}" if shown else ""
+    return name, _number(before), _number(after), change
+
+
+def _number(value: float) -> str:
+    """Three digits; "?" where it was not counted."""
     return f"{value:.3g}" if abs(value) < 1000 else f"{value:.0f}" if np.isfinite(value) else "?"
 
 
-def value(amount: float, unit: str) -> str:
-    """A value for people: shares as percentages, everything else as of number()."""
-    return f"{amount:.0%}" if unit == "share" and np.isfinite(amount) else number(amount)
+def _amount(value: float, unit: str) -> str:
+    """Shares as percentages, everything else as of _number()."""
+    return f"{value:.0%}" if unit == "share" and np.isfinite(value) else _number(value)
 
 
-def percent_change(before: float, after: float) -> str:
-    """The change as a share of ``before``; empty where that says nothing."""
-    if not (np.isfinite(before) and np.isfinite(after)) or before == 0:
-        return ""
-    return f"{(after - before) / abs(before):+.0%}"
+def _bandwidth(machine: Machine, direction: str) -> Float64Array:
+    """(N,) GB/s that each node's memory gives or takes; NaN where the machine does not say."""
+    if not machine.parameters or direction not in _DIRECTIONS:
+        return np.full(machine.nodes, np.nan)
+    return machine.distances.per_node(_DIRECTIONS[direction])
 
 
-def _traffic(machine: Machine, snapshot: HardwareSnapshot) -> tuple[Float64Array, Float64Array]:
-    """(N,) GB/s read from and written to each node's memory, NaN where it was not counted."""
-    found = {name: np.full(machine.nodes, np.nan) for name in ("read", "write")}
-    for name, value in _offcore(snapshot).items():
-        if (match := _NODE.fullmatch(name)) and match[2] in found:
-            found[match[2]][int(match[1])] = value
-    return found["read"], found["write"]
+def _traffic(machine: Machine, snapshot: HardwareSnapshot, direction: str) -> Float64Array:
+    """(N,) GB/s of each node's memory in one direction; NaN where it was not counted."""
+    counted = _offcore(snapshot)
+    names = [f"node{node}_{direction}_gb_per_s" for node in range(machine.nodes)]
+    return np.array([counted.get(name, np.nan) for name in names])
 
 
 def _offcore(snapshot: HardwareSnapshot) -> dict[str, float]:
@@ -216,153 +265,74 @@ def _offcore(snapshot: HardwareSnapshot) -> dict[str, float]:
     return dict(zip(snapshot.offcore_names, values.tolist(), strict=True))
 
 
+def _rate_unit(counter: Counter) -> str:
+    """The unit of a counter's rate, such as "million queries/s"."""
+    if counter.unit == "microsecond":
+        return "cores"  # a million microseconds per second
+    unit = re.sub("y$", "ie", counter.unit)
+    return f"million {unit}{'es' if unit.endswith('s') else 's'}/s"
+
+
 def _counters(snapshot: HardwareSnapshot) -> Float64Array:
     """(slices, H), NaN for what the backend did not count."""
     return np.where(snapshot.counters_available, snapshot.slice_counters, np.nan)
 
 
-def _plural(unit: str) -> str:
-    """The plural of a counter's unit: queries, misses, events."""
-    if unit.endswith("y"):
-        return f"{unit[:-1]}ies"
-    return f"{unit}es" if unit.endswith("s") else f"{unit}s"
+def _of_machine(run: Run) -> Float64Array:
+    """(H, 2) rates and counts per query."""
+    rates = _counters(run.snapshot).sum(axis=0)
+    per_query = rates / max(run.snapshot.throughput, 1e-12)
+    per_query[COUNTER_INDEX["queries"]] = 1.0  # whatever the rounding
+    return np.stack([rates, per_query], axis=1)
 
 
-def _counter_units() -> tuple[str, ...]:
-    return tuple(
-        _UNITS.get(counter.unit, f"million {_plural(counter.unit)}/s") for counter in COUNTERS
-    )
+def _served(machine: Machine, run: Run) -> Float64Array:
+    """(C, 1 + H) slices and rates of each core; NaN for what was not counted."""
+    counters = _counters(run.snapshot)
+    of_slices = np.concatenate([np.ones((len(counters), 1)), counters], axis=1)
+    served = per_core(machine, run.schedule, np.nan_to_num(of_slices))
+    served[:, np.isnan(of_slices).any(axis=0)] = np.nan
+    return served
 
 
-def _of_machine(runs: tuple[Run, Run]) -> Table:
-    def values(run: Run) -> Float64Array:
-        rates = _counters(run.snapshot).sum(axis=0)
-        per_query = rates / max(run.snapshot.throughput, 1e-12)
-        per_query[COUNTER_INDEX["queries"]] = 1.0  # whatever the rounding
-        return np.stack([rates, per_query], axis=1)
-
-    return Table(
-        kind="machine",
-        places=COUNTER_NAMES,
-        quantities=("rate", "per_query"),
-        units=("million/s", "1/query"),
-        before=values(runs[0]),
-        after=values(runs[1]),
-    )
+def _of_cores(machine: Machine, run: Run) -> Float64Array:
+    served = _served(machine, run)
+    served[~machine.worker_mask] = np.nan
+    if run.schedule.routing != "core":
+        served[:, 0] = np.nan  # no slice has a core of its own
+    return served
 
 
-def _of_cores(machine: Machine, runs: tuple[Run, Run]) -> Table:
-    def values(run: Run) -> Float64Array:
-        slices = np.ones((run.schedule.slices, 1))
-        of_slices = np.concatenate([slices, _counters(run.snapshot)], axis=1)
-        served = per_core(machine, run.schedule, np.nan_to_num(of_slices))
-        served[:, np.isnan(of_slices).any(axis=0)] = np.nan
-        served[~machine.worker_mask] = np.nan
-        if run.schedule.routing != "core":
-            served[:, 0] = np.nan  # no slice has a core of its own
-        return served
-
-    return Table(
-        kind="core",
-        places=tuple(
-            f"core {core} (node {node})" for core, node in enumerate(machine.node_of_core.tolist())
-        ),
-        quantities=("slices", *COUNTER_NAMES),
-        units=("number", *_counter_units()),
-        before=values(runs[0]),
-        after=values(runs[1]),
-    )
+def _of_nodes(machine: Machine, run: Run) -> Float64Array:
+    schedule, snapshot = run.schedule, run.snapshot
+    data = np.bincount(schedule.nodes, minlength=machine.nodes).astype(np.float64)
+    if schedule.data != "slice":
+        data[:] = np.nan  # the operating system put them
+    traffic = [_traffic(machine, snapshot, direction) for direction in _DIRECTIONS]
+    limits = [_bandwidth(machine, direction) for direction in _DIRECTIONS]
+    use = np.sum(np.divide(traffic, limits), axis=0)
+    served = np.zeros((machine.nodes, 1 + len(COUNTER_NAMES)))
+    np.add.at(served, machine.node_of_core, _served(machine, run))
+    own = np.stack([data, *traffic, use], axis=1)
+    return np.concatenate([own, served], axis=1)
 
 
-def _of_nodes(machine: Machine, runs: tuple[Run, Run]) -> Table:
-    def values(run: Run) -> Float64Array:
-        schedule, snapshot = run.schedule, run.snapshot
-        read, write = _traffic(machine, snapshot)
-        data = np.bincount(schedule.nodes, minlength=machine.nodes).astype(np.float64)
-        if schedule.data != "slice":
-            data[:] = np.nan  # the operating system put them
-        of_slices = np.concatenate([np.ones((schedule.slices, 1)), _counters(snapshot)], axis=1)
-        served = np.zeros((machine.nodes, of_slices.shape[1]))
-        np.add.at(served, machine.node_of_core, per_core(machine, schedule, of_slices))
-        own = np.stack([data, read, write, memory_use(machine, snapshot)], axis=1)
-        return np.concatenate([own, served], axis=1)
-
-    return Table(
-        kind="node",
-        places=tuple(f"node {node}" for node in range(machine.nodes)),
-        quantities=("data", "read", "write", "use", "slices", *COUNTER_NAMES),
-        units=("slices", "GB/s", "GB/s", "share", "number", *_counter_units()),
-        before=values(runs[0]),
-        after=values(runs[1]),
-    )
+def _of_channels(machine: Machine, run: Run, channels: Matches) -> Float64Array:
+    """(channels, 3) traffic of a node's memory in a direction, that of a channel, its share."""
+    counted, rows = _offcore(run.snapshot), []
+    for match in channels:
+        traffic = counted.get(match[0], np.nan)
+        use = traffic / _bandwidth(machine, match[2])[int(match[1])]
+        rows.append((traffic, traffic / (machine.memory_channels_per_node or np.nan), use))
+    return np.array(rows, dtype=np.float64).reshape(-1, 3)
 
 
-def _of_channels(machine: Machine, runs: tuple[Run, Run]) -> Table:
-    names = list(
-        dict.fromkeys(
-            name for run in runs for name in run.snapshot.offcore_names if _NODE.fullmatch(name)
-        )
-    )
-    capacity = {}
-    if machine.parameters:
-        capacity = {
-            "read": machine.distances.per_node("dram_gb_per_s"),
-            "write": machine.distances.per_node("dram_write_gb_per_s"),
-        }
-
-    def values(run: Run) -> Float64Array:
-        seen = _offcore(run.snapshot)
-        rows = []
-        for name in names:
-            match = _NODE.fullmatch(name)
-            assert match is not None
-            total = seen.get(name, np.nan)
-            limit = capacity.get(match[2])
-            known = limit is not None and machine.memory_channels_per_node > 0
-            rows.append(
-                (
-                    total,
-                    total / machine.memory_channels_per_node if known else np.nan,
-                    np.nan if limit is None else total / limit[int(match[1])],
-                )
-            )
-        return np.array(rows, dtype=np.float64).reshape(len(names), 3)
-
-    return Table(
-        kind="channel",
-        places=tuple(_NODE.sub(r"node \1 \2", name).replace("_", " ") for name in names),
-        quantities=("traffic", "per_channel", "use"),
-        units=("GB/s", "GB/s", "share"),
-        before=values(runs[0]),
-        after=values(runs[1]),
-    )
-
-
-def _of_links(machine: Machine, runs: tuple[Run, Run]) -> Table:
-    names = list(
-        dict.fromkeys(
-            name for run in runs for name in run.snapshot.offcore_names if _LINK.fullmatch(name)
-        )
-    )
-
-    def values(run: Run) -> Float64Array:
-        seen = _offcore(run.snapshot)
-        rows = []
-        for name in names:
-            match = _LINK.fullmatch(name)
-            assert match is not None
-            traffic = seen.get(name, np.nan)
-            limit = 0.0
-            if machine.parameters:
-                limit = float(machine.distances.link_gb_per_s[int(match[1]), int(match[2])])
-            rows.append((traffic, traffic / limit if limit > 0 else np.nan))
-        return np.array(rows, dtype=np.float64).reshape(len(names), 2)
-
-    return Table(
-        kind="link",
-        places=tuple(_LINK.sub(r"socket \1 to \2", name) for name in names),
-        quantities=("traffic", "use"),
-        units=("GB/s", "share"),
-        before=values(runs[0]),
-        after=values(runs[1]),
-    )
+def _of_links(machine: Machine, run: Run, links: Matches) -> Float64Array:
+    """(links, 2) traffic and its share of the bandwidth."""
+    counted, rows = _offcore(run.snapshot), []
+    for match in links:
+        traffic, limit = counted.get(match[0], np.nan), 0.0
+        if machine.parameters:
+            limit = float(machine.distances.link_gb_per_s[int(match[1]), int(match[2])])
+        rows.append((traffic, traffic / (limit or np.nan)))
+    return np.array(rows, dtype=np.float64).reshape(-1, 2)

@@ -42,10 +42,9 @@ def explain(
     Raises:
         PmossError: a schedule that cannot be made or measured here.
     """
-    (first, a), (second, b) = choices.items()
     tell = progress or (lambda what, done, total: None)
     schedules = {}
-    for done, (name, choice) in enumerate(((first, a), (second, b))):
+    for done, (name, choice) in enumerate(choices.items()):
         tell("making schedules", done, 2)
         schedules[name] = _schedule(env, env_seed, choice)
     tell("making schedules", 2, 2)
@@ -53,17 +52,16 @@ def explain(
     env.reset(seed=env_seed)
     with closing(env.session.new_backend()) as backend:
         for number in range(rounds):
-            for name, schedule in schedules.items():
-                done = sum(map(len, measured.values()))
+            for done, (name, schedule) in enumerate(schedules.items(), 2 * number):
                 tell("measuring", done, 2 * rounds)
                 snapshot = backend.measure(schedule, seed=number)
                 measured[name].append(Run(name, schedule, snapshot))
     tell("measuring", 2 * rounds, 2 * rounds)
-    runs = [
-        sorted(own, key=lambda run: run.snapshot.throughput)[rounds // 2]
-        for own in measured.values()
-    ]
-    return compare(env.machine, runs[0], runs[1])
+    before, after = (
+        sorted(runs, key=lambda run: run.snapshot.throughput)[rounds // 2]
+        for runs in measured.values()
+    )
+    return compare(env.machine, before, after)
 
 
 def _schedule(env: SpatialSchedulingEnv, env_seed: int, choice: Choice) -> Schedule:
@@ -79,7 +77,7 @@ def _schedule(env: SpatialSchedulingEnv, env_seed: int, choice: Choice) -> Sched
         return choice.schedule(env)
     policy = SchedulePolicy(choice)
     session = env.session
-    made = session.new_searchable_backend() if policy.searches else session.new_backend()
-    with closing(made) as own:
+    backend = session.new_searchable_backend() if policy.searches else session.new_backend()
+    with closing(backend):
         # The stream that evaluate() gives a baseline, so that both make the same schedule.
-        return choice(env.context(np.random.default_rng((env_seed, 2)), own))
+        return choice(env.context(np.random.default_rng((env_seed, 2)), backend))

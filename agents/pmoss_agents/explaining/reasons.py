@@ -9,7 +9,7 @@ import numpy as np
 
 from pmoss_agents.explaining.differences import SATURATED, Comparison, Kind, Run, per_core
 from pmoss_env.machines import Machine
-from pmoss_env.types import BoolArray, Float64Array
+from pmoss_env.types import BoolArray
 
 #: Throughputs that differ by less are called the same.
 SAME = 0.01
@@ -41,33 +41,28 @@ def headline(comparison: Comparison) -> str:
         if first == second:
             return f"{same}, at {second:.4g} Mq/s."
         return f"{same}; two runs of it served {first:.4g} and {second:.4g} Mq/s."
-    found = reasons(comparison)
+    every = reasons(comparison)
     numbers = f"{second:.4g} instead of {first:.4g} Mq/s"
     if abs(second - first) <= SAME * max(first, second, 1e-12):
-        told = _join([reason.text for reason in found[:2]])
-        tail = f", although {told}" if told else ""
+        although = _join([reason.text for reason in every[:2]])
+        tail = f", although {although}" if although else ""
         return f"{b.name} serves as much as {a.name} ({second:.4g} Mq/s){tail}."
     gains = second > first
     ratio = second / first if first > 0 else float("inf")
     if 0.5 < ratio < 2:
-        what = f"{abs(ratio - 1):.0%} {'more' if gains else 'fewer'} queries than"
-    elif gains:
-        what = f"{ratio:.3g} times the queries of"
+        share = f"{abs(ratio - 1):.0%} {'more' if gains else 'fewer'} queries than"
     else:
-        what = f"{ratio:.0%} of the queries of"
-    pro = [reason.text for reason in found if reason.helps == gains][:2]
-    con = [reason.text for reason in found if reason.helps != gains and reason.weight > 0.1][:1]
-    sentence = f"{b.name} serves {what} {a.name} ({numbers})"
-    if pro:
-        sentence += f": {_join(pro)}"
-    if con:
-        sentence += f", although {con[0]}"
-    return sentence + "."
+        share = f"{ratio:.3g} times the queries of" if gains else f"{ratio:.0%} of the queries of"
+    pro = [reason.text for reason in every if reason.helps == gains][:2]
+    con = [reason.text for reason in every if reason.helps != gains and reason.weight > 0.1][:1]
+    because = f": {_join(pro)}" if pro else ""
+    although = f", although {con[0]}" if con else ""
+    return f"{b.name} serves {share} {a.name} ({numbers}){because}{although}."
 
 
 def reasons(comparison: Comparison) -> list[Reason]:
-    """All that changed enough to be told, the greatest change first."""
-    found = [
+    """All that changed enough to be said, the greatest change first."""
+    every = [
         *_balance(comparison),
         *_slowed_cores(comparison),
         *_remote(comparison),
@@ -77,19 +72,13 @@ def reasons(comparison: Comparison) -> list[Reason]:
         *_per_query(comparison, "llc_misses", "last-level misses per query fall", ""),
         *_per_query(comparison, "dtlb_misses", "TLB misses per query fall", ""),
     ]
-    return sorted(found, key=lambda reason: -reason.weight)
+    return sorted(every, key=lambda reason: -reason.weight)
 
 
 def moved_slices(comparison: Comparison) -> tuple[int, int]:
     """How many slices have another core, and how many have their data on another node."""
     a, b = comparison.before.schedule, comparison.after.schedule
     return int((a.cores != b.cores).sum()), int((a.nodes != b.nodes).sum())
-
-
-def busy(comparison: Comparison, run: Run) -> Float64Array:
-    """(W,) share of its time that each worker is busy, what slows it included."""
-    machine = comparison.machine
-    return per_core(machine, run.schedule, run.snapshot.counter("elapsed_us"))[machine.workers]
 
 
 def slowed_cores(machine: Machine, run: Run) -> BoolArray:
@@ -101,87 +90,81 @@ def slowed_cores(machine: Machine, run: Run) -> BoolArray:
     return (worked > 0) & (took > SLOWED * worked)
 
 
-def _both(comparison: Comparison) -> tuple[Run, Run]:
-    return comparison.before, comparison.after
+def _changed(first: float, second: float, least: float, text: str, helps: bool) -> list[Reason]:
+    """A reason for a share that changed by as much as the least that is worth saying."""
+    change = abs(second - first)
+    return [] if change < least else [Reason(text, helps, min(1.0, change))]
 
 
 def _balance(comparison: Comparison) -> list[Reason]:
     """Workers wait for the busiest: how near to it the mean one comes."""
+    machine = comparison.machine
     shares = []
-    for run in _both(comparison):
-        values = busy(comparison, run)
-        shares.append(float(values.mean() / values.max()) if values.max() > 0 else 1.0)
+    for run in comparison.runs:
+        busy = per_core(machine, run.schedule, run.snapshot.counter("elapsed_us"))[machine.workers]
+        shares.append(float(busy.mean() / busy.max()) if busy.max() > 0 else 1.0)
     first, second = shares
-    if abs(second - first) < 0.02:
-        return []
-    word = "more" if second > first else "less"
     text = (
-        f"the work is spread {word} evenly (the average worker is busy {second:.0%} instead of "
-        f"{first:.0%} as long as the busiest)"
+        f"the work is spread {'more' if second > first else 'less'} evenly (the average worker is "
+        f"busy {second:.0%} instead of {first:.0%} as long as the busiest)"
     )
-    return [Reason(text, second > first, abs(second - first))]
+    return _changed(first, second, 0.02, text, second > first)
 
 
 def _slowed_cores(comparison: Comparison) -> list[Reason]:
     """How much of the work is done on cores that something else takes time from."""
     machine = comparison.machine
-    slowed = np.zeros(machine.cores, dtype=np.bool_)
-    work = []
-    for run in _both(comparison):
-        slowed |= slowed_cores(machine, run)
-        work.append(per_core(machine, run.schedule, run.snapshot.counter("task_clock_us")))
-    shares = [float(w[slowed].sum() / w.sum()) if w.sum() > 0 else 0.0 for w in work]
+    slowed = slowed_cores(machine, comparison.before) | slowed_cores(machine, comparison.after)
+    shares = []
+    for run in comparison.runs:
+        work = per_core(machine, run.schedule, run.snapshot.counter("task_clock_us"))
+        shares.append(float(work[slowed].sum() / work.sum()) if work.sum() > 0 else 0.0)
     first, second = shares
-    if abs(second - first) < 0.01:
-        return []
-    where = "the cores that co-tenants slow down"
-    text = f"{second:.0%} instead of {first:.0%} of the work is done on {where}"
+    text = (
+        f"{second:.0%} instead of {first:.0%} of the work is done on the cores that co-tenants "
+        "slow down"
+    )
     # Little work on a slow core is enough to make it the one that all wait for.
-    return [Reason(text, second < first, min(1.0, 2 * abs(second - first)))]
+    return _changed(2 * first, 2 * second, 0.02, text, second < first)
 
 
 def _remote(comparison: Comparison) -> list[Reason]:
     shares = []
-    for run in _both(comparison):
+    for run in comparison.runs:
         local = run.snapshot.counter("local_dram").sum()
         remote = run.snapshot.counter("remote_dram").sum()
         if local + remote <= 0:
             return []
         shares.append(float(remote / (local + remote)))
     first, second = shares
-    if abs(second - first) < 0.01:
-        return []
-    word = "down" if second < first else "up"
     text = (
-        f"remote accesses are {word} ({second:.0%} instead of {first:.0%} of the loads from memory)"
+        f"remote accesses are {'down' if second < first else 'up'} ({second:.0%} instead of "
+        f"{first:.0%} of the loads from memory)"
     )
-    return [Reason(text, second < first, abs(second - first))]
+    return _changed(first, second, 0.01, text, second < first)
 
 
 def _saturation(comparison: Comparison, kind: Kind, one: str, many: str) -> list[Reason]:
     """Memories or links that became saturated, or are no longer."""
     table = comparison.tables[kind]
     first, second = table.column("use")
-    found = []
-    relieved = (first >= SATURATED) & (second < SATURATED)
-    for places, helps in ((relieved, True), ((second >= SATURATED) & (first < SATURATED), False)):
-        chosen = np.flatnonzero(places)
-        if chosen.size == 0:
+    result = []
+    for helps, state in ((True, "no longer saturated"), (False, "saturated")):
+        full, free = (first, second) if helps else (second, first)
+        places = np.flatnonzero((full >= SATURATED) & (free < SATURATED))
+        if places.size == 0:
             continue
-        names = [table.places[i].removeprefix("node ") for i in chosen]
-        told = _join(names) if len(names) <= 4 else f"{_join(names[:3])} and {len(names) - 3} more"
-        verb = "is" if chosen.size == 1 else "are"
-        state = "no longer saturated" if helps else "saturated"
-        worst = chosen[np.argmax(np.abs(second - first)[chosen])]
-        found.append(
-            Reason(
-                f"{one if chosen.size == 1 else many} {told} {verb} {state} ({second[worst]:.0%} "
-                f"instead of {first[worst]:.0%} of the bandwidth)",
-                helps,
-                float(min(1.0, np.abs(second - first)[worst])),
-            )
+        names = [table.places[place].removeprefix("node ") for place in places]
+        if len(names) > 4:
+            names = [*names[:3], f"{len(names) - 3} more"]
+        subject = f"{one if places.size == 1 else many} {_join(names)}"
+        worst = places[np.argmax(np.abs(second - first)[places])]
+        text = (
+            f"{subject} {'is' if places.size == 1 else 'are'} {state} ({second[worst]:.0%} "
+            f"instead of {first[worst]:.0%} of the bandwidth)"
         )
-    return found
+        result += _changed(first[worst], second[worst], 0.0, text, helps)
+    return result
 
 
 def _per_query(comparison: Comparison, counter: str, falls: str, unit: str) -> list[Reason]:
@@ -191,13 +174,12 @@ def _per_query(comparison: Comparison, counter: str, falls: str, unit: str) -> l
     first, second = (float(column[place]) for column in table.column("per_query"))
     if not (first > 0 and second > 0) or abs(second - first) < 0.05 * max(first, second):
         return []
-    said = falls if second < first else falls.replace(" fall", " rise")
+    changes = falls if second < first else falls.replace(" fall", " rise")
     # More an effect than a cause, so at most half a change: that for a factor of four.
     weight = 0.5 * min(1.0, abs(float(np.log(second / first))) / float(np.log(4)))
-    return [Reason(f"{said} from {first:.3g} to {second:.3g}{unit}", second < first, weight)]
+    return [Reason(f"{changes} from {first:.3g} to {second:.3g}{unit}", second < first, weight)]
 
 
 def _join(words: Sequence[str]) -> str:
-    if len(words) < 2:
-        return "".join(words)
-    return f"{', '.join(words[:-1])} and {words[-1]}"
+    """The words as an enumeration."""
+    return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))

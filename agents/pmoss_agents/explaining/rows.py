@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pmoss_agents.rollouts import is_rollout, read_rollouts
 from pmoss_datasets.domain import check_offer, find_domain
 from pmoss_datasets.evaluation import DEFAULT_ENV, episode_seed, read_results
-from pmoss_datasets.schema import FIRST_DOMAIN
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
 from pmoss_env.errors import DatasetError, UnknownNameError
-from pmoss_env.files import MAX_JSON_BYTES, open_regular, parse_json, read_text
 from pmoss_env.types import Schedule
 
 
@@ -71,18 +69,12 @@ def read_row(word: str) -> Row:
     """
     stem, _, which = word.rpartition(".jsonl:")
     path = Path(f"{stem}.jsonl")
-    try:
-        with os.fdopen(open_regular(path), encoding="utf-8") as file:
-            first = parse_json(file.readline(MAX_JSON_BYTES))
-    except (OSError, ValueError) as error:
-        raise DatasetError(f"{path}: cannot be read: {error}") from error
-    kept = isinstance(first, dict) and first.get("kind") == "rollout"
-    rows = _rollout_rows(path) if kept else _evaluation_rows(path)
+    rows = _rollout_rows(path) if is_rollout(path) else _evaluation_rows(path)
     for number, row in enumerate(rows, 2):
         if which in (str(number), row.name):
             return row
-    known = [f"2 to {len(rows) + 1}", *dict.fromkeys(row.name for row in rows)]
-    raise UnknownNameError(f"row of {path}", which, known)
+    names = [f"2 to {len(rows) + 1}", *dict.fromkeys(row.name for row in rows)]
+    raise UnknownNameError(f"row of {path}", which, names)
 
 
 def _evaluation_rows(path: Path) -> list[Row]:
@@ -94,28 +86,13 @@ def _evaluation_rows(path: Path) -> list[Row]:
 
 
 def _rollout_rows(path: Path) -> list[Row]:
-    lines = read_text(path).splitlines()
-    found = []
-    for number, line in enumerate(lines, 1):
-        try:
-            row = parse_json(line)
-            if number == 1:
-                check_offer(
-                    find_domain(row.get("domain", FIRST_DOMAIN)), "schedules", f"explain {path}"
-                )
-                kwargs, seed = dict(row["env"]), int(row["seed"])
-                continue
-            found.append(
-                Row(
-                    str(row["policy"]),
-                    DEFAULT_ENV,
-                    kwargs,
-                    episode_seed(seed, int(row["episode"])),
-                    cores=tuple(int(core) for core in row["cores"]),
-                )
-            )
-            if not found[-1].cores:
-                raise ValueError("cores: is empty")
-        except (ValueError, KeyError, TypeError) as error:
-            raise DatasetError(f"{path}: line {number}: is no row of a rollout: {error}") from error
-    return found
+    header, rows = read_rollouts(path)
+    check_offer(find_domain(header["domain"]), "schedules", f"explain {path}")
+    result = []
+    for number, row in enumerate(rows, 2):
+        cores = row.get("cores")
+        if not isinstance(cores, list) or not cores or {type(core) for core in cores} != {int}:
+            raise DatasetError(f"{path}: line {number}: cores = {cores!r}: must be whole numbers")
+        seed = episode_seed(header["seed"], row["episode"])
+        result.append(Row(row["policy"], DEFAULT_ENV, header["env"], seed, cores=tuple(cores)))
+    return result

@@ -8,7 +8,7 @@ from pmoss_agents.rollouts.playing import (
     read_incumbent,
     roll_out,
 )
-from pmoss_agents.rollouts.replay import is_rollout, replay_rollouts
+from pmoss_agents.rollouts.replay import is_rollout, read_rollouts, replay_rollouts
 
 __all__ = [
     "Mean",
@@ -17,6 +17,7 @@ __all__ = [
     "keep_schedules",
     "means",
     "read_incumbent",
+    "read_rollouts",
     "replay_rollouts",
     "roll_out",
 ]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from pmoss_datasets.evaluation.results import check_fields, read_lines
 from pmoss_datasets.schema import FIRST_DOMAIN
 from pmoss_env.backends.frames import unpack_schedule
 from pmoss_env.errors import DatasetError, ScheduleError, UnsupportedError
+from pmoss_env.files import MAX_JSON_BYTES, open_regular, parse_json
 
 KIND = "rollout"
 #: What no file can prove: who chose, how fast, what undoing found, and by which version.
@@ -39,12 +41,29 @@ class _Row:
 
 
 def is_rollout(path: Path) -> bool:
-    """Whether a file says that it holds rollouts; False if it cannot be read."""
+    """Whether a file's first line says that it holds rollouts; False if it cannot be read."""
     try:
-        lines = read_lines(path)
-    except DatasetError:
+        with os.fdopen(open_regular(path), encoding="utf-8") as file:
+            header = parse_json(file.readline(MAX_JSON_BYTES))
+    except (OSError, ValueError):
         return False
-    return bool(lines) and lines[0].get("kind") == KIND
+    return isinstance(header, dict) and header.get("kind") == KIND
+
+
+def read_rollouts(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The header and the rows of a file that ``pmoss rollout --out`` wrote.
+
+    Raises:
+        DatasetError: the file is damaged; names the line.
+    """
+    header, *rows = read_lines(path) or [{}]
+    # Files that name no domain are older than the second one.
+    header = {"domain": FIRST_DOMAIN, "incumbent": None, **header}
+    for number, (kind, line) in enumerate([(_Header, header), *((_Row, row) for row in rows)], 1):
+        ranges = {"seed": (0, 2**63 - 1)} if number == 1 else {"episode": (0, 2**31 - 1)}
+        values = {one.name: line[one.name] for one in fields(kind) if one.name in line}
+        check_fields(kind, values, f"{path}: line {number}: ", ranges)
+    return header, rows
 
 
 def replay_rollouts(
@@ -62,30 +81,23 @@ def replay_rollouts(
         UnsupportedError: a backend whose measurements do not repeat.
         PmossError: an environment that is not there, or does not take its arguments.
     """
-    header, *rows = read_lines(path)
-    found = {"domain": FIRST_DOMAIN, **header}
-    names = ("env", "seed", "domain", "incumbent")
-    head = {name: found[name] for name in names if name in found}
-    check_fields(_Header, head, f"{path}: line 1: ", {"seed": (0, 2**63 - 1)})
-    for number, row in enumerate(rows, 2):
-        own: dict[str, Any] = {name: row[name] for name in ("policy", "episode") if name in row}
-        check_fields(_Row, own, f"{path}: line {number}: ", {"episode": (0, 2**31 - 1)})
-    domain = find_domain(head["domain"])
+    header, rows = read_rollouts(path)
+    domain = find_domain(header["domain"])
     options = {}
-    if head["incumbent"] is not None:
+    if header["incumbent"] is not None:
         check_offer(domain, "schedules", f"{path}: line 1: incumbent")
         try:
-            options["incumbent"] = unpack_schedule(head["incumbent"])
+            options["incumbent"] = unpack_schedule(header["incumbent"])
         except (TypeError, ValueError) as error:
             raise DatasetError(f"{path}: line 1: incumbent: {error}") from error
     numbers = sorted({row["episode"] for row in rows})[:episodes]
     chosen = [(line, row) for line, row in enumerate(rows, 2) if row["episode"] in numbers]
-    env = domain.make_env(domain.rollout_arguments(head["env"]))
+    env = domain.make_env(domain.rollout_arguments(header["env"]))
     mismatches: list[str] = []
     try:
         for done, (line, row) in enumerate(chosen, 1):
             where = f"line {line}: {row['policy']}, episode {row['episode']}"
-            seed = episode_seed(head["seed"], row["episode"])
+            seed = episode_seed(header["seed"], row["episode"])
             try:
                 again = domain.told_again(env, seed, row, **options)
             except UnsupportedError:

@@ -9,11 +9,8 @@ from hypothesis import strategies as st
 
 from pmoss_agents.explaining import Run, Table, compare, headline, reasons
 from pmoss_agents.explaining.differences import (
-    memory_use,
-    number,
+    changed,
     per_core,
-    percent_change,
-    value,
 )
 from pmoss_env.backends import make_backend
 from pmoss_env.baselines import Context, make_baseline
@@ -63,7 +60,7 @@ def test_traffic_is_what_the_snapshot_says(runs):
     at = link.places.index("socket 1 to 0")
     assert link.column("traffic")[1][at] == seen["link1to0_gb_per_s"]
     assert link.column("use")[1][at] == pytest.approx(seen["link1to0_gb_per_s"] / 17)
-    use = memory_use(machine, run.snapshot)
+    use = tables["node"].column("use")[1]
     assert use[0] > 0.85
     assert use[1:].max() == 0
 
@@ -158,8 +155,9 @@ def test_what_cannot_be_compared_is_refused(runs):
 
 
 def test_numbers_are_for_people():
-    assert [number(x) for x in (0.12345, 12345.6, float("nan"))] == ["0.123", "12346", "?"]
-    assert [value(x, "share") for x in (0.5, float("nan"))] == ["50%", "?"]
-    assert value(0.5, "GB/s") == "0.5"
-    assert [percent_change(2, x) for x in (1.0, 3.0)] == ["-50%", "+50%"]
-    assert percent_change(0, 1) == ""
+    assert changed("x", 0.12345, 12345.6) == ("x", "0.123", "12346", "+10000386%")
+    assert changed("x", 2.0, 1.0) == ("x", "2", "1", "-50%")
+    assert changed("x", 0.0, float("nan")) == ("x", "0", "?", "")
+    values = np.array([[0.5, 0.5]])
+    table = Table("node", ("a",), ("use", "read"), ("share", "GB/s"), values, values * np.nan)
+    assert table.row(0, ("use", "read")) == ["a", "50% → ?", "0.5 → ?"]

@@ -10,7 +10,7 @@ import pytest
 
 from pmoss_agents.explaining.chip import AMOUNTS, DIFFERENCES
 from pmoss_agents.explaining.measuring import explain
-from pmoss_agents.explaining.page import THEMES, colours, explain_page
+from pmoss_agents.explaining.page import explain_page
 from pmoss_datasets.evaluation import DEFAULT_ENV, make_environment
 from pmoss_env.baselines import make_baseline
 
@@ -111,19 +111,18 @@ def contrast(a, b):
 
 
 @pytest.mark.parametrize("theme", [0, 1])
-def test_colours_can_be_told_apart_in_light_and_dark(theme):
-    values = THEMES[theme]
+def test_colours_can_be_told_apart_in_light_and_dark(made, theme):
+    root = re.findall(r":root\{(.*?)\}", made[1])[theme]
+    values = dict(re.findall(r"--(\w+):(#\w+);", root))
     assert contrast(values["ink"], values["page"]) > 7
     assert contrast(values["quiet"], values["page"]) > 4.5
     assert contrast(values["hot"], values["tile"]) > 3
-    root = re.findall(r":root\{(.*?)\}", colours())[theme]
-    named = dict(re.findall(r"--(\w+):(#\w+);", root))
-    amounts = [luminance(named[f"s{i}"]) for i in range(AMOUNTS)]
+    amounts = [luminance(values[f"s{i}"]) for i in range(AMOUNTS)]
     steps = np.diff(amounts)
     assert (steps < 0).all() if theme == 0 else (steps > 0).all()  # in grey too
-    assert contrast(named[f"s{AMOUNTS - 1}"], values["tile"]) > 4.5
+    assert contrast(values[f"s{AMOUNTS - 1}"], values["tile"]) > 4.5
     # Red and green cannot be all that parts less from more: blue does.
-    less, more = (int(named[name][5:7], 16) for name in ("d0", f"d{DIFFERENCES - 1}"))
+    less, more = (int(values[name][5:7], 16) for name in ("d0", f"d{DIFFERENCES - 1}"))
     assert less - more > 100
 
 

@@ -30,7 +30,7 @@ def counter_changes(
     """
     import numpy as np
 
-    from pmoss_agents.explaining.differences import number, percent_change
+    from pmoss_agents.explaining.differences import changed
     from pmoss_benchmarks.spatial.counter_changes import changes_by, changes_cells
     from pmoss_benchmarks.spatial.served import digests_of, served_cells
     from pmoss_env.cli.console import console, table
@@ -45,7 +45,7 @@ def counter_changes(
                 f"{result['machine']}, {result['workload']}, {result['load']}: per query",
                 ["counter", f">{cell.before}", f">{cell.after}", ">change"],
                 [
-                    (name, number(old), number(new), percent_change(old, new))
+                    changed(name, old, new)
                     for name, old, new in zip(result["counters"], *means, strict=True)
                 ],
             )

@@ -19,10 +19,10 @@ _OUTS = {
 #: They keep every row where it belongs: other code refuses what is foreign there.
 _ROWS = {"ablation", "training-times"}
 #: They write several files. Those of offline, budgets and references look at each.
-_FOLDERS = {"access-path", "budget", "offline", "paper", "pretrained", "references", "studies"}
-_FOLDERS |= {"threads"}
+_FOLDERS = {"budget", "offline", "paper", "pretrained", "references", "studies"}
+
 #: The report in a folder, of commands that keep nothing else there.
-_REPORTS = {"access-path": "results.json", "studies": "summary.json", "threads": "threads.json"}
+_REPORTS = {"studies": "summary.json"}
 _ARGUMENTS = {
     "measured-data": ["no-data"],
     "served": ["no-rows.jsonl"],

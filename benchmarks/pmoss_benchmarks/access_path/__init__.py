@@ -1,1 +1,1 @@
-"""`pmoss benchmark access-path` and `pmoss access-path calibrate`: models, tables and figures."""
+"""The hardware-offload paper: models, statements, figures; see functions.access_path."""

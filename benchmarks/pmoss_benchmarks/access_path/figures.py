@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pmoss_benchmarks.access_path.reproduction import CPU, OFFLOAD, PLACES, RELAXED, Measurements
 from pmoss_env.envs.access_path import PATHS, Background, Scans
 from pmoss_env.envs.access_path.viewer import STYLES
-from pmoss_env.pictures import new_figure, write_png
+from pmoss_env.pictures import new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
-def draw_figures(m: Measurements, path: str | Path) -> None:
-    """Writes one picture with six panels.
+def draw_figures(m: Measurements) -> Figure:
+    """A figure with six panels.
 
     Args:
         m: what is asked.
-        path: a .png file.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
@@ -31,7 +32,7 @@ def draw_figures(m: Measurements, path: str | Path) -> None:
     _under_load(panels[1, 0], m, "links")
     _under_load(panels[1, 1], m, "engine")
     _link_traffic(panels[1, 2], m)
-    write_png(figure, path)
+    return figure
 
 
 def _finish(axes: Any, title: str, label: str) -> None:

@@ -1,45 +1,8 @@
-"""Blocks about access paths: the paper's rows, agents, real scans, this host's calibration."""
+"""Blocks about access paths: real scans, and this host's calibration."""
 
 from __future__ import annotations
 
-from pmoss_benchmarks.texts.stored import Stored, counted, made, table
-
-
-def rows(stored: Stored) -> str:
-    """The paper's figures beside ours."""
-    report = stored["access-path/results.json"]
-    cells = [
-        (row["what"], f"{row['paper']:g}", f"{row['ours']:.3g}", row["verdict"])
-        for row in report["rows"]
-    ]
-    judged = [row for row in report["rows"] if row["verdict"] != "fitted"]
-    inside = sum(row["verdict"] == "inside" for row in judged)
-    return "\n".join(
-        [
-            table(["what", "paper", "ours", "verdict"], cells),
-            "",
-            f"{inside} of {len(judged)} judged rows lie inside their range.",
-            f"{counted(len(report['rows']) - len(judged), 'more row')} set a parameter of the "
-            "machine file (fitted), and are no evidence.",
-            made(report, "benchmarks/results/access-path/results.json"),
-        ]
-    )
-
-
-def agents(stored: Stored) -> str:
-    """Agents that act, and what their runs take beyond the oracle's."""
-    report = stored["access-path/results.json"]
-    found = report["agents"]
-    cells = [(a["agent"], a["fitted_to"], f"{a['above_oracle']:.2%}") for a in found]
-    scans = {a["scans"] for a in found}
-    return "\n".join(
-        [
-            table(["agent", "fitted to", "time above the oracle's"], cells),
-            "",
-            f"Time of {max(scans)} scans in pmoss/AccessPath-v0.",
-            made(report, "access-path/results.json"),
-        ]
-    )
+from pmoss_benchmarks.texts.stored import Stored, made, table
 
 
 def calibration(stored: Stored) -> str:
@@ -89,8 +52,6 @@ def scan(stored: Stored) -> str:
 
 
 BLOCKS = {
-    "access-path": rows,
-    "access-path-agents": agents,
     "calibration": calibration,
     "real-scans": scan,
 }

@@ -34,7 +34,6 @@ from pmoss_benchmarks.texts import (
     rules,
     spatial,
     summary,
-    threads,
     training_times,
 )
 from pmoss_benchmarks.texts import budget as budget_text
@@ -49,8 +48,6 @@ BLOCKS: Mapping[str, Block] = {
     **played.BLOCKS,
     **confirmation.BLOCKS,
     **budget_text.BLOCKS,
-    **access_path.BLOCKS,
-    **threads.BLOCKS,
     **autopilot.BLOCKS,
     **measured_data.BLOCKS,
     **learning.BLOCKS,
@@ -58,6 +55,7 @@ BLOCKS: Mapping[str, Block] = {
     **libraries.BLOCKS,
     **growth.BLOCKS,
     **performance.BLOCKS,
+    **access_path.BLOCKS,
     **leaderboard.BLOCKS,
     **datasets.BLOCKS,
     **rules.BLOCKS,

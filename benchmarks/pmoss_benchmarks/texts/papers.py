@@ -194,12 +194,12 @@ def _of_statements(row: Row, stored: Stored) -> list[dict[str, Any]]:
 
 
 def _of_threads(row: Row, stored: Stored) -> list[dict[str, Any]]:
-    rows = stored["threads/threads.json"]["rows"] if row.threads else []
+    rows = stored["threads"]["rows"] if row.threads else []
     return [one for one in rows if one["statement"].startswith(row.threads)]
 
 
 def _of_scans(row: Row, stored: Stored) -> list[dict[str, Any]]:
-    rows = stored["access-path/results.json"]["rows"] if row.scans else []
+    rows = stored["access-path"]["rows"] if row.scans else []
     return [one for one in rows if one["what"].startswith(row.scans)]
 
 
@@ -234,7 +234,7 @@ def _threads(row: Row, stored: Stored) -> str:
         [one["statement"], one["paper"], f"{one['ours']:.4g}", _judged(one), one["cause"]]
         for one in _of_threads(row, stored)
     ]
-    return _figures(stored, "threads/threads.json", cells)
+    return _figures(stored, "threads", cells)
 
 
 def _scans(row: Row, stored: Stored) -> str:
@@ -242,7 +242,7 @@ def _scans(row: Row, stored: Stored) -> str:
         [one["what"], f"{one['paper']:g}", f"{one['ours']:.3g}", one["verdict"], _remark(one)]
         for one in _of_scans(row, stored)
     ]
-    return _figures(stored, "access-path/results.json", cells)
+    return _figures(stored, "access-path", cells)
 
 
 def _remark(one: Mapping[str, Any]) -> str:
@@ -261,7 +261,7 @@ def _figures(stored: Stored, name: str, cells: list[list[str]]) -> str:
     told = ["## Figures", table(head, cells)]
     if any(cell[3] == "fitted" for cell in cells):
         told.append(statements.FITTED)
-    return "\n\n".join([*told, made(stored[name], f"{_RESULTS}{name}")])
+    return "\n\n".join([*told, made(stored[name], f"{_RESULTS}{name}.jsonl")])
 
 
 def _of_speed(row: Row, stored: Stored) -> list[tuple[dict[str, Any], tuple[str, str]]]:

@@ -23,9 +23,11 @@ from typing import Any
 from pmoss_benchmarks.study.function import load_function
 from pmoss_benchmarks.study.store import Results, file_of
 from pmoss_benchmarks.study.tables import make_table, select
-from pmoss_env.errors import DescriptionError, PmossError
+from pmoss_env.errors import DescriptionError, PmossError, UnknownNameError
 from pmoss_env.extras import require
 
+#: Pictures that pages show, from the checkout; git ignores them.
+PICTURES = Path("docs") / "_pictures"
 _BLOCK = re.compile(r"^<!-- (?P<tag>\{\{.*?\}\}) -->\n.*?^<!-- end -->$", re.MULTILINE | re.DOTALL)
 
 
@@ -98,6 +100,7 @@ class Pages:
         return {
             "function": lambda name: load_function(name),
             "link": self._link,
+            "plot": self._plot,
             "row": self._row,
             "rows": self._rows,
             "runs": lambda study: list(self.results[study].runs.values()),
@@ -112,6 +115,19 @@ class Pages:
     def _table(self, study: str, name: str = "default", **where: Any) -> str:
         stored = self.results[study]
         return make_table(self.results.study(study), stored, name, **where).as_markdown()
+
+    def _plot(self, study: str, name: str, words: str) -> str:
+        """A picture of a study's rows, with the words that stand in its place.
+
+        It is drawn to PICTURES when a page that shows it is rendered.
+        """
+        plots = getattr(load_function(self.results.study(study).function), "PLOTS", {})
+        if name not in plots:
+            raise UnknownNameError(f"plot of {study}", name, plots)
+        path = self.root / PICTURES / f"{study.replace('/', '-')}-{name}.svg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        plots[name](self.results[study].rows).savefig(path, metadata={"Date": None})
+        return f"![{words}]({os.path.relpath(path, self.root / self._page.parent)})"
 
     def _rows(self, study: str, **where: Any) -> list[Mapping[str, Any]]:
         return select(self.results[study].rows, **where)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pmoss_benchmarks.report import RENAMED, markdown_row
+from pmoss_benchmarks.study.store import Results
 from pmoss_env.errors import DatasetError
 from pmoss_env.provenance import has_digests, processors_of
 
@@ -20,6 +21,10 @@ SHARED = {
     "shared-nothing-node": "SN:N",
 }
 PLACED = {"grouped": "Grouped", "spread": "Spread", "mixed": "Mixed", "random": "Random"}
+
+
+#: Studies whose one row holds the statements of a paper.
+REPRODUCTIONS = ("access-path", "threads")
 
 
 class Stored:
@@ -44,6 +49,11 @@ class Stored:
         Raises:
             DatasetError: it is missing or no JSON.
         """
+        if name in REPRODUCTIONS:
+            stored = Results(self.root)[name]
+            (row,) = stored.rows
+            again = {"command": f"pmoss study run {name}", "rows": row["statements"]}
+            return {**stored.run_of(row), **again}
         if name not in self._read:
             path = self.folder / name
             try:

@@ -16,8 +16,8 @@ _COUNTERS = "studies/counters/summary.json"
 _SWEEPS = "studies/sweeps/summary.json"
 _DATA = "studies/data/summary.json"
 _CAUSES = "studies/causes/summary.json"
-_THREADS = "threads/threads.json"
-_SCANS = "access-path/results.json"
+_THREADS = "threads"
+_SCANS = "access-path"
 Answer = Mapping[str, Any]
 
 

@@ -1,4 +1,4 @@
-"""`pmoss benchmark threads`: the Smart Scheduler paper's results on the simulated server."""
+"""The Smart Scheduler paper's results on the simulated server; see functions.threads."""
 
 from pmoss_benchmarks.threads.comparison import METHODS, Comparison, compare
 from pmoss_benchmarks.threads.reproduction import FITTED, Row, reproduce

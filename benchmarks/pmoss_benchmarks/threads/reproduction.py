@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from pmoss_benchmarks.threads.comparison import LEARNED, METHODS, Comparison, compare
@@ -19,7 +18,6 @@ from pmoss_benchmarks.threads.studies import (
     settled_after,
     times_by_remote_share,
 )
-from pmoss_env.pictures import new_figure, write_png
 
 #: What no source gives: the parameter, the row that it was fitted to, and the value there.
 FITTED = {
@@ -340,55 +338,3 @@ def _total_rows(c: Comparison) -> list[Row]:
             c.total("hybrid") / c.total(method), 0.0, 1.0)
         for method in ("scheduling-domain", "rule", "linucb", "random")
     ]  # fmt: skip
-
-
-def draw(pictures: dict[str, Any], folder: Path) -> list[Path]:
-    """Writes convergence.png, remote-share.png and times.png.
-
-    Raises:
-        MissingExtraError: matplotlib is not installed.
-    """
-    paths = []
-    figure = new_figure(6.4, 3.6)
-    axes = figure.add_subplot()
-    for number, (program, widths) in enumerate(pictures["widths"].items()):
-        moves = [(i + 1, width) for i, (arm, width) in enumerate(widths) if arm == 1]
-        # Programs that differ by the index alone lie on each other: thick and pale, thin and dark.
-        over = number % 2
-        axes.plot(
-            *zip(*moves, strict=True),
-            "--" if over else "-",
-            label=program,
-            linewidth=1.4 if over else 4.0,
-            alpha=1.0 if over else 0.45,
-        )
-    axes.axvline(20, color="0.6", linestyle=":")
-    axes.set(xlabel="decision", ylabel="confidence width of migrating one thread", ylim=(0, None))
-    axes.legend(frameon=False)
-    paths.append(write_png(figure, folder / "convergence.png"))
-
-    figure = new_figure(6.4, 3.6)
-    axes = figure.add_subplot()
-    shares = sorted(float(share) for share in pictures["curve"])
-    axes.plot(
-        [100 * s for s in shares], [pictures["curve"][f"{s:g}"] for s in shares], "o-", label="ours"
-    )
-    paper = [TABLE_1[s] / TABLE_1[0.0] for s in shares]
-    axes.plot([100 * s for s in shares], paper, "s--", color="0.4", label="paper, table 1")
-    axes.set(xlabel="remote accesses, %", ylabel="time / time without")
-    axes.legend(frameon=False)
-    paths.append(write_png(figure, folder / "remote-share.png"))
-
-    figure = new_figure(8.0, 3.8)
-    axes = figure.add_subplot()
-    programs = list(pictures["seconds"])
-    width = 0.8 / len(METHODS)
-    for i, method in enumerate(METHODS):
-        places = [j + (i - (len(METHODS) - 1) / 2) * width for j in range(len(programs))]
-        axes.bar(places, [pictures["seconds"][p][method] / 60 for p in programs], width,
-                 label=method)  # fmt: skip
-    axes.set_xticks(range(len(programs)), programs)
-    axes.set(ylabel="minutes")
-    axes.legend(frameon=False, ncols=2)
-    paths.append(write_png(figure, folder / "times.png"))
-    return paths

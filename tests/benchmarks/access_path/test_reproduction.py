@@ -74,11 +74,10 @@ def test_agents_play_the_same_episodes(dataset):
     assert all(p.scans == 12 for p in played)
 
 
-def test_figures_are_drawn(tmp_path, monkeypatch):
+def test_figures_are_drawn(monkeypatch):
     m = Measurements()
     monkeypatch.setattr(m, "gb_per_s", lambda *_, **__: 1.0)  # the curves are tested above
-    draw_figures(m, tmp_path / "figures.png")
-    assert (tmp_path / "figures.png").read_bytes().startswith(b"\x89PNG")
+    assert len(draw_figures(m).axes) == 6
 
 
 def test_winning_asks_for_the_median_and_the_best_repeat():

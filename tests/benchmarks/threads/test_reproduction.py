@@ -1,18 +1,16 @@
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from pmoss_benchmarks.functions.threads import PLOTS, TABLES
+from pmoss_benchmarks.study import Results
 from pmoss_benchmarks.threads import FITTED, METHODS, Row, compare, times_by_remote_share
 from pmoss_benchmarks.threads.reproduction import TABLE_1
 from pmoss_benchmarks.threads.studies import correlations, settled_after
 from pmoss_env.machines import load_machine
 
-REPOSITORY = Path(__file__).resolve().parents[3]
-RESULTS = json.loads(
-    (REPOSITORY / "benchmarks" / "results" / "threads" / "threads.json").read_text()
-)
+(STORED,) = Results(Path(__file__).resolve().parents[3])["threads"].rows
 
 
 def test_table_1_comes_out():
@@ -47,12 +45,11 @@ def test_what_is_fitted_says_so_in_the_machine_and_in_the_rows():
     parameters = load_machine("xeon-6240m-optane").parameters
     fitted = {name for name, p in parameters.items() if p.source.startswith("fitted")}
     assert fitted == set(FITTED) - {"requests"}
-    assert sum(row["verdict"] == "fitted" for row in RESULTS["rows"]) == len(FITTED)
-    assert RESULTS["fitted"] == FITTED
+    assert sum(row["verdict"] == "fitted" for row in STORED["statements"]) == len(FITTED)
 
 
 def test_the_hybrid_wins_the_sum_of_the_seven_programs():
-    runs = RESULTS["runs"]
+    runs = STORED["runs"]
     assert len(runs) == 7
     total = {
         method: sum(np.mean([run["seconds"] for run in runs[p][method]]) for p in runs)
@@ -64,4 +61,10 @@ def test_the_hybrid_wins_the_sum_of_the_seven_programs():
 @pytest.mark.parametrize(("program", "method"), [("readseq", "hybrid"), ("mixed90", "linucb")])
 def test_committed_runs_replay_to_the_last_bit(program, method):
     got = compare([program], methods=[method], seeds=1).runs[program][method][0]
-    assert got == RESULTS["runs"][program][method][0]
+    assert got == STORED["runs"][program][method][0]
+
+
+def test_rows_give_tables_and_pictures():
+    assert [line[0] for line in TABLES["default"]([STORED]).rows] == [*STORED["runs"], "sum"]
+    assert len(TABLES["statements"]([STORED]).rows) == len(STORED["statements"])
+    assert all(plot([STORED]).axes for plot in PLOTS.values())

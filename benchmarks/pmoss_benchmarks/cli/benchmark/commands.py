@@ -8,7 +8,6 @@ from typing import NoReturn
 import typer
 
 from pmoss_benchmarks.cli.benchmark.ablation import ablation
-from pmoss_benchmarks.cli.benchmark.access_path import access_path
 from pmoss_benchmarks.cli.benchmark.autopilot import autopilot
 from pmoss_benchmarks.cli.benchmark.budget import budget
 from pmoss_benchmarks.cli.benchmark.confirm import confirm
@@ -26,7 +25,6 @@ from pmoss_benchmarks.cli.benchmark.references import references
 from pmoss_benchmarks.cli.benchmark.selection import selection
 from pmoss_benchmarks.cli.benchmark.served import served
 from pmoss_benchmarks.cli.benchmark.studies import studies
-from pmoss_benchmarks.cli.benchmark.threads import threads
 from pmoss_benchmarks.cli.benchmark.training_times import training_times
 from pmoss_benchmarks.cli.benchmark.transfer import transfer
 from pmoss_benchmarks.cli.benchmark.validation import validation
@@ -36,6 +34,7 @@ from pmoss_env.errors import UnsupportedError
 #: Benchmarks that are studies now, by their old names; for one release.
 RENAMED_STUDIES = {
     "continual": "continual",
+    "access-path": "access-path",
     "backlog": "backlog",
     "co-tenants": "co-tenants",
     "core-node": "core-node",
@@ -43,6 +42,7 @@ RENAMED_STUDIES = {
     "headroom": "headroom",
     "migration": "migration",
     "published": "published",
+    "threads": "threads",
 }
 
 
@@ -70,8 +70,6 @@ app.command()(paper)
 app.command()(imitation)
 app.command()(references)
 app.command()(budget)
-app.command("access-path")(access_path)
-app.command()(threads)
 app.command()(measured_data)
 app.command()(autopilot)
 app.command()(transfer)

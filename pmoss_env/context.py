@@ -1,4 +1,4 @@
-"""What whoever plans a whole episode at its beginning may look at."""
+"""The information for policies that plan a whole episode at its beginning."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from pmoss_env.types import COUNTER_INDEX, HardwareSnapshot, Int32Array, Schedul
 
 @dataclass(frozen=True)
 class Context:
-    """What a baseline, or an agent that plans whole episodes, may look at.
+    """The information for a baseline, or for an agent that plans whole episodes.
 
     Attributes:
-        machine: where the slices go.
-        slices: how many there are.
-        incumbent: the schedule that runs now; None where nothing runs yet.
-        snapshot: what the incumbent measures.
-        rng: the only source of chance.
-        backend: set to the episode's instance; its current schedule may be changed.
-        max_slices_per_core: the constraint of this name, None without.
-        slices_of_node: (nodes,) how many slices' data each node may hold; None: no limit.
-        chooses_node: whether the data of a slice may lie elsewhere than on its core's node.
+        machine: the server.
+        slices: number of slices.
+        incumbent: the current schedule; None before the first one.
+        snapshot: of the incumbent.
+        rng: source of randomness.
+        backend: with the episode's instance; its current schedule may be changed.
+        max_slices_per_core: the constraint; None: no limit.
+        slices_of_node: (nodes,) limit of slices' data per node; None: no limit.
+        chooses_node: whether the data of a slice may lie on another node than its core.
         order: (slices,) the slice placed at each step; None: the heaviest by slice_load() first.
-        measurements: schedules that may be run before the decision; None: not one.
+        measurements: budget of measurements before the decision; None: no measurement.
     """
 
     machine: Machine
@@ -47,8 +47,8 @@ class Context:
     def local_schedule(self, cores: Int32Array) -> Schedule:
         """The schedule of ``cores`` with data on their nodes, as far as these have room.
 
-        The slices with most queries stay where they are wanted. The data of the others go to the
-        next node with room, or the slices do where an action cannot choose the node.
+        On a full node the slices with most queries stay. The data of the others go to the nearest
+        node with room; if actions cannot choose nodes, the slices go with them.
 
         Args:
             cores: (slices,) the core of each slice.
@@ -68,9 +68,9 @@ class Context:
         return relocated(self.machine, cores, self.slices_of_node, queries, limit)
 
     def allows(self, schedule: Schedule) -> bool:
-        """Whether a schedule is one that an episode can end with."""
-        most = self.max_slices_per_core
-        if most is not None and int(np.bincount(schedule.cores).max()) > most:
+        """Whether an episode can end with a schedule."""
+        limit = self.max_slices_per_core
+        if limit is not None and int(np.bincount(schedule.cores).max()) > limit:
             return False
         if not self.chooses_node and (
             (self.machine.node_of_core[schedule.cores] != schedule.nodes).any()

@@ -1,7 +1,7 @@
-"""The table of counters, ``counters.toml``: read and checked.
+"""Reads and checks ``counters.toml``, the table of counters.
 
-The build of the native module reads the table with this file, before anything is installed.
-Therefore it imports nothing but the standard library.
+The build of the native module runs this file before anything is installed, so it imports only the
+standard library.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Any, Literal, get_args
 TABLE = Path(__file__).with_name("counters.toml")
 
 CounterSource = Literal["runtime", "software", "hardware"]
-#: The backends that compute counters instead of counting.
+#: The backends that compute counters.
 MODELS = ("analytic", "simulated")
 VENDORS = ("intel", "amd", "arm")
-#: The kernel's names of perf_event_open(2), in lower case, without their common beginning.
+#: Names of perf_event_open(2), in lower case and without their common prefix.
 HARDWARE = (
     *("cpu_cycles", "ref_cpu_cycles", "bus_cycles", "instructions"),
     *("branch_instructions", "branch_misses"),
@@ -43,14 +43,14 @@ class CounterTableError(ValueError):
 
 @dataclass(frozen=True)
 class CpuKind:
-    """CPUs that use the same codes for the same events.
+    """CPUs with the same codes for the same events.
 
     Attributes:
-        name: what encodings call it.
+        name: used in encodings.
         vendor: one of VENDORS.
         families: of cpuid; empty for all.
         models: of cpuid; empty for all.
-        meaning: which CPUs these are, in words.
+        meaning: description of the CPUs.
     """
 
     name: str
@@ -62,12 +62,12 @@ class CpuKind:
 
 @dataclass(frozen=True)
 class Encoding:
-    """One way to ask the kernel for an event.
+    """An encoding of an event for the kernel.
 
     Attributes:
         kind: "hardware", "software", "cache", "raw" or "name".
         value: the kernel's name; ``(cache, operation, result)``; the code; or libpfm4's name.
-        on: names of the kinds of CPU that it is for; empty for all.
+        on: names of the kinds of CPU; empty for all.
     """
 
     kind: Literal["hardware", "software", "cache", "raw", "name"]
@@ -77,23 +77,23 @@ class Encoding:
 
 @dataclass(frozen=True)
 class Counter:
-    """One event of the counter vocabulary.
+    """A counter.
 
     Attributes:
         name: canonical name, the same in C++, Python, datasets and docs.
-        unit: what one count is. A snapshot holds rates: million counts per second, so a time
-            counted in microseconds reads as "cores busy".
-        source: who counts it: our own runtime, the kernel, or the PMU.
+        unit: unit of a count. A snapshot holds rates in million counts per second, so a time in
+            microseconds reads as "cores busy".
+        source: counted by our own runtime, the kernel, or the PMU.
         noise: coefficient of variation between repeated sweeps of the same schedule on real
-            hardware (the published Skylake-X run, 40 s ticks), used by the ``noise`` argument.
+            hardware (the published Skylake-X run, 40 s ticks), for the ``noise`` argument.
         meaning: what is counted.
-        lost: what cannot be seen without it.
-        models: how each of MODELS that computes it does so.
-        event: the kernel-side name; empty if the kernel does not count it.
-        event_unit: unit of what the kernel counts: "count", "cycles" or "ns".
-        event_scale: of the kernel's unit, in the counter's.
-        kernel_only: whether it counts in the kernel's mode only.
-        perf: how the kernel is asked for it; the first that fits the CPU holds.
+        lost: what remains unknown without it.
+        models: how each model in MODELS computes it.
+        event: the kernel's name; empty if the kernel does not count it.
+        event_unit: unit of the kernel's counts: "count", "cycles" or "ns".
+        event_scale: factor from the kernel's unit to the counter's.
+        kernel_only: whether it only counts in kernel mode.
+        perf: encodings; the first that fits the CPU is used.
     """
 
     name: str
@@ -112,11 +112,11 @@ class Counter:
 
 @dataclass(frozen=True)
 class CounterTable:
-    """The whole table.
+    """The table of counters.
 
     Attributes:
         counters: in the order of every counter vector.
-        cpus: the kinds of CPU that encodings are for, by name.
+        cpus: kinds of CPU by name.
     """
 
     counters: tuple[Counter, ...]
@@ -127,7 +127,7 @@ def read_table(path: Path = TABLE) -> CounterTable:
     """Reads and checks a table.
 
     Raises:
-        CounterTableError: the first thing that is wrong, in one line.
+        CounterTableError: the first error, in one line.
     """
     try:
         raw = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -139,8 +139,44 @@ def read_table(path: Path = TABLE) -> CounterTable:
         raise CounterTableError(f"{path}: {error}") from error
 
 
+class _Row:
+    """A table of the file, with its name for errors."""
+
+    def __init__(self, values: Any, where: str, keys: tuple[str, ...] | None = None) -> None:
+        self.values, self.where = values, where
+        if not isinstance(values, dict):
+            raise self.error("must be a table")
+        for key in values if keys is not None else ():
+            _check_known(key, keys, f"{where}: key")
+
+    def error(self, text: str) -> CounterTableError:
+        return CounterTableError(f"{self.where}: {text}")
+
+    def text(self, key: str) -> str:
+        if key not in self.values:
+            raise self.error(f"{key}: is missing")
+        value = self.values[key]
+        if not isinstance(value, str) or not value.strip() or not value.isprintable():
+            raise self.error(f"{key} = {value!r}: must be one line of text")
+        return value
+
+    def name(self, key: str = "name") -> str:
+        return _checked_name(self.text(key), self.where)
+
+    def choice(self, key: str, known: Any) -> Any:
+        value = self.text(key)
+        _check_known(value, known, f"{self.where}: {key}")
+        return value
+
+    def list(self, key: str) -> list[Any]:
+        value = self.values.get(key, [])
+        if not isinstance(value, list):
+            raise self.error(f"{key} = {value!r}: must be a list")
+        return value
+
+
 def _table(raw: Mapping[str, Any]) -> CounterTable:
-    _check_keys(raw, ("cpus", "counter"), "the file")
+    _Row(raw, "the file", ("cpus", "counter"))
     cpus = {name: _cpu_kind(name, row) for name, row in raw.get("cpus", {}).items()}
     rows = raw.get("counter")
     if not isinstance(rows, list) or not rows:
@@ -150,135 +186,108 @@ def _table(raw: Mapping[str, Any]) -> CounterTable:
     return CounterTable(counters, cpus)
 
 
-def _cpu_kind(name: str, row: Any) -> CpuKind:
-    where = f"cpus.{name}"
-    _check_name(name, where)
-    _check_keys(row, ("vendor", "families", "models", "meaning"), where)
-    vendor = _text(row, "vendor", where)
-    _check_known(vendor, VENDORS, f"{where}: vendor")
-    numbers = {}
-    for key in ("families", "models"):
-        values = row.get(key, [])
-        if not isinstance(values, list) or not all(type(v) is int and v >= 0 for v in values):
-            raise CounterTableError(f"{where}: {key} = {values!r}: must be whole numbers")
-        numbers[key] = tuple(values)
+def _cpu_kind(name: str, values: Any) -> CpuKind:
+    row = _Row(values, f"cpus.{name}", ("vendor", "families", "models", "meaning"))
+    _checked_name(name, row.where)
+    vendor = row.choice("vendor", VENDORS)
+    numbers = {key: tuple(row.list(key)) for key in ("families", "models")}
+    for key, values in numbers.items():
+        if not all(type(value) is int and value >= 0 for value in values):
+            raise row.error(f"{key} = {list(values)!r}: must be whole numbers")
     if vendor == "arm" and any(numbers.values()):
-        raise CounterTableError(f"{where}: families and models are those of cpuid: Arm has none")
-    return CpuKind(name, vendor, **numbers, meaning=_text(row, "meaning", where))
+        raise row.error("families and models are those of cpuid: Arm has none")
+    return CpuKind(name, vendor, **numbers, meaning=row.text("meaning"))
 
 
 _KEYS = ("name", "unit", "source", "noise", "meaning", "lost", "event", "kernel_only", "perf")
 
 
-def _counter(row: Any, number: int, cpus: Mapping[str, CpuKind]) -> Counter:
-    where = f"counter {number + 1}"
-    if not isinstance(row, dict):
-        raise CounterTableError(f"{where}: must be a table")
-    name = _text(row, "name", where)
-    where = f"counter {name!r}"
-    _check_name(name, where)
-    _check_keys(row, (*_KEYS, *MODELS), where)
-    unit = _text(row, "unit", where)
-    source: Any = _text(row, "source", where)
-    _check_known(source, get_args(CounterSource), f"{where}: source")
-    noise = row.get("noise")
+def _counter(values: Any, number: int, cpus: Mapping[str, CpuKind]) -> Counter:
+    name = _Row(values, f"counter {number + 1}").text("name")
+    row = _Row(values, f"counter {name!r}", (*_KEYS, *MODELS))
+    row.name()
+    source: CounterSource = row.choice("source", get_args(CounterSource))
+    noise = values.get("noise")
     if not isinstance(noise, int | float) or isinstance(noise, bool) or not 0 <= noise < 1:
-        raise CounterTableError(f"{where}: noise = {noise!r}: must be a number in [0, 1)")
-    kernel_only = row.get("kernel_only", False)
+        raise row.error(f"noise = {noise!r}: must be a number in [0, 1)")
+    kernel_only = values.get("kernel_only", False)
     if not isinstance(kernel_only, bool):
-        raise CounterTableError(f"{where}: kernel_only = {kernel_only!r}: must be true or false")
-    perf = tuple(_encodings(row.get("perf", []), cpus, source, where))
-    event = _event(row, name, unit, where) if source != "runtime" else {}
-    if source == "runtime" and {"perf", "event", "kernel_only"} & row.keys():
-        raise CounterTableError(f"{where}: perf: the kernel does not count what the runtime does")
+        raise row.error(f"kernel_only = {kernel_only!r}: must be true or false")
+    if source == "runtime" and {"perf", "event", "kernel_only"} & values.keys():
+        raise row.error("perf: the kernel does not count what the runtime does")
     return Counter(
         name=name,
-        unit=unit,
+        unit=row.text("unit"),
         source=source,
         noise=float(noise),
-        meaning=_text(row, "meaning", where),
-        lost=_text(row, "lost", where),
-        models={model: _text(row, model, where) for model in MODELS if model in row},
+        meaning=row.text("meaning"),
+        lost=row.text("lost"),
+        models={model: row.text(model) for model in MODELS if model in values},
         kernel_only=kernel_only,
-        perf=perf,
-        **event,
+        perf=tuple(_encodings(row, cpus, source)),
+        **(_event(row) if source != "runtime" else {}),
     )
 
 
-def _event(row: Mapping[str, Any], name: str, unit: str, where: str) -> dict[str, Any]:
-    """What the kernel calls the counter, and in which unit it counts."""
-    if "event" not in row:
-        return {"event": name, "event_unit": "cycles" if unit == "cycle" else "count"}
-    event = row["event"]
-    where = f"{where}: event"
-    _check_keys(event, ("name", "unit", "scale"), where)
-    kernel_name = _text(event, "name", where)
-    _check_name(kernel_name, where)
-    event_unit = _text(event, "unit", where)
-    _check_known(event_unit, ("count", "cycles", "ns"), f"{where}: unit")
-    scale = event.get("scale")
+def _event(row: _Row) -> dict[str, Any]:
+    """The kernel's name of a counter, and the unit of its counts."""
+    if "event" not in row.values:
+        unit = "cycles" if row.text("unit") == "cycle" else "count"
+        return {"event": row.name(), "event_unit": unit}
+    event = _Row(row.values["event"], f"{row.where}: event", ("name", "unit", "scale"))
+    scale = event.values.get("scale")
     if not isinstance(scale, float) or not 0 < scale < float("inf"):
-        raise CounterTableError(f"{where}: scale = {scale!r}: must be a positive number")
-    return {"event": kernel_name, "event_unit": event_unit, "event_scale": scale}
+        raise event.error(f"scale = {scale!r}: must be a positive number")
+    unit = event.choice("unit", ("count", "cycles", "ns"))
+    return {"event": event.name(), "event_unit": unit, "event_scale": scale}
 
 
-def _encodings(
-    rows: Any, cpus: Mapping[str, CpuKind], source: str, where: str
-) -> Iterator[Encoding]:
-    if not isinstance(rows, list):
-        raise CounterTableError(f"{where}: perf = {rows!r}: must be a list")
-    for number, row in enumerate(rows):
-        place = f"{where}: perf {number + 1}"
-        kinds = ("hardware", "software", "cache", "raw", "name")
-        _check_keys(row, (*kinds, "operation", "result", "on"), place)
-        found = [kind for kind in kinds if kind in row]
-        if len(found) != 1:
-            raise CounterTableError(f"{place}: must have one of {', '.join(kinds)}")
-        if (found[0] == "software") != (source == "software"):
-            raise CounterTableError(f"{place}: {found[0]}: does not fit source = {source!r}")
-        on = row.get("on", [])
-        if not isinstance(on, list):
-            raise CounterTableError(f"{place}: on = {on!r}: must be a list")
+def _encodings(counter: _Row, cpus: Mapping[str, CpuKind], source: str) -> Iterator[Encoding]:
+    kinds = ("hardware", "software", "cache", "raw", "name")
+    for number, values in enumerate(counter.list("perf")):
+        place = f"{counter.where}: perf {number + 1}"
+        row = _Row(values, place, (*kinds, "operation", "result", "on"))
+        present = [kind for kind in kinds if kind in values]
+        if len(present) != 1:
+            raise row.error(f"must have one of {', '.join(kinds)}")
+        kind: Any = present[0]
+        if (kind == "software") != (source == "software"):
+            raise row.error(f"{kind}: does not fit source = {source!r}")
+        on = row.list("on")
         for name in on:
             _check_known(name, cpus, f"{place}: on")
-        if found[0] == "raw" and not on:
-            raise CounterTableError(f"{place}: on: is missing: raw codes differ between CPUs")
-        if found[0] == "name" and on:
-            raise CounterTableError(f"{place}: on: libpfm4 knows by itself which CPU has the name")
-        kind: Any = found[0]
-        yield Encoding(kind, _code(row, kind, place), tuple(on))
+        if kind == "raw" and not on:
+            raise row.error("on: is missing: raw codes differ between CPUs")
+        if kind == "name" and on:
+            raise row.error("on: libpfm4 knows by itself which CPU has the name")
+        yield Encoding(kind, _code(row, kind), tuple(on))
 
 
-def _code(row: Mapping[str, Any], kind: str, where: str) -> str | int | tuple[str, str, str]:
+def _code(row: _Row, kind: str) -> str | int | tuple[str, str, str]:
     if kind == "raw":
-        code = row["raw"]
+        code = row.values["raw"]
         if type(code) is not int or not 0 < code < 2**64:
-            raise CounterTableError(f"{where}: raw = {code!r}: must be a code of up to 64 bits")
+            raise row.error(f"raw = {code!r}: must be a code of up to 64 bits")
         return code
-    value = _text(row, kind, where)
+    value = row.text(kind)
     if kind == "name":
         if not re.fullmatch(r"[A-Z0-9_.:=]+", value):
-            raise CounterTableError(f"{where}: name = {value!r}: is no name of libpfm4")
-        return value
-    if kind != "cache":
-        _check_known(value, HARDWARE if kind == "hardware" else SOFTWARE, f"{where}: {kind}")
-        return value
-    operation, result = _text(row, "operation", where), _text(row, "result", where)
-    _check_known(value, CACHES, f"{where}: cache")
-    _check_known(operation, OPERATIONS, f"{where}: operation")
-    _check_known(result, RESULTS, f"{where}: result")
-    return value, operation, result
+            raise row.error(f"name = {value!r}: is no name of libpfm4")
+    elif kind == "cache":
+        operation, result = row.choice("operation", OPERATIONS), row.choice("result", RESULTS)
+        return row.choice("cache", CACHES), operation, result
+    else:
+        row.choice(kind, HARDWARE if kind == "hardware" else SOFTWARE)
+    return value
 
 
 def _check_distinct(counters: tuple[Counter, ...], cpus: Mapping[str, CpuKind]) -> None:
-    """No name twice, and no code that counts under two names on one kind of CPU."""
+    """Checks that names are unique, and that no code has two names on one kind of CPU."""
     for what in ("name", "event"):
-        seen: set[str] = set()
-        for counter in counters:
-            name = getattr(counter, what)
-            if name and name in seen:
-                raise CounterTableError(f"counter {counter.name!r}: {what} {name!r} is there twice")
-            seen.add(name)
+        names = [name for counter in counters if (name := getattr(counter, what))]
+        for name in names:
+            if names.count(name) > 1:
+                raise CounterTableError(f"counter {name!r}: {what} {name!r} is there twice")
     owner: dict[tuple[object, str], str] = {}
     for counter in counters:
         for code in counter.perf:
@@ -291,27 +300,12 @@ def _check_distinct(counters: tuple[Counter, ...], cpus: Mapping[str, CpuKind]) 
                     )
 
 
-def _text(row: Mapping[str, Any], key: str, where: str) -> str:
-    if key not in row:
-        raise CounterTableError(f"{where}: {key}: is missing")
-    value = row[key]
-    if not isinstance(value, str) or not value.strip() or not value.isprintable():
-        raise CounterTableError(f"{where}: {key} = {value!r}: must be one line of text")
-    return value
-
-
-def _check_name(name: str, where: str) -> None:
+def _checked_name(name: str, where: str) -> str:
     if not _NAME.fullmatch(name):
         raise CounterTableError(f"{where}: {name!r}: must be lower case letters, digits and _")
+    return name
 
 
 def _check_known(value: object, known: Any, where: str) -> None:
     if value not in known:
         raise CounterTableError(f"{where} = {value!r}: unknown; known are {', '.join(known)}")
-
-
-def _check_keys(row: Any, known: tuple[str, ...], where: str) -> None:
-    if not isinstance(row, dict):
-        raise CounterTableError(f"{where}: must be a table")
-    for key in row:
-        _check_known(key, known, f"{where}: key")

@@ -1,4 +1,4 @@
-"""The `pmoss` command. Each floor brings its own commands; see app.py."""
+"""The `pmoss` command. Each package adds its own commands; see app.py."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NoReturn
 
 
 def main() -> None:
-    """Runs the command line; a typed error or too little memory ends it with one line."""
+    """Runs the command line; a typed error or lack of memory ends it with one line."""
     from pmoss_env.cli import signals
     from pmoss_env.errors import BackendError, MissingExtraError, PmossError
 
@@ -21,40 +21,40 @@ def main() -> None:
         signals.end_like_ctrl_c()
         make_app()(standalone_mode=True)
     except PmossError as error:
-        _tell(*(error.lines() if isinstance(error, BackendError) else [str(error)]))
+        _exit_with(*(error.lines() if isinstance(error, BackendError) else [str(error)]))
     except OSError as error:
         reason = error.strerror or str(error)
-        _tell(f"{error.filename}: {reason}" if error.filename else reason)
+        _exit_with(f"{error.filename}: {reason}" if error.filename else reason)
     except (MemoryError, RuntimeError) as error:
-        # Python 3.11 wraps what interrupts the making of a class.
+        # Python 3.11 wraps an interrupt during the creation of a class.
         if isinstance(error.__cause__, KeyboardInterrupt):
             _interrupted()
         # PyTorch has no error of its own for this.
         if not isinstance(error, MemoryError) and "can't allocate memory" not in str(error):
             raise
-        _tell("there is not enough memory for this")
+        _exit_with("there is not enough memory for this")
     except (KeyboardInterrupt, SystemExit) as ended:
         # Typer ends an interrupted command by itself: with 130, in old versions with 1.
         if isinstance(ended, SystemExit) and (not signals.status() or ended.code not in (1, 130)):
             raise
         _interrupted()
     finally:
-        # The work is over: a signal at the interpreter's own end ends it without a traceback.
+        # From here on a signal ends the interpreter without a traceback.
         signals.end_at_once()
 
 
 def _interrupted() -> NoReturn:
-    """Ends with a line that says what goes on from here."""
+    """Exits with a line that says how to resume."""
     from pmoss_env.cli import signals
 
-    print(f"interrupted: {signals.way_on()}", file=sys.stderr)
+    print(f"interrupted: {signals.resume_hint()}", file=sys.stderr)
     sys.exit(signals.status() or 130)
 
 
-def _tell(error: str, *log: str) -> NoReturn:
-    """Ends with an error in one line, and below it what a process said that ended."""
+def _exit_with(error: str, *log: str) -> NoReturn:
+    """Exits with an error in one line, and the log of a process below it."""
     from pmoss_env.cli.output import printable
 
-    told = [printable(line, lines=False) for line in (f"error: {error}", *log)]
-    print("\n  ".join(told), file=sys.stderr)
+    lines = [printable(line, lines=False) for line in (f"error: {error}", *log)]
+    print("\n  ".join(lines), file=sys.stderr)
     sys.exit(2)

@@ -1,8 +1,8 @@
-"""The `pmoss` command, made of what the installed packages offer.
+"""The `pmoss` command with the commands of the installed packages.
 
-A package offers commands through the entry-point group ``pmoss.commands``. Each entry point names a
-``typer.Typer``. Its commands and groups appear beside those of all others; ``rich_help_panel``
-says in which panel of the help.
+A package adds commands through the entry-point group ``pmoss.commands``. Each entry point names a
+``typer.Typer``. Its commands and groups appear beside all others; ``rich_help_panel`` is their
+panel of the help.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from pmoss_env.entry_points import load as load_entry
 from pmoss_env.errors import PmossError
 
 GROUP = "pmoss.commands"
-#: The panels of the help, in their order. Panels of others follow.
+#: The panels of the help, in their order; other panels follow.
 PANELS = ("Start", "Environments", "Datasets", "Agents", "Benchmarks", "This host")
 
 
 class _Commands(dict[str, Any]):
-    """Commands by name, each made when it is first asked for: making all takes a long while."""
+    """Commands by name, each created at its first use: creating all takes long."""
 
     def __init__(self, makers: Mapping[str, Callable[[], Any]]) -> None:
         super().__init__(makers)
@@ -54,9 +54,9 @@ class _Commands(dict[str, Any]):
 
 
 class _InPanels(TyperGroup):
-    """Lists the commands panel by panel. The help needs their summaries alone."""
+    """Lists the commands panel by panel. The help only needs their summaries."""
 
-    #: What the packages offer; see make_app().
+    #: The apps of the packages; see make_app().
     offered: Sequence[typer.Typer] = ()
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -64,21 +64,21 @@ class _InPanels(TyperGroup):
         self._summaries: dict[str, Any] = {}
         makers: dict[str, Callable[[], Any]] = {}
         for app in self.offered:
-            for name, told, info in _offers(app):
+            for name, text, info in _offers(app):
                 makers[name] = partial(_made, name, info)
-                self._summaries[name] = _summary(name, told, info)
+                self._summaries[name] = _summary(name, text, info)
         self.commands = _Commands(makers)
         self._listing = False
 
     def list_commands(self, ctx: Any) -> list[str]:
         def panel(name: str) -> int:
-            told = self._summaries[name].rich_help_panel
-            return PANELS.index(told) if told in PANELS else len(PANELS)
+            name_of_panel = self._summaries[name].rich_help_panel
+            return PANELS.index(name_of_panel) if name_of_panel in PANELS else len(PANELS)
 
         return sorted(self._summaries, key=panel)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """See the base; while the help is written, a command without its options."""
+        """See the base; for the help, a command without its options."""
         return (self._summaries if self._listing else self.commands).get(cmd_name)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
@@ -91,7 +91,7 @@ class _InPanels(TyperGroup):
 
 
 def _offers(app: typer.Typer) -> Iterator[tuple[str, Any, Any]]:
-    """Name, help and description of the commands and groups of an app."""
+    """The name, help and description of the commands and groups of an app."""
     for command in app.registered_commands:
         callback: Any = command.callback
         name = command.name or callback.__name__.lower().replace("_", "-")
@@ -105,24 +105,24 @@ def _offers(app: typer.Typer) -> Iterator[tuple[str, Any, Any]]:
 
 
 def _made(name: str, info: CommandInfo | TyperInfo) -> Any:
-    """The command or group of that name."""
-    one = typer.Typer(rich_markup_mode="markdown", pretty_exceptions_enable=False)
-    # So that Typer makes a group of it, even if it is alone.
-    one.callback()(lambda: None)
+    """The command or group of a name."""
+    app = typer.Typer(rich_markup_mode="markdown", pretty_exceptions_enable=False)
+    # With a callback Typer makes a group, even of a single command.
+    app.callback()(lambda: None)
     if isinstance(info, CommandInfo):
-        one.registered_commands.append(info)
+        app.registered_commands.append(info)
     else:
-        one.registered_groups.append(info)
-    made: Any = typer.main.get_command(one)
+        app.registered_groups.append(info)
+    made: Any = typer.main.get_command(app)
     return made.commands[name]
 
 
-def _summary(name: str, told: Any, info: Any) -> Any:
-    """A command that can be listed, but not run."""
+def _summary(name: str, text: Any, info: Any) -> Any:
+    """A command for the help, which cannot run."""
     return _readable(
         TyperCommand(
             name,
-            help=told if isinstance(told, str) else None,
+            help=text if isinstance(text, str) else None,
             hidden=info.hidden is True,
             deprecated=info.deprecated is True,
             rich_help_panel=info.rich_help_panel,
@@ -136,7 +136,7 @@ def _readable(command: Any) -> Any:
 
 
 def _make_readable(command: Any) -> None:
-    """Lets help texts show what Markdown drops: words in angle brackets, an example per line."""
+    """Keeps words in angle brackets, and an example per line, which Markdown would drop."""
     if command.help:
         command.help = re.sub(r"\n+(Example: )", r"\n\n\1", _escaped(command.help))
     for parameter in command.params:
@@ -157,9 +157,9 @@ def _version(asked: bool) -> None:
 
 
 def make_app() -> typer.Typer:
-    """The command with the commands of every installed package.
+    """The command with the commands of all installed packages.
 
-    A package whose commands cannot be imported is named on standard error. The rest works without.
+    A package whose commands cannot be imported gives a warning on standard error.
     """
     offered: list[typer.Typer] = []
     app = typer.Typer(

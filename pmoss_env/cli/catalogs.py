@@ -1,4 +1,4 @@
-"""`pmoss machines | workloads | envs`: what there is."""
+"""`pmoss machines | workloads | envs`: the catalogues."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class _ShowsByDefault(TyperGroup):
-    """Takes words that begin with no command of the group as those of `show`."""
+    """Runs `show` unless the first word is a command of the group."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not args or (args[0] not in self.commands and args[0] not in ("-h", "--help")):
@@ -48,10 +48,10 @@ def show(
 
     if name is None:
         rows = []
-        for known in machine_names():
-            m = load_machine(known)
+        for catalogue_name in machine_names():
+            m = load_machine(catalogue_name)
             workers = len(m.workers)
-            rows.append((known, m.sockets, m.nodes, m.cores, workers, m.description))
+            rows.append((catalogue_name, m.sockets, m.nodes, m.cores, workers, m.description))
         columns = ["name", ">sockets", ">nodes", ">cores", ">workers", "description"]
         show_rows("Machines", columns, rows, as_json)
         return
@@ -95,7 +95,7 @@ def import_(
     ] = None,
     force: Annotated[bool, typer.Option(help="Overwrite the output.")] = False,
 ) -> None:
-    """Make a machine of this host or of an lstopo file; what cannot be read is a marked guess.
+    """Make a machine of this host or of an lstopo file; values that cannot be read are guesses.
 
     Example: pmoss machines import --latency c2c.csv --output server.toml
     """
@@ -111,8 +111,8 @@ def import_(
         check_output(output)
         if output.exists() and not force:
             raise DescriptionError(f"--output {output}: exists: give --force to overwrite it")
-    found = read_lstopo(lstopo) if lstopo else read_host(str(sysfs or "/"))
-    text = import_machine(found, output.stem if output else "imported", latency)
+    server = read_lstopo(lstopo) if lstopo else read_host(str(sysfs or "/"))
+    text = import_machine(server, output.stem if output else "imported", latency)
     if output:
         write_atomically(output, text)
         console.print(f"written to {output}")

@@ -27,7 +27,7 @@ from rich.text import Text
 
 from pmoss_env.cli.output import printable
 
-#: Columns where the output goes to a file or a pipe: no name is broken, so grep finds it.
+#: Columns of output to a file or a pipe: names are not broken, so that grep finds them.
 _PIPE = 1000
 
 
@@ -37,9 +37,9 @@ def _width() -> int | None:
 
 
 class PlainConsole(Console):
-    """Prints texts as they are: no markup, no emoji, nothing that commands a terminal.
+    """Prints texts without markup, emoji and control sequences.
 
-    What is printed holds names that come from files.
+    Texts contain names that come from files.
     """
 
     def __init__(self, width: int | None = None) -> None:
@@ -51,13 +51,13 @@ class PlainConsole(Console):
 
 
 console = PlainConsole(_width())
-#: Progress is no output: what is piped on holds none of it.
+#: Progress is no output: a pipe gets none of it.
 _watched = console if console.is_terminal else Console(stderr=True)
 
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Table:
     """A table; columns whose name starts with ">" are aligned to the right."""
-    # As text, so that square brackets are not taken for markup.
+    # As Text, so that square brackets are no markup.
     result = Table(
         title=Text(printable(title)),
         box=box.SIMPLE_HEAD,
@@ -67,7 +67,7 @@ def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) 
     )
     for column in columns:
         right = column.startswith(">")
-        # Folded where it is too wide: a name that is cut short is of no use.
+        # Folded, because a name that is cut is useless.
         result.add_column(
             Text(column.lstrip(">")), justify="right" if right else "left", overflow="fold"
         )
@@ -102,7 +102,7 @@ def show_rows(
 
 
 def show_json(value: Any) -> None:
-    """Prints JSON for other programs, and nothing that commands a terminal."""
+    """Prints JSON without control sequences."""
     typer.echo(json.dumps(value, indent=1))
 
 
@@ -119,15 +119,15 @@ def _progress() -> Progress:
 
 @contextmanager
 def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar as a context; call what it gives with (done, total)."""
+    """A progress bar as a context; call its result with (done, total)."""
     with Stages() as stages:
         yield lambda done, total: stages(label, done, total)
 
 
 class Stages:
-    """One progress bar per stage of a long command, and a line of news below them.
+    """A progress bar per stage of a long command, and a line of text below.
 
-    A context, called with the progress.
+    A context; call it with (stage, done, total).
     """
 
     def __init__(self) -> None:
@@ -144,20 +144,20 @@ class Stages:
         self.note("")
         self._live.stop()
         if not _watched.is_interactive:
-            # What was shown last stays, and its line is not ended.
+            # Ends the last line, which stays on the screen.
             _watched.print()
 
     def _view(self) -> Group:
         return Group(self._progress, *([Text(printable(self._note))] if self._note else []))
 
     def note(self, text: str) -> None:
-        """Shows a line in place of the one before."""
+        """Replaces the line of text."""
         self._note = text
 
     def __call__(self, stage: str, done: int, total: int) -> None:
-        """Shows the progress of a stage; a stage appears at its first report."""
+        """Shows the progress of a stage; a stage appears at its first call."""
         if stage not in self._tasks:
-            # From where it begins: what an interrupted run did is no speed of this one.
+            # Starts at ``done``, so that the work of an interrupted run does not count as speed.
             self._tasks[stage] = self._progress.add_task(
                 printable(stage), total=total, completed=done
             )

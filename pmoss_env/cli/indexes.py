@@ -1,4 +1,4 @@
-"""The commands for an index of a user's library: checking and recording it."""
+"""The commands for user-defined indexes: check and record."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ def check_index(
         int, typer.Option(min=1000, help="Random operations of each thread.")
     ] = 200_000,
     threads: Annotated[int, typer.Option(min=1, max=15, help="Threads at once.")] = 4,
-    seed: Annotated[int, typer.Option(min=0, help="Of the operations.")] = 0,
-    seconds: Annotated[float, typer.Option(min=1, help="The longest that it may take.")] = 600.0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the operations.")] = 0,
+    seconds: Annotated[float, typer.Option(min=1, help="Time limit in seconds.")] = 600.0,
     as_json: AsJson = False,
 ) -> None:
-    """Check an index of yours: every answer to random operations is held against a model.
+    """Check a user-defined index: every answer to random operations is compared with a model.
 
-    First one thread is alone, then several work at once. The library runs in a process of its own.
-    Where no operation ends for a minute the check is killed, and says that the library hangs.
+    First one thread works alone, then several at once. The library runs in a process of its own. If
+    no operation ends for a minute, the check is killed and reports that the library hangs.
 
     Example: pmoss check-index ./libmine.so
     Example: pmoss check-index ./libmine.so --threads 8 --operations 1000000
@@ -31,7 +31,7 @@ def check_index(
     from pmoss_env.index_check import check_index
 
     with Stages() as progress:
-        told = check_index(
+        summary = check_index(
             library,
             operations=operations,
             threads=threads,
@@ -39,11 +39,11 @@ def check_index(
             seconds=seconds,
             progress=lambda done, total: progress("checking", done, total),
         )
-    show_rows(told[0], ["what was done"], [(line,) for line in told[1:]], as_json)
+    show_rows(summary[0], ["what was done"], [(line,) for line in summary[1:]], as_json)
 
 
 def record(
-    index: Annotated[str, typer.Option(help="plugin:LIBRARY of yours.")],
+    index: Annotated[str, typer.Option(help="plugin:LIBRARY.")],
     out: Annotated[
         Path | None, typer.Option(help="Folder of the recording. Default: LIBRARY.recording.")
     ] = None,
@@ -58,7 +58,7 @@ def record(
     ] = 1,
     tool: Annotated[str, typer.Option(help="drd, lackey, or auto: the first that can.")] = "auto",
 ) -> None:
-    """Record what an index of yours touches, so that the models know it on any machine.
+    """Record the memory accesses of a user-defined index, for the models of machines.
 
     It serves queries in a process of its own under Valgrind, which must be installed.
 
@@ -84,5 +84,5 @@ def record(
             tool=tool,
             progress=progress,
         )
-    rows = [(one.seed, one.facts["tool"], one.facts["touched"]) for one in made.instances]
+    rows = [(i.seed, i.facts["tool"], i.facts["touched"]) for i in made.instances]
     show_rows(str(made.folder), [">instance", "tool", ">lines per query"], rows)

@@ -1,4 +1,4 @@
-"""Groups of commands that are imported when one of them is used first."""
+"""Groups of commands that are imported at their first use."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import typer
 
 
 class LazyTyper(typer.Typer):
-    """A group that stands elsewhere; the list of all groups needs no more than its help.
+    """A group in another module, which is only imported when a command is used.
 
     Args:
-        module: that has the group as ``app``, a ``typer.Typer``.
+        module: has the group as ``app``, a ``typer.Typer``.
         **options: of ``typer.Typer``.
     """
 
@@ -22,17 +22,17 @@ class LazyTyper(typer.Typer):
 
     @property
     def registered_commands(self) -> Any:
-        """The commands; the module is imported now."""
+        """The commands; imports the module."""
         return import_module(self._module).app.registered_commands
 
     @registered_commands.setter
     def registered_commands(self, commands: Any) -> None:
-        # Typer begins with none.
+        # Typer sets an empty list.
         assert not commands
 
     @property
     def registered_groups(self) -> Any:
-        """Groups below it; the module is imported now."""
+        """The groups; imports the module."""
         return import_module(self._module).app.registered_groups
 
     @registered_groups.setter

@@ -1,4 +1,4 @@
-"""What every command needs of its output: can it be written, and what may a terminal see."""
+"""Checks of output files, and texts without control sequences."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pmoss_env.errors import DescriptionError
 
 
 def printable(text: str, *, lines: bool = True) -> str:
-    """A text as a terminal may see it: what would command it is shown as an escape.
+    """A text for a terminal: control sequences are shown as escapes.
 
-    Names come from files, and an escape sequence in one could rewrite what was printed.
+    Names come from files, and an escape sequence in one could change the screen.
 
     Args:
-        text: any, with control characters, marks of direction or halves of surrogates.
-        lines: whether line ends and tabs stay.
+        text: any text.
+        lines: whether line ends and tabs are kept.
     """
     kept = "\n\t" if lines else ""
     return "".join(
@@ -26,38 +26,38 @@ def printable(text: str, *, lines: bool = True) -> str:
 
 
 def one_line(text: str, most: int = 140) -> str:
-    """A text as one line of a terminal; where it is too long, its middle is left out.
+    """A text as one line of a terminal; the middle of a long text is left out.
 
     Args:
-        text: any; line ends and all other white space become single spaces.
+        text: any text; white space becomes single spaces.
         most: characters of the line.
     """
     line = printable(" ".join(text.split()), lines=False)
     if len(line) <= most:
         return line
-    # What an error led to stands at its end.
+    # The cause of an error is at its end.
     end = most // 3
     return f"{line[: most - end - 5]} ... {line[-end:]}"
 
 
 def check_absent(path: Path, overwrite: bool, otherwise: str = "") -> None:
-    """Raises DescriptionError if ``path`` is there and may not be replaced.
+    """Raises DescriptionError for an existing file that may not be replaced.
 
     Args:
-        path: to be written later.
-        overwrite: whether it may be.
-        otherwise: what else the user can do.
+        path: output file.
+        overwrite: whether it may be replaced.
+        otherwise: another way out, for the message.
     """
     if path.exists() and not overwrite:
         raise DescriptionError(f"{path}: exists already; --overwrite replaces it{otherwise}")
 
 
 def check_output(path: Path, *, folder: bool = False) -> None:
-    """Raises OSError that names ``path`` if it cannot be written; leaves nothing behind.
+    """Raises an OSError that names ``path`` if it cannot be written; writes nothing.
 
     Args:
-        path: to be written later, with the folders that it needs.
-        folder: it is to become a folder itself, beside what is there.
+        path: output file; its folders need not exist.
+        folder: whether the output is a folder, which may exist.
     """
     if path.exists() and path.is_dir() != folder:
         code = errno.ENOTDIR if folder else errno.EISDIR
@@ -66,8 +66,7 @@ def check_output(path: Path, *, folder: bool = False) -> None:
     while not place.exists():
         place = place.parent
     try:
-        # Made for a moment: permission bits do not show read-only file systems, and do not bind
-        # root.
+        # Tried out: permission bits do not show read-only file systems, and do not bind root.
         with tempfile.TemporaryFile(dir=place):
             pass
     except OSError as error:

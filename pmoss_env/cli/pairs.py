@@ -10,9 +10,9 @@ import typer
 
 
 def pairs(words: Sequence[str] | None) -> dict[str, Any]:
-    """What key=value options say; a value that is no JSON is a text.
+    """Parses key=value options; a value that is no JSON is a text.
 
-    An index of a user's library is registered: who names it on the command line trusts it.
+    A user-defined index is registered: the user of the command line trusts it.
 
     Raises:
         BadParameter: a word without an equals sign or key.
@@ -33,7 +33,7 @@ def pairs(words: Sequence[str] | None) -> dict[str, Any]:
 
 
 def named_index(name: Any) -> Any:
-    """An index that the command line names; "plugin:PATH" is registered.
+    """An index of the command line; "plugin:PATH" is registered.
 
     Raises:
         PluginError: the library cannot be read, or is none.

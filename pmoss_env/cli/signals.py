@@ -1,4 +1,4 @@
-"""Signals that end a command: what it holds is put back first, and its status names the signal."""
+"""Signals that end a command: it cleans up first, and its status names the signal."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from pmoss_env.processes import ENDING
 if TYPE_CHECKING:
     from sys import UnraisableHookArgs
 
-#: The signals that came, in their order.
-_came: list[int] = []
-#: What goes on after a signal, in the order of telling; the last one counts.
-_ways_on = [
+#: The received signals, in order.
+_received: list[int] = []
+#: Texts on how to resume after a signal; the last one is shown.
+_hints = [
     "a command that keeps finished work (OUT.partial, or rows of --out) goes on when it is called "
     "again; train goes on from a checkpoint with --resume"
 ]
 
 
 def end_like_ctrl_c() -> None:
-    """Lets SIGTERM and SIGHUP end the command as Ctrl-C does; signals that are ignored stay so."""
+    """Makes SIGTERM and SIGHUP raise KeyboardInterrupt like Ctrl-C; keeps ignored signals."""
     command = os.getpid()
 
     def stop(number: int, frame: FrameType | None) -> None:
-        if os.getpid() != command:  # a forked worker has nothing of its own to clean up
+        if os.getpid() != command:  # a forked worker has nothing to clean up
             os._exit(128 + number)
-        _came.append(number)
+        _received.append(number)
         raise KeyboardInterrupt
 
     for number in ENDING:
@@ -39,7 +39,7 @@ def end_like_ctrl_c() -> None:
 
 
 def _raise_again(lost: UnraisableHookArgs) -> None:
-    """Python drops what is raised in a destructor or a weak reference's callback."""
+    """Raises an interrupt again that Python drops in a destructor or weak reference."""
     if not isinstance(lost.exc_value, KeyboardInterrupt):
         sys.__unraisablehook__(lost)
         return
@@ -50,28 +50,28 @@ def _raise_again(lost: UnraisableHookArgs) -> None:
     if not hasattr(signal, "setitimer"):  # Windows
         signal.raise_signal(signal.SIGINT)
         return
-    # A timer of the system takes no lock, as a thread would.
+    # A system timer takes no lock, unlike a thread.
     signal.signal(signal.SIGALRM, interrupt)
     signal.setitimer(signal.ITIMER_REAL, 0.01)
 
 
 def status() -> int | None:
-    """The exit status by which shells know the first signal that came; None if none did."""
-    return 128 + _came[0] if _came else None
+    """The exit status for the first signal, as shells define it; None without a signal."""
+    return 128 + _received[0] if _received else None
 
 
-def go_on_by(words: str) -> None:
-    """Says how an interrupted command goes on; main() prints it at the end."""
-    _ways_on.append(words)
+def set_resume_hint(text: str) -> None:
+    """Sets the text on how to resume the command, for main()."""
+    _hints.append(text)
 
 
-def way_on() -> str:
-    """How the interrupted command goes on."""
-    return _ways_on[-1]
+def resume_hint() -> str:
+    """The text on how to resume the command."""
+    return _hints[-1]
 
 
 def end_at_once() -> None:
-    """Gives the signals that end a command back to the system; those that are ignored stay so."""
+    """Restores the default handlers of the signals; keeps ignored signals."""
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_REAL, 0)
     sys.unraisablehook = sys.__unraisablehook__

@@ -172,7 +172,7 @@ def _run(agent: str, policy: Any, settings: dict[str, Any], seed: int, places: _
     from pmoss_agents.autopilot.retraining import Retraining
     from pmoss_agents.autopilot.trials import TriedIndex
     from pmoss_env.backends.data_facts import misplaced_lines, placement_lines
-    from pmoss_env.cli.signals import go_on_by
+    from pmoss_env.cli.signals import set_resume_hint
 
     out, html, retrain = places
     subject = running_env(settings, seed)
@@ -180,7 +180,9 @@ def _run(agent: str, policy: Any, settings: dict[str, Any], seed: int, places: _
     kept = {name: value for name, value in settings.items() if name != "epochs"}
     file = EpochFile(out, {**kept, "agent": agent})
     retraining = Retraining(out, retrain) if retrain and out else None
-    go_on_by("all threads have ended; --out holds every epoch, and goes on as another session")
+    set_resume_hint(
+        "all threads have ended; --out holds every epoch, and goes on as another session"
+    )
     told: deque[Told] = deque(maxlen=100_000)
     view = _View(subject)
     try:

@@ -130,12 +130,12 @@ def _kept(
     """The rows that an interrupted call left beside ``out``; in memory alone without it."""
     from pmoss_datasets.evaluation import KEY
     from pmoss_env import __version__
-    from pmoss_env.cli.signals import go_on_by
+    from pmoss_env.cli.signals import set_resume_hint
     from pmoss_env.files import file_stamp
     from pmoss_env.result_files import ResultFile
 
     if out is None:
-        go_on_by("without --out nothing is kept: start again")
+        set_resume_hint("without --out nothing is kept: start again")
         return ResultFile(None, {}, KEY)
     # An agent that was trained anew under its old name is another one.
     files = [Path(part) for word in words for part in str(word).split("@")]

@@ -107,7 +107,9 @@ def threads(
         console.print(f"not moved, {times} times: {reason}")
     if interrupted:
         way = f"{save_agent} holds what the agent has learned: go on with --load {save_agent}"
-        signals.go_on_by(way if save_agent else "to go on later, keep the agent with --save FILE")
+        signals.set_resume_hint(
+            way if save_agent else "to go on later, keep the agent with --save FILE"
+        )
         raise KeyboardInterrupt
 
 

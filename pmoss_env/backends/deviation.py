@@ -5,11 +5,13 @@ A planner in the described model is then no oracle: only counters show the true 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from pmoss_env import _native
 from pmoss_env.backends.native_forms import native_machine
-from pmoss_env.errors import DescriptionError
+from pmoss_env.checks import check_number
 from pmoss_env.machines import Machine
 from pmoss_env.types import CoTenant
 
@@ -20,12 +22,10 @@ _STREAM = 0x74727565
 _BANDWIDTHS = ("dram_gb_per_s", "dram_write_gb_per_s", "link_gb_per_s")
 
 
-def check_deviation(value: object) -> float:
+def check_deviation(value: Any) -> float:
     """Returns a deviation; DescriptionError unless it is a number from 0 to MAX_DEVIATION."""
-    plain = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not plain or not 0 <= value <= MAX_DEVIATION:  # type: ignore[operator]
-        raise DescriptionError(f"deviation = {value!r}: must be a number from 0 to {MAX_DEVIATION}")
-    return float(value)  # type: ignore[arg-type]
+    check_number("deviation", value, 0.0, MAX_DEVIATION)
+    return float(value)
 
 
 def machine_rng(workload_seed: int) -> np.random.Generator:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pmoss_env import _native
 from pmoss_env.backends.native_forms import native_workload
 from pmoss_env.backends.process_lock import ProcessLock
-from pmoss_env.errors import DescriptionError
+from pmoss_env.checks import check_whole
 from pmoss_env.indexes import holds_points, index_kind
 from pmoss_env.workloads import Workload
 
@@ -37,9 +37,7 @@ class RecordingOptions:
 
     def __post_init__(self) -> None:
         for name in ("queries", "line_sampling", "page_sampling"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise DescriptionError(f"{name} = {value!r}: must be a whole number above 0")
+            check_whole(name, getattr(self, name), 1)
 
     def recorded_seed(self, workload_seed: int) -> int:
         """The seed of the instance whose recording serves an instance.

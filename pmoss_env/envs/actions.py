@@ -1,4 +1,4 @@
-"""What every environment checks of an action before it looks at its own rules."""
+"""The check of actions that all environments share."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ def whole_action(action: Any, count: int, rule: str) -> int:
     """An action of ``Discrete(count)`` as an int.
 
     Args:
-        action: whatever step() was given.
-        count: how many actions there are.
+        action: argument of step().
+        count: number of actions.
         rule: begins the sentence that ends "0 to <count - 1>", for the error.
 
     Raises:
-        IllegalActionError: it is no whole number, or there is no such action.
+        IllegalActionError: it is no whole number, or out of range.
     """
     try:
         number = operator.index(action)

@@ -1,14 +1,14 @@
-"""Native vector environments in the form that Stable-Baselines3 takes; needs the extra online."""
+"""Native vector environments for Stable-Baselines3; needs the extra online."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from pmoss_env.envs.vector import BatchVectorEnv, Observation
+from pmoss_env.envs.vector import SAME_STEP, BatchVectorEnv, Observation
 from pmoss_env.errors import MissingExtraError, UnsupportedError
 
 try:
@@ -20,23 +20,34 @@ Indices = int | Iterable[int] | None
 
 
 class BatchVecEnv(VecEnv):
-    """A vector environment whose rows reset in the step that ends them, with a list of infos.
+    """A native vector environment as a ``VecEnv``.
 
     Observations, rewards and infos are those of a ``DummyVecEnv`` of single environments.
     """
 
-    def __init__(self, envs: BatchVectorEnv[Any]) -> None:
-        """Takes the sub-environments over.
+    #: The wrapped vector environment.
+    vector_env: Callable[..., BatchVectorEnv[Any]]
+
+    def __init__(self, num_envs: int = 1, *, threads: int = 1, **arguments: Any) -> None:
+        """Creates the sub-environments.
 
         Args:
-            envs: with the autoreset mode SAME_STEP.
+            num_envs: number of sub-environments.
+            threads: number of native threads that step them.
+            **arguments: of the single environment.
+
+        Raises:
+            UnsupportedError: another backend than "analytic".
+            DescriptionError: an invalid value.
         """
-        self._envs = envs
+        self._envs = envs = type(self).vector_env(
+            num_envs, threads=threads, autoreset_mode=SAME_STEP, **arguments
+        )
         self._actions: npt.NDArray[np.int64] = np.zeros(envs.num_envs, dtype=np.int64)
         super().__init__(envs.num_envs, envs.single_observation_space, envs.single_action_space)
 
     def reset(self) -> Observation:
-        """Starts every episode, with the seeds and options set before."""
+        """Starts every episode, with the seeds and options that were set."""
         options = self._options[0]
         if any(other != options for other in self._options):
             raise UnsupportedError("options differ between sub-environments: must be the same")
@@ -47,13 +58,13 @@ class BatchVecEnv(VecEnv):
         return observations
 
     def step_async(self, actions: npt.NDArray[np.int64]) -> None:
-        """Keeps the actions for step_wait()."""
+        """Stores the actions for step_wait()."""
         self._actions = actions
 
     def step_wait(
         self,
     ) -> tuple[Observation, npt.NDArray[Any], npt.NDArray[np.bool_], list[dict[str, Any]]]:
-        """One step of every sub-environment; an episode that ends is followed by the next one."""
+        """Steps every sub-environment and resets it after the end of an episode."""
         observations, rewards, terminated, truncated, infos = self._envs.step(self._actions)
         rows = self._rows(infos)
         ended: npt.NDArray[np.bool_] = terminated | truncated
@@ -71,22 +82,22 @@ class BatchVecEnv(VecEnv):
         self._envs.close()
 
     def get_images(self) -> Sequence[npt.NDArray[np.uint8] | None]:
-        """What each sub-environment renders."""
+        """The image of each sub-environment."""
         return self._envs.render()
 
     def get_attr(self, attr_name: str, indices: Indices = None) -> list[Any]:
-        """An attribute of sub-environments, come to where the batch is."""
+        """An attribute of sub-environments, in the present state of the batch."""
         envs = self._envs.sub_environments()
         return [getattr(envs[i], attr_name) for i in self._get_indices(indices)]
 
     def set_attr(self, attr_name: str, value: Any, indices: Indices = None) -> None:
-        """Refused: it would part a sub-environment from the batch."""
+        """Raises UnsupportedError: sub-environments are views of the batch."""
         raise UnsupportedError(f"cannot set {attr_name!r}: give it when the environment is made")
 
     def env_method(
         self, method_name: str, *method_args: Any, indices: Indices = None, **method_kwargs: Any
     ) -> list[Any]:
-        """The results of a method of sub-environments: one that only looks."""
+        """The results of a method of sub-environments that changes nothing."""
         if method_name == "action_masks":
             masks = self._envs.action_masks()
             return [masks[i] for i in self._get_indices(indices)]
@@ -98,7 +109,7 @@ class BatchVecEnv(VecEnv):
         return [False for _ in self._get_indices(indices)]
 
     def _rows(self, infos: dict[str, Any]) -> list[dict[str, Any]]:
-        """Each sub-environment's info, with Python's numbers as the single environment has."""
+        """The info of each sub-environment, with Python numbers as in the single environment."""
         columns = {
             key: infos[key] if infos[key].ndim > 1 else infos[key].tolist()
             for key in self._envs.info_keys

@@ -1,4 +1,4 @@
-"""What vector environments share whose episodes are rows of a batch in C++."""
+"""Base of vector environments whose episodes are rows of a batch in C++."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from gymnasium.vector import VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from pmoss_env.backends.process_lock import ForkGuard
+from pmoss_env.checks import check_whole
 from pmoss_env.errors import DescriptionError, UnknownNameError
 from pmoss_env.types import BoolArray
 
 Observation = dict[str, npt.NDArray[Any]]
-#: The modes of Gymnasium's AutoresetMode that are known here; Gymnasium 1.0 has no such words yet.
+#: The supported modes of Gymnasium's AutoresetMode, which Gymnasium 1.0 does not have.
 NEXT_STEP, SAME_STEP = AUTORESET_MODES = ("NextStep", "SameStep")
 _Env = TypeVar("_Env", bound=gymnasium.Env[Any, Any])
 _Steps = tuple[Observation, npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any], dict[str, Any]]
 
 
 class Rows(Protocol):
-    """The batch, as this file needs it: see the ``Episodes`` of an environment."""
+    """A batch of episodes: the ``Episodes`` of an environment."""
 
     state: Observation
     results: dict[str, npt.NDArray[Any]]
@@ -39,14 +40,14 @@ class Rows(Protocol):
 class BatchVectorEnv(
     VectorEnv[Observation, npt.NDArray[np.int64], npt.NDArray[Any]], Generic[_Env], ABC
 ):
-    """Sub-environments that are the faces of rows of a batch.
+    """A vector of sub-environments that are views of rows of a batch.
 
-    A subclass sets ``_episodes``. It says how an action is checked and how the batch advances, how
-    an episode starts and how it ends.
+    A subclass sets ``_episodes``. It defines how actions are checked, how the batch advances, and
+    how episodes start and end.
 
     Attributes:
-        autoreset_mode: as TorchRL and Gymnasium's own vector environments have it.
-        info_keys: what the info of a sub-environment holds.
+        autoreset_mode: as in TorchRL and Gymnasium's own vector environments.
+        info_keys: keys of the info of a sub-environment.
     """
 
     _episodes: Rows
@@ -59,13 +60,13 @@ class BatchVectorEnv(
         autoreset_mode: Any,
         info_keys: Sequence[str],
     ) -> None:
-        """Takes the sub-environments over.
+        """Takes the sub-environments.
 
         Args:
-            envs: under the same arguments.
+            envs: with the same arguments.
             copy: whether observations are fresh arrays.
             autoreset_mode: "NextStep" or "SameStep", or Gymnasium's enum of these values.
-            info_keys: of a sub-environment.
+            info_keys: keys of the info of a sub-environment.
 
         Raises:
             UnknownNameError: another autoreset mode.
@@ -89,10 +90,10 @@ class BatchVectorEnv(
         )
         self._copy = copy
         # Read-only, so that every call can return it.
-        everybody = np.ones(self.num_envs, dtype=np.bool_)
-        everybody.setflags(write=False)
+        all_rows = np.ones(self.num_envs, dtype=np.bool_)
+        all_rows.setflags(write=False)
         self.info_keys = tuple(info_keys)
-        self._given = {f"_{key}": everybody for key in info_keys}
+        self._given = {f"_{key}": all_rows for key in info_keys}
         self._running = False
         self._fork_guard = ForkGuard()
 
@@ -105,12 +106,12 @@ class BatchVectorEnv(
         """Starts an episode in every sub-environment.
 
         Args:
-            seed: None, one for each sub-environment, or one number for seed, seed + 1, ...
+            seed: None, one for each sub-environment, or a number for seed, seed + 1, ...
             options: of every sub-environment.
 
         Raises:
             DescriptionError: a wrong number of seeds.
-            ForkedError: another thread was in here when this process was forked.
+            ForkedError: another thread was in this call when the process was forked.
         """
         if seed is None or isinstance(seed, (int, np.integer)):
             seeds = [None if seed is None else int(seed) + i for i in range(self.num_envs)]
@@ -122,23 +123,23 @@ class BatchVectorEnv(
             )
         with self._fork_guard:
             self._running = False
-            for i, one in enumerate(seeds):
-                self._start(i, one, options)
+            for i, row_seed in enumerate(seeds):
+                self._start(i, row_seed, options)
             self._running = True
         return self._observed(), self._infos({})
 
     def step(self, actions: npt.NDArray[np.int64]) -> _Steps:
-        """Takes one action in every sub-environment; starts a new episode where one has ended.
+        """Steps every sub-environment; starts a new episode after the end of one.
 
         Args:
-            actions: whole numbers, a row of each sub-environment as its action space says.
+            actions: whole numbers, a row per sub-environment, of its action space.
 
         Raises:
-            IllegalActionError: actions of another shape or type, none of the space, or a masked one
-                with ``on_illegal="raise"``; no sub-environment has moved then.
+            IllegalActionError: actions of another shape or type, outside of the space, or masked
+                with ``on_illegal="raise"``; no sub-environment was stepped.
             ResetNeeded: before reset, or after close.
-            ForkedError: in a process that was forked from the one that made ``threads``, or while
-                another thread was in here.
+            ForkedError: in a process that was forked after the threads were started, or while
+                another thread was in this call.
         """
         with self._fork_guard:
             if not self._running:
@@ -169,11 +170,11 @@ class BatchVectorEnv(
         return observations, rewards, *ends, {**self._infos(finals), **final}
 
     def action_masks(self) -> BoolArray:
-        """(num_envs, actions) bool, what is legal next; works before reset too."""
+        """(num_envs, actions) bool, the legal actions; also before reset."""
         return self._episodes.masks.astype(np.bool_)
 
     def sub_environments(self) -> tuple[_Env, ...]:
-        """Every sub-environment, the face of its row of the batch: only to look at."""
+        """The sub-environments, views of the rows of the batch; read-only."""
         return tuple(self._envs)
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
@@ -186,7 +187,7 @@ class BatchVectorEnv(
         return tuple(getattr(env, name) for env in self._envs)
 
     def render(self) -> tuple[Any, ...]:
-        """What each sub-environment renders."""
+        """The picture of each sub-environment."""
         return self.call("render")
 
     def close_extras(self, **kwargs: Any) -> None:
@@ -195,7 +196,7 @@ class BatchVectorEnv(
         for env in self._envs:
             env.close()
 
-    #: The result that says which episodes have ended: "ended" ones terminate.
+    #: The key of the results that marks ended episodes; "ended" ones terminate.
     _ended_by = "ended"
 
     def _ended(self) -> BoolArray:
@@ -207,30 +208,30 @@ class BatchVectorEnv(
 
     @abstractmethod
     def _checked(self, actions: Any, resting: BoolArray) -> npt.NDArray[np.int64]:
-        """The actions, or IllegalActionError; those of ``resting`` rows do not matter."""
+        """The valid actions, or IllegalActionError; those of ``resting`` rows are ignored."""
 
     @abstractmethod
     def _advance(self, actions: npt.NDArray[np.int64], resting: BoolArray) -> Observation:
-        """Steps the batch; the observations after it."""
+        """Steps the batch and returns the observations."""
 
     @abstractmethod
     def _start(
         self, i: int, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> None:
-        """Begins an episode in a row."""
+        """Starts an episode in a row."""
 
     @abstractmethod
     def _finish(self, i: int) -> tuple[Observation, dict[str, Any]]:
-        """Ends the episode that has come to its end; its observation and info."""
+        """Ends a finished episode; returns its observation and info."""
 
     @abstractmethod
     def _infos(self, finals: dict[int, tuple[Observation, dict[str, Any]]]) -> dict[str, Any]:
-        """The infos of all rows; ``finals`` are those that have ended now."""
+        """The infos of all rows; ``finals`` are those of finished episodes."""
 
     def _final_infos(
         self, finals: dict[int, tuple[Observation, dict[str, Any]]], ended: BoolArray
     ) -> dict[str, Any]:
-        """How episodes ended that have been followed by others already."""
+        """The final observations and infos of episodes that were reset."""
         observations = np.full(self.num_envs, None, dtype=object)
         infos: dict[str, Any] = {}
         for i, (observation, info) in finals.items():
@@ -245,7 +246,7 @@ class BatchVectorEnv(
 
 
 def read_only(state: Observation) -> Observation:
-    """Views of the arrays that nobody can write through."""
+    """Read-only views of the arrays."""
     shown = {key: rows.view() for key, rows in state.items()}
     for rows in shown.values():
         rows.setflags(write=False)
@@ -260,17 +261,14 @@ def checked_mode(autoreset_mode: Any) -> str:
     return cast(str, mode)
 
 
-#: Native threads that step a batch, at most: far more than any host has cores.
+#: Most native threads of a batch: more than any host has cores.
 MAX_THREADS = 1024
 
 
 def check_counts(num_envs: Any, threads: Any) -> None:
-    """DescriptionError unless both are whole numbers from 1, or for too many threads."""
-    for name, value in (("num_envs", num_envs), ("threads", threads)):
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise DescriptionError(f"{name} = {value!r}: must be a whole number from 1")
-    if threads > MAX_THREADS:
-        raise DescriptionError(f"threads = {threads}: must be at most {MAX_THREADS:,}")
+    """Raises DescriptionError for an invalid number of sub-environments or threads."""
+    check_whole("num_envs", num_envs, 1)
+    check_whole("threads", threads, 1, MAX_THREADS)
 
 
 __all__ = [

@@ -14,7 +14,7 @@ from gymnasium.error import ResetNeeded
 from pmoss_env.envs.access_path.scans import PATHS, Background, ScanDistribution, Scans
 from pmoss_env.envs.access_path.simulated import SimulatedScans
 from pmoss_env.envs.actions import whole_action
-from pmoss_env.envs.copies import Past, RepeatableEnv
+from pmoss_env.envs.copies import EpisodeHistory, RepeatableEnv
 from pmoss_env.errors import DescriptionError, IllegalActionError, UnknownNameError
 from pmoss_env.noise import Noise
 from pmoss_env.types import BoolArray, Float64Array, Int8Array
@@ -197,7 +197,7 @@ class AccessPathEnv(RepeatableEnv[Observation, np.int64]):
                 }
             ),
         )
-        self._past = Past(given)
+        self._history = EpisodeHistory(given)
         self._running = False
         self._scans: Scans | None = None
         self._features = np.zeros((scans + 1, 5), dtype=np.float32)
@@ -255,7 +255,7 @@ class AccessPathEnv(RepeatableEnv[Observation, np.int64]):
         self._paths[:] = -1
         self._times[:] = 0.0
         self._running = True
-        self._past.begin(generator, options)
+        self._history.begin(generator, options)
         return self._observe(), self._info()
 
     def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
@@ -285,7 +285,7 @@ class AccessPathEnv(RepeatableEnv[Observation, np.int64]):
             reward = 1.0 - run_time / self._time_of(CPU)
         else:
             reward = -run_time * 1e-3
-        self._past.actions.append(chosen)
+        self._history.actions.append(chosen)
         self._paths[self._step] = path
         self._times[self._step] = run_time
         self._path, self._run_time_us = path, run_time
@@ -349,7 +349,7 @@ class AccessPathEnv(RepeatableEnv[Observation, np.int64]):
             scans[done], self._features[done].copy(), self._paths[done], self._times[done], title
         )
 
-    def _goes_on(self) -> bool:
+    def _is_running(self) -> bool:
         return self._running
 
     def _walk(self, rng: np.random.Generator) -> Float64Array:

@@ -18,7 +18,7 @@ from pmoss_env.envs.continual.arguments import RENDER_MODES, Arguments
 from pmoss_env.envs.continual.episodes import INFO_KEYS, Episodes
 from pmoss_env.envs.continual.observation import Observation, observation_space
 from pmoss_env.envs.continual.session import Session
-from pmoss_env.envs.copies import OF_A_VECTOR, Past, RepeatableEnv, measures
+from pmoss_env.envs.copies import IN_VECTOR_ENV, EpisodeHistory, RepeatableEnv, unrepeatable
 from pmoss_env.errors import IllegalActionError, UnknownNameError
 from pmoss_env.machines import Machine
 from pmoss_env.types import BoolArray
@@ -188,7 +188,7 @@ class ContinualSchedulingEnv(RepeatableEnv[Observation, npt.NDArray[np.int64]]):
         self.render_mode = render_mode
         self._raises, self._tiles = on_illegal == "raise", tiles
         self.join(Episodes(self.arguments, self.session.machine, self.observation_space), 0)
-        self._joined, self._past = False, Past(taken)
+        self._joined, self._history = False, EpisodeHistory(taken)
 
     def join(self, episodes: Episodes, row: int) -> None:
         """Makes this the face of one row of a batch that others step.
@@ -228,7 +228,7 @@ class ContinualSchedulingEnv(RepeatableEnv[Observation, npt.NDArray[np.int64]]):
             raise UnknownNameError("option", name, ())
         generator = self.np_random.bit_generator.state
         self.session.begin(self.np_random)
-        self._past.begin(generator, options)
+        self._history.begin(generator, options)
 
     def step(self, action: npt.ArrayLike) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Moves a slice, or lets the next epoch begin.
@@ -242,7 +242,7 @@ class ContinualSchedulingEnv(RepeatableEnv[Observation, npt.NDArray[np.int64]]):
         slice_, tile = self._checked(action)
         episodes, row = self._episodes, self._row
         episodes.batch.step_one(row, slice_, tile)
-        self._past.actions.append((slice_, tile))
+        self._history.actions.append((slice_, tile))
         truncated = bool(episodes.results["truncated"][row])
         self.session.running = not truncated
         reward = float(episodes.results["rewards"][row])
@@ -282,14 +282,14 @@ class ContinualSchedulingEnv(RepeatableEnv[Observation, npt.NDArray[np.int64]]):
         """Ends the episode, and on hardware all threads. Safe to repeat."""
         self.session.close()
 
-    def _goes_on(self) -> bool:
+    def _is_running(self) -> bool:
         return self.session.running
 
-    def _no_copy(self) -> str:
+    def _copy_refusal(self) -> str:
         if self._joined:
-            return OF_A_VECTOR
+            return IN_VECTOR_ENV
         backend = self.session.backend
-        return "" if backend.repeatable else measures(backend.name)
+        return "" if backend.repeatable else unrepeatable(backend.name)
 
     def _checked(self, action: npt.ArrayLike) -> tuple[int, int]:
         """The two parts of an action."""

@@ -1,32 +1,15 @@
-"""The native vector environment in the form that Stable-Baselines3 takes; needs the extra online.
+"""The native vector environment for Stable-Baselines3; needs the extra online.
 
 ``PPO("MultiInputPolicy", ContinualVecEnv(8))``; sb3-contrib's ``MaskablePPO`` finds the masks.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 from pmoss_env.envs.continual.vector import ContinualVectorEnv
 from pmoss_env.envs.stable_baselines import BatchVecEnv
-from pmoss_env.envs.vector import SAME_STEP
 
 
 class ContinualVecEnv(BatchVecEnv):
-    """A ``ContinualVectorEnv``, see BatchVecEnv."""
+    """A ``ContinualVectorEnv`` for Stable-Baselines3, see BatchVecEnv."""
 
-    def __init__(self, num_envs: int = 1, *, threads: int = 1, **arguments: Any) -> None:
-        """Makes the sub-environments.
-
-        Args:
-            num_envs: how many.
-            threads: how many native threads step them.
-            **arguments: of ``ContinualSchedulingEnv``.
-
-        Raises:
-            UnsupportedError: another backend than "analytic".
-            DescriptionError: an impossible value.
-        """
-        super().__init__(
-            ContinualVectorEnv(num_envs, threads=threads, autoreset_mode=SAME_STEP, **arguments)
-        )
+    vector_env = ContinualVectorEnv

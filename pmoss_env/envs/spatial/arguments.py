@@ -1,27 +1,28 @@
-"""The arguments of the spatial environment, checked before anything is made of them."""
+"""The arguments of the spatial environment."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from pmoss_env.backends import backend_class, backend_options
 from pmoss_env.backends.deviation import check_deviation
 from pmoss_env.baselines import STATIC_BASELINES
+from pmoss_env.checks import check_name, check_number, check_whole
 from pmoss_env.envs.spatial.observation import OBSERVATION_MODES, PLACEMENT_ORDERS
 from pmoss_env.envs.spatial.rules import ACTIONS, ON_ILLEGAL, REWARDS
-from pmoss_env.errors import DescriptionError, UnknownNameError, UnsupportedError
+from pmoss_env.errors import DescriptionError, UnsupportedError
 from pmoss_env.interference import INTERFERENCE
 from pmoss_env.noise import Noise
 
-#: Counters that an episode's snapshots hold.
+#: Sets of counters in the snapshots of an episode.
 READABLE = ("all", "software")
 RENDER_MODES = ("ansi", "rgb_array")
 MIXTURE = "mixture"
-#: What backend_options cannot name, because the environment has arguments for it.
-_OWN = ("name", "machine", "workload", "index", "slices", "load", "deviation")
+#: Options of backends for which the environment has arguments.
+_NO_OPTIONS = ("name", "machine", "workload", "index", "slices", "load", "deviation")
 
 
 @dataclass(frozen=True)
@@ -30,42 +31,43 @@ class Arguments:
 
     Attributes:
         machine: a name of ``pmoss_env.machines.machine_names()`` or a path to a machine file.
-        index: "btree", or "rtree" (``slices`` are cells of a grid) with a workload that is for it,
-            such as "rtree-ranges". The first reset in a process builds (and, for a model, runs) the
-            tree, for all environments: tens of seconds for the paper's 50 million records, seconds
-            for the 5 million of "rtree-ranges-5m". It says so in the log meanwhile.
+        index: "btree", or "rtree" (``slices`` are cells of a grid) with a workload for it, such as
+            "rtree-ranges". The first reset in a process builds (and, for a model, runs) the tree,
+            for all environments: tens of seconds for the paper's 50 million records, seconds for
+            the 5 million of "rtree-ranges-5m". The log shows the progress.
         workload: a name of the workload catalogue or a path to a workload file.
         slices: number of key ranges.
-        backend: "analytic" (a model, microseconds), "simulated" (the index's own accesses on a
+        backend: "analytic" (a model, microseconds), "simulated" (the index's memory accesses on a
             model of the machine's caches and memories, about a second) or "hardware" (this host).
         load: "closed", "closed:<queries in flight per worker>" (32 by default), "saturated",
             "saturated:mix" or "open:<Mq/s>".
         interference: "none", or a key of ``pmoss_env.interference.INTERFERENCE``.
         observation: "full", "paper" or "complete".
-        actions: "core", or "core_node": an action also names the node of the slice's data.
-        reward: how steps pay, see the environment; None: "improvement" or "terminal", by backend.
+        actions: "core", or "core_node": an action also chooses the node of the slice's data.
+        reward: reward of a step, see the environment; None: "improvement" or "terminal", by
+            backend.
         incumbent: "grouped", "spread", "mixed", "random", or "mixture": one of these four.
         order: "index" (slice 0 first) or "load" (most queries in the incumbent's snapshot first).
         workload_seed: None for a new workload instance per episode, or a whole number.
         counters: "all", or "software": as in a virtual machine without a performance monitoring
             unit, where only our runtime and the kernel count.
         noise: strength of the measurement noise (``pmoss_env.noise``); 1 is as on hardware.
-        deviation: by what share the true machine's latencies, bandwidths and core speeds differ
-            from its description, 0 to 0.5, on the analytic backend. They are drawn anew for every
-            workload instance; only counters and throughput tell.
+        deviation: relative deviation of the true machine's latencies, bandwidths and core speeds
+            from its description, 0 to 0.5, on the analytic backend. They are drawn for every
+            workload instance; only counters and throughput show them.
         on_illegal: "remap", "terminate" or "raise".
         constraints: None, or a dict of ``max_slices_per_core``, a whole number, and
             ``node_memory_gib``: GiB of each node that the index may fill, one number or a list.
-        backend_options: further arguments of the backend.
-        measure_every: steps between measurements; None means every step on a backend that can be
-            asked after every move, and for the reward "improvement". Otherwise only the last step
-            is measured. Hardware needs it for "improvement".
+        backend_options: further options of the backend.
+        measure_every: steps between measurements; None means every step on an incremental backend,
+            and for the reward "improvement". Otherwise only the last step is measured. Hardware
+            needs it for "improvement".
         render_mode: "ansi" or "rgb_array".
 
     Raises:
         UnknownNameError: a name in no catalogue.
-        UnsupportedError: what the backend cannot do.
-        DescriptionError: any other impossible value.
+        UnsupportedError: an argument that the backend does not support.
+        DescriptionError: any other invalid value.
     """
 
     machine: str
@@ -106,13 +108,12 @@ class Arguments:
             check_name("reward", self.reward, REWARDS)
         if self.render_mode is not None:
             check_name("render_mode", self.render_mode, RENDER_MODES)
-        _check_whole("slices", self.slices, minimum=1, maximum=65536)
+        check_whole("slices", self.slices, 1, 65536)
         if self.workload_seed is not None:
-            _check_whole("workload_seed", self.workload_seed, minimum=0, maximum=2**64 - 1)
+            check_whole("workload_seed", self.workload_seed, 0, 2**64 - 1)
         if self.measure_every is not None:
-            _check_whole("measure_every", self.measure_every, minimum=1)
-        if isinstance(self.noise, bool) or not isinstance(self.noise, (int, float)):
-            raise DescriptionError(f"noise = {self.noise!r}: must be a number")
+            check_whole("measure_every", self.measure_every, 1)
+        check_number("noise", self.noise, 0.0)
         Noise(self.noise, (0,))
         if check_deviation(self.deviation) and "deviation" not in backend_options(self.backend):
             raise UnsupportedError(
@@ -122,7 +123,7 @@ class Arguments:
         _check_object("constraints", self.constraints)
         _check_object("backend_options", self.backend_options)
         for name in sorted(self.backend_options or {}):
-            if name in _OWN:
+            if name in _NO_OPTIONS:
                 raise DescriptionError(
                     f"backend_options[{name!r}]: is an argument of the environment itself"
                 )
@@ -132,21 +133,6 @@ class Arguments:
                 f"reward='improvement' on {self.backend} would measure {self.slices} times per "
                 "episode: say how often with measure_every=<steps>, or use reward='terminal'"
             )
-
-
-def check_name(kind: str, name: object, known: Collection[str]) -> None:
-    """Raises UnknownNameError unless ``name`` is one of ``known``."""
-    if not isinstance(name, str) or name not in known:
-        raise UnknownNameError(kind, name, known)
-
-
-def _check_whole(name: str, value: object, minimum: int, maximum: float = float("inf")) -> None:
-    # NumPy's integers are refused: Gymnasium cannot write them to an environment's JSON form.
-    if not isinstance(value, int) or isinstance(value, bool) or not minimum <= value <= maximum:
-        limit = "" if maximum == float("inf") else f" to {maximum}"
-        raise DescriptionError(
-            f"{name} = {value!r}: must be a plain whole number from {minimum}{limit}"
-        )
 
 
 def _check_object(name: str, value: object) -> None:

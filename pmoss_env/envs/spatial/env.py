@@ -1,4 +1,4 @@
-"""Spatial scheduling: place every slice of a main-memory index on a core."""
+"""Spatial scheduling: places every slice of a main-memory index on a core."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gymnasium.error import ResetNeeded
 from pmoss_env.backends import Backend
 from pmoss_env.context import Context
 from pmoss_env.envs.actions import whole_action
-from pmoss_env.envs.copies import OF_A_VECTOR, Past, RepeatableEnv, measures
+from pmoss_env.envs.copies import IN_VECTOR_ENV, EpisodeHistory, RepeatableEnv, unrepeatable
 from pmoss_env.envs.spatial.arguments import MIXTURE, RENDER_MODES, Arguments
 from pmoss_env.envs.spatial.episodes import INFO_KEYS, Episodes, Observation
 from pmoss_env.envs.spatial.observation import observation_space
@@ -32,12 +32,12 @@ class SpatialSchedulingEnv(RepeatableEnv[Observation, np.int64]):
 
     ## Description
 
-    An index is cut into ``slices`` key ranges. A schedule says which worker core serves each slice
-    and which NUMA node holds its data; the throughput in million queries per second (Mq/s) depends
-    on it. An episode starts from an incumbent schedule, shows what the hardware counters said under
-    it, and places slice after slice anew. The data of a slice go to the node of its core. A slice
-    that is not placed yet stays where the incumbent has it. So every intermediate state is a full
-    schedule that a server could run.
+    An index is cut into ``slices`` key ranges. A schedule assigns a worker core to each slice, and
+    a NUMA node to its data; the throughput in million queries per second (Mq/s) depends on it. An
+    episode starts with an incumbent schedule and shows the hardware counters under it. Each step
+    places one slice again. The data of a slice go to the node of its core. Slices that are not yet
+    placed stay where the incumbent has them. So every intermediate state is a full schedule that a
+    server could run.
 
     This is the decision process of P-MOSS (section 6).
 
@@ -57,7 +57,7 @@ class SpatialSchedulingEnv(RepeatableEnv[Observation, np.int64]):
     | `incumbent_view` | (r, c, H) float32 | counters per tile under the incumbent schedule |
 
     All counters are those of the incumbent's snapshot; ``incumbent_snapshot.counters_available``
-    says which are available. ``observation="paper"`` leaves out the last two keys.
+    says which are available. ``observation="paper"`` omits the last two keys.
     ``observation="complete"`` adds the whole state:
 
     | key | shape, type | meaning |
@@ -80,10 +80,10 @@ class SpatialSchedulingEnv(RepeatableEnv[Observation, np.int64]):
 
     ## Memory
 
-    With ``actions="core_node"`` a node holds no more slices than its memory does, by the machine's
-    description. ``constraints={"node_memory_gib": ...}`` says what of it others leave, in both
-    modes. Every slice counts as the largest one. Incumbents fit, too: data that a full node cannot
-    hold lie on the next one with room.
+    With ``actions="core_node"`` a node holds at most the slices that fit into its memory, by the
+    machine's description. ``constraints={"node_memory_gib": ...}`` sets the free memory, in both
+    modes. Every slice counts as the largest one. Incumbents fit, too: the data of a full node lie
+    on the next one with room.
 
     ## Action Space
 
@@ -91,8 +91,8 @@ class SpatialSchedulingEnv(RepeatableEnv[Observation, np.int64]):
     ``observation["position_mask"]``, ``info["action_mask"]`` and ``action_masks()``.
 
     ``actions="core_node"`` makes it ``Discrete(r * c * nodes)``: tile * nodes + node, so that the
-    data may lie elsewhere than on the core's node. It is flat for the algorithms that take nothing
-    else, such as DQN. ``divmod(action, nodes)`` gives tile and node. An action is legal where
+    data may lie on another node than the core. It is flat for algorithms that only take discrete
+    actions, such as DQN. ``divmod(action, nodes)`` gives tile and node. An action is legal if
     ``position_mask`` allows its tile and ``node_mask`` its node.
 
     On a masked action, ``on_illegal`` decides. "remap" takes the nearest legal tile: same node
@@ -105,23 +105,22 @@ class SpatialSchedulingEnv(RepeatableEnv[Observation, np.int64]):
 
     In Mq/s, chosen by ``reward``:
 
-    - "improvement": throughput after the step minus before it; the return is X(final) -
-      X(incumbent). Only every ``measure_every``-th step and the last one are measured; the others
-      pay 0.
-    - "slice": the paper's return-to-go: each step pays its slice's share of X(final). The shares
-      are known at the end only, so this live environment pays X(final) at the last step and 0
-      before. ``info["slice_throughput"]`` then holds the shares, for a dataset to fill in.
+    - "improvement": change of the throughput by the step; the return is X(final) - X(incumbent).
+      Only every ``measure_every``-th step and the last one are measured; the others have reward 0.
+    - "slice": the paper's return-to-go: the reward of each step is its slice's share of X(final).
+      The shares are only known at the end, so the last step has the reward X(final), the others 0.
+      ``info["slice_throughput"]`` then holds the shares, for datasets.
     - "terminal": X(final) at the last step, else 0.
 
-    None means "improvement" on backends that can be asked after every move, else "terminal".
+    None means "improvement" on incremental backends, else "terminal".
 
     ## Starting State
 
-    ``reset`` draws from its seed, in this order: the workload instance (which keys are hot; fixed
-    by ``workload_seed``), the co-tenants, the seed of the noise, and the incumbent schedule. The
-    incumbent follows the rule of its name on nodes and workers in a drawn order, so that episodes
-    differ; it can be given as ``options={"incumbent": schedule}``: a ``Schedule``, or the core of
-    each slice. Constraints bind what the episode places, not the incumbent.
+    ``reset`` draws from its seed, in this order: the workload instance (its hot keys; fixed by
+    ``workload_seed``), the co-tenants, the seed of the noise, and the incumbent schedule. The
+    incumbent follows its rule on a random order of nodes and workers, so that episodes differ.
+    ``options={"incumbent": schedule}`` sets it: a ``Schedule``, or the core of each slice.
+    Constraints limit the placed slices, not the incumbent.
 
     ## Episode End
 
@@ -132,15 +131,16 @@ class SpatialSchedulingEnv(RepeatableEnv[Observation, np.int64]):
 
     The same keys at reset and at every step:
 
-    - ``action_mask``: (actions,) int8, what is legal for the next slice.
+    - ``action_mask``: (actions,) int8, 1 = legal for the next slice.
     - ``illegal_actions``: int, in this episode so far.
-    - ``throughput``: float, Mq/s of the present full schedule; of the latest measurement where
-      not every step is measured. X(final) at the end, whatever the reward.
+    - ``throughput``: float, Mq/s of the present full schedule, by the latest measurement. X(final)
+      at the end, whatever the reward.
     - ``incumbent_throughput``: float, Mq/s.
-    - ``slice``: int, the next slice; ``slices`` when none is left.
-    - ``tile``: int, where the latest slice really went; -1 at reset.
-    - ``node``: int, where its data went; with ``actions="core_node"`` only.
+    - ``slice``: int, the next slice; ``slices`` at the end.
+    - ``tile``: int, tile of the latest slice; -1 at reset.
+    - ``node``: int, node of its data; with ``actions="core_node"`` only.
     - ``slice_throughput``: (slices,) float64, Mq/s of the slice placed at each step under the
+      final schedule; 0 until the end. Sums to X(final).
       final schedule; 0 until the end. Sums to X(final).
 
     ## Arguments
@@ -149,8 +149,8 @@ class SpatialSchedulingEnv(RepeatableEnv[Observation, np.int64]):
     ``pmoss_env.envs.spatial.arguments.Arguments`` describes them.
 
     Raises ``UnknownNameError`` for a name in no catalogue, and ``ScheduleError`` for slices or
-    constraints that allow no schedule. Raises ``UnsupportedError`` for what the backend cannot do,
-    and ``DescriptionError`` for any other impossible value.
+    constraints that allow no schedule. Raises ``UnsupportedError`` for arguments that the backend
+    does not support, and ``DescriptionError`` for any other invalid value.
 
     ## Vector Form
 
@@ -200,31 +200,32 @@ class SpatialSchedulingEnv(RepeatableEnv[Observation, np.int64]):
         measure_every: int | None = None,
         render_mode: str | None = None,
     ) -> None:
-        given = locals()
-        taken = {one.name: given[one.name] for one in fields(Arguments)}
-        self.arguments = Arguments(**taken)
+        values = locals()
+        values = {field.name: values[field.name] for field in fields(Arguments)}
+        self.arguments = Arguments(**values)
         self.session = Session(self.arguments)
+        machine_ = self.session.machine
         self.observation_space = cast(
             spaces.Space[Observation],
-            observation_space(self.session.machine, slices, observation, actions),
+            observation_space(machine_, slices, observation, actions),
         )
-        where = self.session.machine
-        self._choices = where.tiles * (where.nodes if self.session.chooses_node else 1)
+        nodes = machine_.nodes if self.session.chooses_node else 1
+        self._choices = machine_.tiles * nodes
         self.action_space = spaces.Discrete(self._choices)
         self.render_mode = render_mode
         self._raises = on_illegal == "raise"
-        what = "actions" if self.session.chooses_node else "tiles"
-        self._action_rule = f"{where.name} has {what}"
+        kind = "actions" if self.session.chooses_node else "tiles"
+        self._action_rule = f"{machine_.name} has {kind}"
         self._row = 0
         self._episodes, self._joined = Episodes([self.session], self.observation_space), False
-        self._past = Past(taken)
+        self._history = EpisodeHistory(values)
 
     def join(self, episodes: Episodes, row: int) -> None:
-        """Makes this the face of one row of a batch that others step.
+        """Makes this a view of a row of a batch, for a vector environment.
 
         Args:
-            episodes: with this environment's session at ``row``.
-            row: which.
+            episodes: the batch, with this environment's session at ``row``.
+            row: of the batch.
         """
         self._episodes, self._row, self._joined = episodes, row, True
 
@@ -234,7 +235,7 @@ class SpatialSchedulingEnv(RepeatableEnv[Observation, np.int64]):
         """Starts an episode; see the class's section on the starting state.
 
         Args:
-            seed: of everything that chance decides; None goes on with the generator at hand.
+            seed: of all randomness of the episode; None continues the generator.
             options: None or ``{"incumbent": Schedule or the core of each slice}``.
 
         Raises:
@@ -246,12 +247,12 @@ class SpatialSchedulingEnv(RepeatableEnv[Observation, np.int64]):
         return observation, info
 
     def begin(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
-        """What reset() does before it shows the episode."""
+        """Starts an episode without an observation."""
         super().reset(seed=seed)
         generator = self.np_random.bit_generator.state
         self.session.begin(self.np_random, options)
         self._episodes.start(self._row)
-        self._past.begin(generator, options)
+        self._history.begin(generator, options)
 
     def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Places the next slice where ``action`` says.
@@ -269,23 +270,23 @@ class SpatialSchedulingEnv(RepeatableEnv[Observation, np.int64]):
                 f"action {choice}: the mask forbids it for slice "
                 f"{episodes.results['slice'][row]}; see info['action_mask']"
             )
-        terminated, known = episodes.step(row, choice)
-        self._past.actions.append(choice)
-        observation, reward, info = episodes.shown(row, known)
+        terminated, shown = episodes.step(row, choice)
+        self._history.actions.append(choice)
+        observation, reward, info = episodes.shown(row, shown)
         return observation, reward, terminated, False, info
 
     def action_masks(self) -> BoolArray:
-        """(actions,) bool, what is legal for the next slice; works before reset too."""
+        """(actions,) bool, the legal actions for the next slice; also before reset."""
         return self._episodes.legal(self._row)
 
     @property
     def machine(self) -> Machine:
-        """The machine that the slices go on."""
+        """The server."""
         return self.session.machine
 
     @property
     def slices(self) -> int:
-        """How many slices an episode places."""
+        """Number of slices."""
         return self.session.slices
 
     @property
@@ -295,7 +296,7 @@ class SpatialSchedulingEnv(RepeatableEnv[Observation, np.int64]):
 
     @property
     def reward(self) -> str:
-        """The reward mode: the ``reward`` argument, or what its default is on this backend."""
+        """The reward: the ``reward`` argument, or the default on this backend."""
         return self.session.reward
 
     @property
@@ -320,7 +321,7 @@ class SpatialSchedulingEnv(RepeatableEnv[Observation, np.int64]):
 
     @property
     def backend(self) -> Backend:
-        """The episode's own backend: only to look at. See ``session.new_backend()``."""
+        """The episode's own backend, read-only. See ``session.new_backend()``."""
         return self.session.backend
 
     @property
@@ -331,24 +332,24 @@ class SpatialSchedulingEnv(RepeatableEnv[Observation, np.int64]):
 
     @property
     def instance(self) -> Instance:
-        """This episode's workload instance and co-tenants; not for a policy to see."""
+        """This episode's workload instance and co-tenants, hidden from policies."""
         self.session.need_episode()
         return self.session.instance
 
     @property
     def incumbent(self) -> Schedule:
-        """The schedule that the episode started from."""
+        """The first schedule of the episode."""
         self.session.need_episode()
         return self.session.incumbent
 
     @property
     def incumbent_snapshot(self) -> HardwareSnapshot:
-        """The incumbent's snapshot, as observed: with its noise."""
+        """The incumbent's snapshot as observed, with noise."""
         self.session.need_episode()
         return self.session.incumbent_snapshot
 
     def final_snapshot(self) -> HardwareSnapshot:
-        """The final schedule's snapshot; ScheduleError while the episode runs."""
+        """The final schedule's snapshot; ScheduleError during the episode."""
         self.session.need_episode()
         if self.session.final_snapshot is None:
             raise ScheduleError(
@@ -357,10 +358,10 @@ class SpatialSchedulingEnv(RepeatableEnv[Observation, np.int64]):
         return self.session.final_snapshot
 
     def restore(self) -> HardwareSnapshot:
-        """Undoes the episode: puts the incumbent back, measures it, and ends the episode.
+        """Measures the incumbent again and ends the episode.
 
-        Measured with the seed and the noise of reset(), so that a modelled backend gives
-        ``incumbent_snapshot`` again, bit for bit. ``final_snapshot()`` stays what it was.
+        It uses the seed and the noise of reset(), so that a model gives ``incumbent_snapshot``
+        again with the same bits. ``final_snapshot()`` does not change.
 
         Raises:
             ResetNeeded: there is no episode.
@@ -371,7 +372,7 @@ class SpatialSchedulingEnv(RepeatableEnv[Observation, np.int64]):
         return snapshot
 
     def context(self, rng: np.random.Generator, backend: Backend | None = None) -> Context:
-        """What a baseline may know of this episode, see ``Session.context``."""
+        """The information for a baseline, see ``Session.context``."""
         return self.session.context(rng, backend)
 
     def render(self) -> Any:
@@ -392,10 +393,10 @@ class SpatialSchedulingEnv(RepeatableEnv[Observation, np.int64]):
     def _steps(self) -> int:
         return int(self._episodes.batch.placed(self._row).size)
 
-    def _goes_on(self) -> bool:
+    def _is_running(self) -> bool:
         return self.session.running
 
-    def _no_copy(self) -> str:
+    def _copy_refusal(self) -> str:
         if self._joined:
-            return OF_A_VECTOR
-        return "" if self.backend.repeatable else measures(self.backend.name)
+            return IN_VECTOR_ENV
+        return "" if self.backend.repeatable else unrepeatable(self.backend.name)

@@ -1,4 +1,4 @@
-"""Episodes that advance together: their sessions and the native batch that steps them."""
+"""Episodes that advance together: their sessions and the native batch."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from pmoss_env.envs.spatial.session import Session
 from pmoss_env.types import BoolArray, Int8Array, Schedule
 
 Observation = dict[str, npt.NDArray[Any]]
-#: Of EpisodeBatch.observe_one().
+#: Result of EpisodeBatch.observe_one().
 Shown = tuple[Observation, Int8Array, float, float, int, int, int, int]
-#: What info holds, at reset and at every step.
+#: The keys of info, at reset and at every step.
 INFO_KEYS = (
     "action_mask",
     "illegal_actions",
@@ -29,12 +29,12 @@ INFO_KEYS = (
 
 
 class Episodes:
-    """One episode per session, all under the same rules. Everything of row i is session i's.
+    """An episode per session, all under the same rules. Row i belongs to session i.
 
     Attributes:
-        sessions: what lies around the steps.
-        state: the arrays of observations that the batch writes, a row per episode.
-        results: the arrays of what else a step gives, an element per episode.
+        sessions: the sessions.
+        state: the arrays of observations, a row per episode; written by the batch.
+        results: the arrays of the other results of a step, an element per episode.
         batch: the native batch.
     """
 
@@ -46,14 +46,14 @@ class Episodes:
         Args:
             sessions: with the same arguments.
             space: the observation space of one environment, a ``Dict``.
-            threads: how many native threads step the episodes.
+            threads: number of native threads.
         """
         self.sessions = sessions
         rows = len(sessions)
         self._no_shares = np.zeros(sessions[0].slices)
         self.state: Observation = {
-            key: np.zeros((rows, *cast(tuple[int, ...], one.shape)), one.dtype)
-            for key, one in cast(spaces.Dict, space).items()
+            key: np.zeros((rows, *cast(tuple[int, ...], box.shape)), box.dtype)
+            for key, box in cast(spaces.Dict, space).items()
         }
         self._tiles = self.state["position_mask"].reshape(rows, -1)
         self._tiles[:] = sessions[0].machine.worker_tiles
@@ -79,7 +79,7 @@ class Episodes:
         )
 
     def start(self, i: int) -> None:
-        """Shows the episode that session ``i`` has begun."""
+        """Starts the episode of session ``i`` in the batch."""
         session = self.sessions[i]
         self.batch.start(
             i,
@@ -94,17 +94,17 @@ class Episodes:
 
     @property
     def masks(self) -> Int8Array:
-        """(rows, actions) int8, 1 = legal; only to look at."""
+        """(rows, actions) int8, 1 = legal; read-only."""
         if self._nodes is None:
             return self._tiles
-        both: Int8Array = self._tiles[:, :, None] * self._nodes[:, None, :]
-        return both.reshape(len(both), -1)
+        masks: Int8Array = self._tiles[:, :, None] * self._nodes[:, None, :]
+        return masks.reshape(len(masks), -1)
 
     def step(self, i: int, action: int) -> tuple[bool, Shown | None]:
-        """One step of one episode, read and ended where it is due.
+        """Steps an episode; measures the schedule if the step requires it.
 
         Returns:
-            Whether it is over, and what shown() takes: None where the step had to be read first.
+            Whether the episode is over, and the argument of shown(); None after a measurement.
         """
         ended, due, shown = self.batch.step_one(i, action)
         if ended:
@@ -117,11 +117,11 @@ class Episodes:
         return ended, shown
 
     def finish(self, i: int) -> None:
-        """Measures the schedule that episode ``i`` leaves, and ends it."""
+        """Measures the final schedule of episode ``i`` and ends it."""
         session = self.sessions[i]
         session.running = False
         snapshot = session.measure_final(self.schedule(i))
-        # An episode may end at a schedule that was read already.
+        # The schedule of the last step may have been measured already.
         self.batch.read(i, snapshot.throughput)
         session.end(snapshot, float(self.results["throughput"][i]))
 
@@ -130,21 +130,21 @@ class Episodes:
         return Schedule(*self.batch.schedule(i))
 
     def legal(self, i: int) -> BoolArray:
-        """(actions,) bool, what is legal for the next slice of episode ``i``."""
+        """(actions,) bool, the legal actions for the next slice of episode ``i``."""
         legal: BoolArray = self.masks[i].astype(np.bool_)
         return legal
 
     def shown(
-        self, i: int, known: Shown | None = None
+        self, i: int, latest: Shown | None = None
     ) -> tuple[Observation, float, dict[str, Any]]:
         """The observation of episode ``i`` in fresh arrays, the latest reward, and the info.
 
         Args:
-            i: which.
-            known: what the latest step() has shown, for the first call after it.
+            i: row of the episode.
+            latest: result of the latest step(), for the first call after it.
         """
         session = self.sessions[i]
-        shown = self.batch.observe_one(i) if known is None else known
+        shown = self.batch.observe_one(i) if latest is None else latest
         observation, mask, reward, throughput, illegal, slice_, tile, node = shown
         final = session.final_snapshot
         info = {

@@ -1,4 +1,4 @@
-"""The schedules that episodes start from: drawn by a rule, or given."""
+"""The first schedules of episodes: random by a rule, or given."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def drawn_incumbent(
     rng: np.random.Generator,
     room: Int32Array | None = None,
 ) -> Schedule:
-    """Draws an incumbent; the data of what its nodes cannot hold lie on the next ones with room.
+    """A random incumbent; data of full nodes lie on the next nodes with room.
 
     Args:
-        name: one of STATIC_BASELINES, or "mixture": one of them.
-        machine: what the slices go on.
-        slices: how many there are.
-        rng: the only source of chance.
-        room: (N,) how many slices' data each node may hold; None: no limit.
+        name: one of STATIC_BASELINES, or "mixture": a random one.
+        machine: gives the cores.
+        slices: number of slices.
+        rng: source of randomness.
+        room: (N,) limit of slices' data per node; None: no limit.
     """
     if name == MIXTURE:
         name = STATIC_BASELINES[int(rng.integers(len(STATIC_BASELINES)))]
@@ -41,7 +41,7 @@ def given_incumbent(
     """The incumbent of ``options={"incumbent": given}``.
 
     Raises:
-        ScheduleError: it overfills a node, or this machine cannot start an episode from it.
+        ScheduleError: it overfills a node, or the machine cannot start an episode with it.
     """
     if isinstance(given, Schedule):
         incumbent = given
@@ -63,17 +63,17 @@ def given_incumbent(
 
 
 def relabelled(schedule: Schedule, machine: Machine, rng: np.random.Generator) -> Schedule:
-    """The same schedule on other nodes and workers, so that no two incumbents are alike.
+    """The same schedule on permuted nodes and workers, so that incumbents differ.
 
-    Nodes with as many workers trade places, and so do the workers of a node. Without this the
-    schedules that follow a rule would be the same in every episode.
+    Nodes with equally many workers are permuted, and so are the workers of a node. Otherwise the
+    schedules of a rule would be the same in every episode.
     """
     workers = machine.workers_of_node
-    counts = np.array([of_node.size for of_node in workers])
+    counts = np.array([node_workers.size for node_workers in workers])
     target = np.arange(machine.nodes)
     for count in np.unique(counts):
-        alike = np.flatnonzero(counts == count)
-        target[alike] = rng.permutation(alike)
+        same_size = np.flatnonzero(counts == count)
+        target[same_size] = rng.permutation(same_size)
     core = np.arange(machine.cores, dtype=np.int32)
     for n in range(machine.nodes):
         core[workers[n]] = rng.permutation(workers[target[n]])

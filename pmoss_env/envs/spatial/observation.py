@@ -1,6 +1,6 @@
-"""What a policy sees of an episode: the observation space and the layout of its arrays.
+"""The observation space, and the layout of its arrays.
 
-What steps write there follows the rules in native/environment/rules.hpp.
+native/environment/rules.hpp describes how steps write them.
 """
 
 from __future__ import annotations
@@ -25,15 +25,14 @@ OBSERVATION_MODES: tuple[str, ...] = get_args(ObservationMode)
 PlacementOrder = Literal["index", "load"]
 PLACEMENT_ORDERS: tuple[str, ...] = get_args(PlacementOrder)
 
-#: Finite upper bound of every counter and off-core value: infinite Box bounds make Gymnasium's
-#: checker warn, and no server reaches a million GHz or an exabyte per second.
+#: Finite upper bound of counters and off-core values: Gymnasium's checker warns of infinite bounds.
 HIGHEST = 1e9
-#: Processor facts at the end of ``meta``.
+#: Facts about the processor at the end of ``meta``.
 PROCESSOR_FACTS = ("logical_cores", "nodes", "sockets")
 
 
 def meta_names(machine: Machine) -> tuple[str, ...]:
-    """(M,) names of the entries of ``meta``: the same length whatever a backend can measure."""
+    """(M,) names of the entries of ``meta``; independent of the backend."""
     return (*machine.offcore_names, *PROCESSOR_FACTS)
 
 
@@ -43,9 +42,9 @@ def processor_facts(machine: Machine) -> list[float]:
 
 
 def places(count: int, slices: int) -> spaces.Box:
-    """(slices,) int32: where each slice is, on one of ``count`` tiles or nodes.
+    """(slices,) int32: the tile or node of each slice, of ``count``.
 
-    Of a single place the upper bound is 1, too: Gymnasium warns of a box that holds one value.
+    The upper bound is at least 1: Gymnasium warns of a box with a single value.
     """
     return spaces.Box(0, max(count - 1, 1), (slices,), np.int32)
 
@@ -79,7 +78,7 @@ def observation_space(
         slices: number of slices, T.
         mode: "full"; "paper" without ``slice_view`` and ``incumbent_view``; or "complete", with
             the counters and the tiles of every slice.
-        actions: "core_node" adds what is known of nodes.
+        actions: "core_node" adds the keys for nodes.
 
     Raises:
         UnknownNameError: another mode.
@@ -118,7 +117,7 @@ def observation_space(
 
 
 def observed_counters(snapshot: HardwareSnapshot) -> Float32Array:
-    """(slices, H) float32: the counters that observations are made of; 0 where not available.
+    """(slices, H) float32: the counters for observations; 0 where not available.
 
     They are cast before they are added, so that a snapshot stored as float32 gives the same bits.
     """

@@ -1,4 +1,4 @@
-"""The rules of an environment as the native code takes them (native/environment/rules.hpp)."""
+"""The rules of an environment in their C++ form (native/environment/rules.hpp)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pmoss_env.workloads import load_workload
 Reward = Literal["improvement", "slice", "terminal"]
 REWARDS = ("improvement", "slice", "terminal")
 ON_ILLEGAL = ("remap", "terminate", "raise")
-#: What an action names: a core, whose node gets the data too, or a core and the data's node.
+#: An action chooses a core, whose node gets the data, or a core and the node of the data.
 ACTIONS = ("core", "core_node")
 CONSTRAINTS = ("max_slices_per_core", CONSTRAINT)
 
@@ -31,21 +31,20 @@ def room_of_nodes(
     actions: str = "core",
     constraints: Mapping[str, Any] | None = None,
 ) -> Int32Array | None:
-    """(N,) int32: how many slices' data each node may hold in an episode; None: no limit.
+    """(N,) int32: number of slices' data that each node may hold in an episode; None: no limit.
 
-    The machine's own memory counts where actions choose nodes. Otherwise only what a constraint
-    says does.
+    The machine's own memory counts only if actions choose nodes; a constraint always does.
 
     Args:
         machine: gives the nodes.
         workload: name or path.
-        slices: how many an episode places.
+        slices: number of slices.
         actions: one of ACTIONS.
-        constraints: None, or of CONSTRAINTS.
+        constraints: None, or by names of CONSTRAINTS.
 
     Raises:
-        ScheduleError: an impossible constraint, or one that leaves no legal schedule.
-        PmossError: what loading the workload raises.
+        ScheduleError: an invalid constraint, or one that allows no schedule.
+        PmossError: an error of load_workload().
     """
     limited = constraints is not None and constraints.get(CONSTRAINT) is not None
     if actions == "core" and not limited:
@@ -54,8 +53,8 @@ def room_of_nodes(
     if room is None or actions != "core":
         return room
     workers = np.bincount(machine.node_of_core[machine.workers], minlength=machine.nodes)
-    most = slices_per_core(machine, slices, constraints)
-    holds = np.minimum(room, workers * (slices if most is None else most))
+    limit = slices_per_core(machine, slices, constraints)
+    holds = np.minimum(room, workers * (slices if limit is None else limit))
     if holds.sum() < slices:
         raise ScheduleError(
             f"constraints: the nodes with workers hold {holds.sum()} of {slices} slices: give them "
@@ -67,18 +66,18 @@ def room_of_nodes(
 def slices_per_core(
     machine: Machine, slices: int, constraints: Mapping[str, Any] | None
 ) -> int | None:
-    """How many slices a core may get in one episode; None without a limit.
+    """Largest number of slices per core in an episode; None without a limit.
 
     Args:
         machine: gives the workers.
-        slices: how many slices an episode places.
-        constraints: None, or of CONSTRAINTS; ``{"max_slices_per_core": n}`` is looked at.
+        slices: number of slices.
+        constraints: None, or by names of CONSTRAINTS.
 
     Raises:
-        UnknownNameError: a constraint that does not exist.
-        ScheduleError: a value that is no whole number, or that leaves no legal schedule.
+        UnknownNameError: an unknown constraint.
+        ScheduleError: a value that is no whole number, or that allows no schedule.
     """
-    most: int | None = None
+    limit: int | None = None
     for name, value in (constraints or {}).items():
         if name not in CONSTRAINTS:
             raise UnknownNameError("constraint", name, CONSTRAINTS)
@@ -92,8 +91,8 @@ def slices_per_core(
                 f"constraints: {name} = {value} leaves room for {value * workers} slices on "
                 f"{workers} workers: {slices} must be placed"
             )
-        most = value
-    return most
+        limit = value
+    return limit
 
 
 def make_rules(

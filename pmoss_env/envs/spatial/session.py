@@ -1,4 +1,4 @@
-"""What lies around the steps of an episode: its instance, its incumbent and its measurements."""
+"""An environment's machine and backend, and the state of its episode besides the steps."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from pmoss_env.backends import (
     make_backend,
 )
 from pmoss_env.backends.reporting import LoggedProgress
+from pmoss_env.checks import check_name
 from pmoss_env.context import Context
-from pmoss_env.envs.spatial.arguments import Arguments, check_name
+from pmoss_env.envs.spatial.arguments import Arguments
 from pmoss_env.envs.spatial.incumbents import drawn_incumbent, given_incumbent
 from pmoss_env.envs.spatial.observation import observed_counters, observed_meta, placement_order
 from pmoss_env.envs.spatial.rules import make_rules, room_of_nodes, slices_per_core
@@ -38,36 +39,36 @@ from pmoss_env.types import (
     Schedule,
 )
 
-#: Seeds drawn per episode lie below this, so that JSON keeps them exact.
+#: Upper bound of the seeds of an episode, so that JSON keeps them exactly.
 SEEDS = 2**53
-# Streams of noise under an episode's seed: how often one is read does not shift the others.
+# Streams of noise under an episode's seed, independent of each other.
 _INCUMBENT, _STEPS, _FINAL, _MEASUREMENTS = 0, 1, 2, 3
 
 _log = logging.getLogger(__name__)
 
 
 class Session:
-    """One environment's machine and backend, and what is fixed or measured once per episode.
+    """An environment's machine and backend, and the instance and incumbent of its episode.
 
     Attributes:
         arguments: of the environment.
-        machine: what the slices go on.
-        slices: how many an episode places.
-        backend: measures the schedules. Only to look at: see new_backend().
-        reward: the reward mode: the argument, or what its default is on this backend.
-        max_slices_per_core: the constraint; None without one.
-        chooses_node: whether actions name the nodes of data.
-        slices_of_node: (N,) how many slices' data each node may hold; None: no limit.
+        machine: the server.
+        slices: number of slices.
+        backend: measures the schedules; read-only, see new_backend().
+        reward: the reward: the argument, or the default on this backend.
+        max_slices_per_core: the constraint; None: no limit.
+        chooses_node: whether actions choose the nodes of data.
+        slices_of_node: (N,) limit of slices' data per node; None: no limit.
         rules: of every episode.
-        running: whether an episode runs.
-        instance: this episode's workload instance and co-tenants; not for a policy to see.
-        incumbent: the schedule that the episode started from.
-        incumbent_snapshot: its snapshot, as observed: with its noise.
-        final_snapshot: that of the final schedule; None while the episode runs.
-        counters: (slices, H) float32, what this episode's observations are made of.
+        running: whether an episode is running.
+        instance: this episode's workload instance and co-tenants, hidden from policies.
+        incumbent: the first schedule of the episode.
+        incumbent_snapshot: its snapshot as observed, with noise.
+        final_snapshot: that of the final schedule; None during the episode.
+        counters: (slices, H) float32, the counters for this episode's observations.
         meta: (M,) float32, as observed.
         order: (slices,) int32, the slice placed at each step.
-        readings: (slices,) float64, the factor of noise of each step's reading.
+        readings: (slices,) float64, the factor of noise of each step's measurement.
     """
 
     instance: Instance
@@ -79,13 +80,13 @@ class Session:
     readings: Float64Array
 
     def __init__(self, arguments: Arguments) -> None:
-        """Makes the backend.
+        """Creates the backend.
 
         Raises:
             UnknownNameError: a name in no catalogue.
             ScheduleError: slices or constraints that allow no schedule.
-            UnsupportedError: what the backend cannot do.
-            DescriptionError: any other impossible value.
+            UnsupportedError: an argument that the backend does not support.
+            DescriptionError: any other invalid value.
         """
         self.arguments = arguments
         self.machine = load_machine(arguments.machine)
@@ -160,15 +161,15 @@ class Session:
 
     @property
     def model(self) -> _native.AnalyticModel | None:
-        """The native model that a native batch asks itself; None where there is none."""
+        """The native model for a native batch; None without one."""
         model = getattr(self._incremental, "model", None)
         return model if isinstance(model, _native.AnalyticModel) else None
 
     def begin(self, rng: np.random.Generator, options: dict[str, Any] | None) -> None:
-        """Draws and measures what an episode starts from.
+        """Draws and measures the start of an episode.
 
         Args:
-            rng: the only source of chance.
+            rng: source of randomness.
             options: of reset().
 
         Raises:
@@ -209,12 +210,12 @@ class Session:
             raise ResetNeeded("there is no episode yet: call reset() first")
 
     def ask(self, schedule: Schedule, slice_: int, steps: int) -> float:
-        """The throughput in Mq/s of a schedule on the way, by whatever costs the backend least.
+        """The throughput of an intermediate schedule in Mq/s, by the cheapest call of the backend.
 
         Args:
             schedule: the present one.
-            slice_: the slice that was placed last.
-            steps: how many slices are placed.
+            slice_: the latest slice.
+            steps: number of placed slices.
         """
         if self._incremental is None:
             return self.backend.measure(schedule, seed=self._seed + steps).throughput
@@ -224,39 +225,39 @@ class Session:
         return self._incremental.place(schedule)
 
     def measure_final(self, schedule: Schedule) -> HardwareSnapshot:
-        """The snapshot of the schedule at the end, as the backend gives it."""
+        """The backend's snapshot of the final schedule."""
         return self.backend.measure(schedule, seed=self._seed + self.slices)
 
     def end(self, snapshot: HardwareSnapshot, throughput: float) -> None:
         """Ends the episode.
 
         Args:
-            snapshot: by measure_final().
-            throughput: the episode's last reading, with its noise.
+            snapshot: result of measure_final().
+            throughput: of the last measurement, with noise.
         """
         self.running = False
-        read = throughput if self.arguments.noise else None
-        self.final_snapshot = self._as_seen(self._noise(_FINAL).snapshot(snapshot, read))
+        noisy = throughput if self.arguments.noise else None
+        self.final_snapshot = self._observed(self._noise(_FINAL).snapshot(snapshot, noisy))
 
     def restore(self) -> HardwareSnapshot:
-        """Measures the incumbent again, with the seed and the noise of its first measurement."""
+        """Measures the incumbent again, with the seed and the noise of the first time."""
         self.need_episode()
         snapshot = self._measured_incumbent(self.incumbent)
         self.running = False
         return snapshot
 
     def watch(self, on_round: Callable[[dict[str, Any]], None] | None) -> None:
-        """Calls ``on_round`` with every sweeping round of a measurement, see HardwareBackend.
+        """Sets the function that gets every sweeping round of a measurement, see HardwareBackend.
 
-        Models measure in one piece: there it is never called.
+        Models have no rounds.
         """
         if hasattr(self.backend, "on_round"):
             self.backend.on_round = on_round
 
     def new_backend(self) -> Backend:
-        """A fresh backend with the same arguments, set to this episode's instance.
+        """A new backend with the same arguments and this episode's instance.
 
-        For "what if" questions: the episode itself goes on undisturbed. The caller closes it.
+        It does not affect the episode. The caller closes it.
         """
         self.need_episode()
         backend = make_backend(**self._backend_arguments)
@@ -264,14 +265,13 @@ class Session:
         return backend
 
     def new_searchable_backend(self) -> IncrementalBackend:
-        """A fresh backend that can be searched, set to this episode's instance.
+        """A new incremental backend with this episode's instance.
 
-        Of the episode's kind where that can be asked after every move, else the analytic model of
-        the same machine and workload: the model proposes, the episode's backend measures. The
-        caller closes it.
+        It is of the episode's kind if that is incremental, else the analytic model of the same
+        machine and workload. The caller closes it.
 
         Raises:
-            UnsupportedError: the machine has no parameters to model it by.
+            UnsupportedError: the machine has no parameters for a model.
         """
         self.need_episode()
         arguments = self._backend_arguments
@@ -281,20 +281,20 @@ class Session:
                     f"machine {self.machine.name!r} has no model: a search needs a backend that "
                     "can be asked after every move, such as 'analytic'"
                 )
-            kept = ("machine", "index", "slices", "load", "progress")
-            described = {name: arguments[name] for name in kept if name in arguments}
-            arguments = {**described, "name": "analytic", "workload": self.backend.workload}
+            names = ("machine", "index", "slices", "load", "progress")
+            shared = {name: arguments[name] for name in names if name in arguments}
+            arguments = {**shared, "name": "analytic", "workload": self.backend.workload}
         backend = make_backend(**arguments)
         backend.set_instance(self.instance)
         return cast(IncrementalBackend, backend)
 
     def context(self, rng: np.random.Generator, backend: Backend | None = None) -> Context:
-        """What a baseline may know of this episode.
+        """The information for a baseline.
 
         Args:
-            rng: its source of chance.
+            rng: its source of randomness.
             backend: for a baseline that searches, e.g. new_backend(); never the episode's own,
-                whose current schedule it would change.
+                whose schedule it would change.
         """
         self.need_episode()
         return Context(
@@ -311,11 +311,11 @@ class Session:
         )
 
     def measurements(self, backend: Backend, budget: int) -> Measurements:
-        """A budget of evaluations of this episode, read with its noise and its counters.
+        """A budget of measurements of this episode, with its noise and its counters.
 
         Args:
-            backend: of new_backend(), set to this episode's instance.
-            budget: evaluations, 0 or more.
+            backend: result of new_backend().
+            budget: number of measurements, 0 or more.
 
         Raises:
             DescriptionError: a negative budget.
@@ -336,11 +336,11 @@ class Session:
 
     def _measured_incumbent(self, incumbent: Schedule) -> HardwareSnapshot:
         snapshot = self.backend.measure(incumbent, seed=self._seed)
-        return self._as_seen(self._noise(_INCUMBENT).snapshot(snapshot))
+        return self._observed(self._noise(_INCUMBENT).snapshot(snapshot))
 
     def _noise(self, stream: int) -> Noise:
         return Noise(float(self.arguments.noise), (self._seed, stream))
 
-    def _as_seen(self, snapshot: HardwareSnapshot) -> HardwareSnapshot:
-        """A snapshot with the counters that may be read."""
+    def _observed(self, snapshot: HardwareSnapshot) -> HardwareSnapshot:
+        """A snapshot with the counters of the environment."""
         return snapshot if self.arguments.counters == "all" else snapshot.without_pmu()

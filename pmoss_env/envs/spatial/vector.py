@@ -1,4 +1,4 @@
-"""Many episodes of spatial scheduling side by side, stepped in C++ (native/environment)."""
+"""Vectors of episodes of spatial scheduling, stepped in C++ (native/environment)."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ class SpatialVectorEnv(BatchVectorEnv[SpatialSchedulingEnv]):
     """The vector form of ``SpatialSchedulingEnv`` on the analytic backend.
 
     ``gymnasium.make_vec("pmoss/SpatialScheduling-v0", num_envs=n)`` makes it. Every
-    sub-environment gives the bits that the single environment gives with the same seed and
-    actions, whatever ``num_envs`` and ``threads``. Observations, rewards, masks and moves of the
-    model are computed in C++ without the interpreter's lock; episodes begin and end in Python.
+    sub-environment gives the same bits as the single environment with the same seed and actions,
+    whatever ``num_envs`` and ``threads``. Observations, rewards, masks and moves of the model are
+    computed in C++ without the interpreter's lock; episodes begin and end in Python.
 
-    An episode that ended is reset by the next call of step(), which ignores that
-    sub-environment's action and pays 0. With ``autoreset_mode="SameStep"`` the call that ends an
-    episode resets it too: it returns the new episode's observation and info, and the old one's in
-    ``infos["final_obs"]`` and ``infos["final_info"]``. ``metadata["autoreset_mode"]`` says which.
+    After the end of an episode the next call of step() resets the sub-environment, ignores its
+    action and gives the reward 0. With ``autoreset_mode="SameStep"`` the call that ends an episode
+    also resets it: it returns the new observation and info, and the final ones in
+    ``infos["final_obs"]`` and ``infos["final_info"]``. ``metadata["autoreset_mode"]`` is the mode.
 
     Infos follow Gymnasium's convention for vectors. There is an array per key of the single
-    environment's info, with a row per sub-environment. Under ``"_" + key`` is the (num_envs,) bool
-    mask of the sub-environments that gave it, which is always all True.
+    environment's info, with a row per sub-environment. Its (num_envs,) bool mask under
+    ``"_" + key`` is always all True.
     """
 
     _episodes: Episodes
@@ -51,20 +51,20 @@ class SpatialVectorEnv(BatchVectorEnv[SpatialSchedulingEnv]):
         autoreset_mode: str = NEXT_STEP,
         **arguments: Any,
     ) -> None:
-        """Makes the sub-environments.
+        """Creates the sub-environments.
 
         Args:
-            num_envs: how many, N.
-            threads: how many native threads step them; the results are the same.
-            copy: True returns fresh observations from every call. False returns the same read-only
-                arrays every time, valid until the next call: a step then writes what changes.
+            num_envs: number of sub-environments, N.
+            threads: number of native threads that step them; the results do not depend on it.
+            copy: whether observations are fresh arrays. Otherwise every call returns the same
+                read-only arrays, which the next call changes.
             autoreset_mode: "NextStep" or "SameStep", or Gymnasium's enum of these values.
             **arguments: of ``SpatialSchedulingEnv``.
 
         Raises:
-            UnsupportedError: a backend without a native model, any but "analytic" of ours.
+            UnsupportedError: a backend without a native model; here all but "analytic".
             UnknownNameError: another autoreset mode.
-            DescriptionError: an impossible value, here or in ``arguments``.
+            DescriptionError: an invalid value.
         """
         check_counts(num_envs, threads)
         checked_mode(autoreset_mode)
@@ -84,7 +84,7 @@ class SpatialVectorEnv(BatchVectorEnv[SpatialSchedulingEnv]):
             info_keys=(*INFO_KEYS, "node") if self._chooses_node else INFO_KEYS,
         )
         self._choices = int(cast(gymnasium.spaces.Discrete, first.action_space).n)
-        self._what = "actions" if self._chooses_node else "tiles"
+        self._action_kind = "actions" if self._chooses_node else "tiles"
         self._raises = arguments.get("on_illegal") == "raise"
         self._episodes = Episodes([env.session for env in envs], first.observation_space, threads)
         for i, env in enumerate(envs):
@@ -112,12 +112,12 @@ class SpatialVectorEnv(BatchVectorEnv[SpatialSchedulingEnv]):
                 f"({self.num_envs},) whole numbers"
             )
         tiles: npt.NDArray[np.int64] = given.astype(np.int64, copy=False)
-        # A negative number is a huge one here.
+        # Negative numbers become large ones.
         unsigned = tiles.view(np.uint64)
         if unsigned.max() >= self._choices:
             i = int(np.argmax(unsigned >= self._choices))
             raise IllegalActionError(
-                f"action {given[i]} of sub-environment {i}: {self._what} are 0 to "
+                f"action {given[i]} of sub-environment {i}: {self._action_kind} are 0 to "
                 f"{self._choices - 1}"
             )
         if self._raises:
@@ -138,7 +138,7 @@ class SpatialVectorEnv(BatchVectorEnv[SpatialSchedulingEnv]):
         self._incumbent_throughput[i] = env.incumbent_snapshot.throughput
 
     def _finish(self, i: int) -> tuple[Observation, dict[str, Any]]:
-        """Ends the episode that has come to its end; its observation and info."""
+        """Ends a finished episode; returns its observation and info."""
         self._episodes.finish(i)
         observation, _, info = self._episodes.shown(i)
         return observation, info

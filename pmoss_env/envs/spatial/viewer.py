@@ -1,4 +1,4 @@
-"""Pictures of a placement: the grid of core tiles with nodes, sockets, slices and load."""
+"""Pictures of a placement: the grid of tiles with nodes, sockets, slices and load."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ if TYPE_CHECKING:
 
     from pmoss_env.envs.spatial.session import Session
 
-#: Light to heavy load in text.
+#: Characters for light to heavy load.
 SHADES = " ░▒▓█"
 INK = "#1d2733"
 SOCKET_INK = "#1d2733"
 NODE_INK = "#7a8794"
 IDLE = "#f3f1ec"
 NOT_A_WORKER = "#d9d9d6"
-#: Load colours: dark is heavy. Readable in grey and by colour-blind people.
+#: Colour map of loads, from light to heavy; readable in grey and by colour-blind people.
 COLOURS = "YlOrRd"
 FRAMES = "thin frame: node   thick: socket"
-#: Under a picture of slices.
+#: Legend of a picture of slices.
 LEGEND = f"number: slices on the core   grey: R router, S sweeper, · unused   {FRAMES}"
 _LETTERS = {"router": "R", "sweeper": "S", "other": "·"}
 
 
 def slices_per_core(machine: Machine, schedule: Schedule) -> Int32Array:
-    """(C,) int32, how many slices each core serves."""
+    """(C,) int32, number of slices on each core."""
     return np.bincount(schedule.cores, minlength=machine.cores).astype(np.int32)
 
 
 def show(session: Session, schedule: Schedule, steps: int, throughput: float, mode: str) -> Any:
-    """A state of an episode.
+    """Renders a state of an episode.
 
     Args:
         session: of the episode.
         schedule: the present one.
-        steps: how many slices are placed.
+        steps: number of placed slices.
         throughput: latest, Mq/s.
         mode: "ansi" for text, or "rgb_array" for an (height, width, 3) uint8 image.
     """
@@ -57,7 +57,7 @@ def show(session: Session, schedule: Schedule, steps: int, throughput: float, mo
     )
     if mode == "ansi":
         return as_text(machine, schedule, load, title)
-    # One scale for all schedules of an episode: that of the incumbent.
+    # All schedules of an episode share the incumbent's scale.
     highest = np.bincount(session.incumbent.cores, slice_load(before)).max()
     return as_image(machine, schedule, load, title, highest_load=float(highest))
 
@@ -67,23 +67,23 @@ def as_text(
     schedule: Schedule,
     load_per_core: npt.NDArray[Any],
     title: str,
-    of: str = "slices",
+    unit: str = "slices",
     load: str = "load",
     roles: str = "R router, S sweeper; ",
 ) -> str:
     """The placement as text.
 
-    Each tile shows its number of slices and a shade for its load against the most loaded core;
-    routers are R, sweepers S. ``|`` and ``-`` part nodes, ``#`` and ``=`` part sockets.
+    Each tile shows its number of slices and a shade for its load relative to the most loaded core;
+    routers are R, sweepers S. ``|`` and ``-`` separate nodes, ``#`` and ``=`` sockets.
 
     Args:
         machine: gives the grid.
-        schedule: what to show.
+        schedule: gives the cores.
         load_per_core: (C,) load of each core, in any unit.
         title: the first line.
-        of: what the numbers count.
-        load: what the shades show.
-        roles: which letters there are.
+        unit: unit of the numbers.
+        load: meaning of the shades.
+        roles: legend of the letters.
     """
     counts = slices_per_core(machine, schedule)
     share = _share(load_per_core)
@@ -107,7 +107,7 @@ def as_text(
                 text += _LETTERS[machine.role_of_core[core]].rjust(width - 1) + " "
         lines.append(text.rstrip())
     lines.append(
-        f"number: {of} on the core; shade: {load}, █ = {load_per_core.max():.3g}; "
+        f"number: {unit} on the core; shade: {load}, █ = {load_per_core.max():.3g}; "
         f"{roles}| - nodes, # = sockets"
     )
     return "\n".join(line for line in lines if line)
@@ -144,20 +144,19 @@ def draw_placement(
 ) -> None:
     """Draws a placement into ``axes`` of a matplotlib figure, with a colour bar.
 
-    Every core is a tile: its number is the slices on it, its colour the load. Grey tiles are
+    Every core is a tile with its number of slices and the colour of its load. Grey tiles are
     routers (R), sweepers (S) and idle roles. Thin frames are NUMA nodes, thick ones sockets.
 
     Args:
-        axes: where to draw.
+        axes: of the figure.
         machine: gives the grid.
-        schedule: what to show.
+        schedule: gives the cores.
         load_per_core: (C,) load of each core.
         title: above the picture.
-        load_label: what the load is, with its unit.
-        highest_load: load of the darkest colour, for pictures that are compared; the largest
-            if None.
-        note: second line of the legend, for marks that the caller adds.
-        legend: what numbers and frames are.
+        load_label: meaning of the load, with its unit.
+        highest_load: load of the darkest colour, for comparable pictures; None: the largest.
+        note: second line of the legend.
+        legend: first line of the legend.
     """
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
@@ -179,7 +178,7 @@ def draw_placement(
             face = IDLE
         else:
             face = scale.to_rgba(load_per_core[core])
-        # An artist, not a patch: the limits are set below, and need not follow every tile.
+        # An artist, because the limits do not depend on the tiles.
         tile_drawn = axes.add_artist(
             FancyBboxPatch(
                 (col - 0.39, row - 0.39),
@@ -200,7 +199,7 @@ def draw_placement(
             fontsize=10 if worker else 8,
             color="white" if dark else (INK if worker else NODE_INK),
         )
-        # Inside the axes, so the layout need not measure them: most of a frame's time.
+        # Excluded from the layout, whose computation would take most of a frame's time.
         for drawn in (tile_drawn, number):
             drawn.set_in_layout(False)
     node, socket = tile_groups(machine)
@@ -238,7 +237,7 @@ def _bar(node: Int32Array, socket: Int32Array) -> str:
 
 
 def _rule(node: Int32Array, socket: Int32Array, width: int) -> str:
-    """The line between two rows of tiles; empty where no node or socket ends."""
+    """The line between two rows of tiles; empty without a border."""
     cells = []
     for col in range(node.shape[1]):
         if socket[0, col] != socket[1, col]:

@@ -12,7 +12,7 @@ from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
 from pmoss_env.envs.actions import whole_action
-from pmoss_env.envs.copies import Past, RepeatableEnv
+from pmoss_env.envs.copies import EpisodeHistory, RepeatableEnv
 from pmoss_env.envs.threads.decisions import (
     THRESHOLD,
     least_used_core,
@@ -197,7 +197,7 @@ class ThreadSchedulingEnv(RepeatableEnv[Observation, np.int64]):
             self._program = replace(self._program, requests=requests)
         self._data_nodes = None if data_nodes is None else list(data_nodes)
         self._server: ThreadServer | None = None
-        self._given, self._past = False, Past(given)
+        self._given, self._history = False, EpisodeHistory(given)
         self._set_up(
             described,
             self._program.threads,
@@ -216,7 +216,7 @@ class ThreadSchedulingEnv(RepeatableEnv[Observation, np.int64]):
         """
         env = cls.__new__(cls)
         env._server = server
-        env._given, env._past = True, Past({})
+        env._given, env._history = True, EpisodeHistory({})
         env._data_nodes = None
         env._set_up(server.machine, most_threads, Options(**options))
         return env
@@ -301,7 +301,7 @@ class ThreadSchedulingEnv(RepeatableEnv[Observation, np.int64]):
         self._core = -1
         self._run_epoch()
         self._running = True
-        self._past.begin(generator, options)
+        self._history.begin(generator, options)
         return self._observe(), self._info()
 
     def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
@@ -326,7 +326,7 @@ class ThreadSchedulingEnv(RepeatableEnv[Observation, np.int64]):
                 self._running = False
                 return self._observe(), 0.0, True, False, self._info()
             count = int(legal[np.argmin(abs(legal - count))])
-        self._past.actions.append(chosen)
+        self._history.actions.append(chosen)
         before = self.sample
         self._moved = self._migrate(count)
         self._run_epoch()
@@ -369,10 +369,10 @@ class ThreadSchedulingEnv(RepeatableEnv[Observation, np.int64]):
         if self._server is not None:
             self._server.close()
 
-    def _goes_on(self) -> bool:
+    def _is_running(self) -> bool:
         return self._running
 
-    def _no_copy(self) -> str:
+    def _copy_refusal(self) -> str:
         if not self._given:
             return ""
         return (

@@ -21,7 +21,7 @@ P_UB = "remote share of accesses to slow memory"
 def as_text(machine: Machine, sample: Sample, title: str) -> str:
     """The number of threads per core, shaded by P_ub, as text."""
     return viewer.as_text(
-        *_arguments(machine, sample), title, of="threads", load=f"P_ub, the {P_UB}", roles=""
+        *_arguments(machine, sample), title, unit="threads", load=f"P_ub, the {P_UB}", roles=""
     )
 
 

@@ -62,7 +62,7 @@ def autopilot(
         float,
         typer.Option(min=0.04, help="Length of an epoch: most of it is there for a trial."),
     ] = 2.0,
-    seed: Annotated[int, typer.Option(min=0, help="Of drift, agent and trials.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of all random draws.")] = 0,
     out: Annotated[
         Path | None,
         typer.Option(

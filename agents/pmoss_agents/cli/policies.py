@@ -18,7 +18,9 @@ AgentsArgument = Annotated[
 ]
 AgentOption = Annotated[
     list[str] | None,
-    typer.Option("--agent", "-a", metavar="AGENT", help="The same as an option; repeatable."),
+    typer.Option(
+        "--agent", "-a", metavar="AGENT", help="An agent, like the argument AGENT. Repeatable."
+    ),
 ]
 DomainOption = Annotated[
     str | None,

@@ -47,13 +47,13 @@ from pmoss_datasets.continual.rounds import Move, need_described
 from pmoss_datasets.continual.thorough import Reading, ThoroughPlanner
 from pmoss_datasets.continual.worlds import World
 from pmoss_datasets.fairness import reads_environment
-from pmoss_env.envs.continual.drift import MOST
+from pmoss_env.envs.continual.drift import MAX_SHARE
 from pmoss_env.errors import CheckpointError, DatasetError
 from pmoss_env.machines import Machine
 from pmoss_env.types import COUNTER_NAMES, Float64Array, Int32Array
 
 #: Streams are foretold as one of these: none, then ranges of the share of a node's memory.
-EDGES = (0.0, 0.2, 0.45, 0.7, MOST)
+EDGES = (0.0, 0.2, 0.45, 0.7, MAX_SHARE)
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Config:
             self.futures * max(1, self.ahead) <= MOST_FUTURES,
             f"be at most {MOST_FUTURES:,}, those of all epochs ahead together",
         )
-        check("quiet", 0 <= self.quiet < MOST, f"lie in [0, {MOST:g})")
+        check("quiet", 0 <= self.quiet < MAX_SHARE, f"lie in [0, {MAX_SHARE:g})")
         check("calm", 0 <= self.calm < 1, "lie in [0, 1)")
         for name in ("quiet", "calm"):
             check(name, self.ahead > 0 or getattr(self, name) == 0, "be 0 where ahead is 0")
@@ -175,7 +175,7 @@ class Network(nn.Module):
             told[..., : ranges + 1],
             self._middle + self._half * torch.tanh(told[..., ranges + 1 :]),
             core[..., 0],
-            (usual + 0.2 * torch.tanh(core[..., 1])).clamp(0.0, MOST),
+            (usual + 0.2 * torch.tanh(core[..., 1])).clamp(0.0, MAX_SHARE),
         ), after
 
 

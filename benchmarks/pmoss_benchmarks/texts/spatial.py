@@ -96,7 +96,7 @@ def validation_counts(stored: Stored) -> str:
             f"A search with {settings['budget']:,} evaluations of the analytic model stands in "
             f"its place; {_inside(stood)} of them hold for it.",
             f"The search passes {counted(len(gates), 'hard gate')} of these; Random passes "
-            f"{len(too)} of them as well, so that they tell nothing about a policy.",
+            f"{len(too)} of them as well, so they say nothing about a policy.",
             f"Every query takes {settings['overhead_cycles']:g} cycles more than our own index "
             "needs (`overhead_cycles`), for the original's software is slower.",
             f"Without them {counted(len(elsewhere), 'of these gates', 'of these gates')} would "

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pmoss_datasets.continual.worlds import World
-from pmoss_env.envs.continual.drift import AS_DRAWN, MOST, Asked
+from pmoss_env.envs.continual.drift import DEFAULT_DEMAND, MAX_SHARE, Demand
 from pmoss_env.machines import Machine
 from pmoss_env.types import COUNTER_INDEX, CoTenant, Float64Array, Int32Array
 
@@ -54,7 +54,9 @@ class Fit:
         """(cores + nodes,) busy cores, then streams; see co_tenants()."""
         return np.concatenate([self.busy, self.streams])
 
-    def see(self, cores: Int32Array, counters: Float64Array, asked: Asked = AS_DRAWN) -> None:
+    def see(
+        self, cores: Int32Array, counters: Float64Array, asked: Demand = DEFAULT_DEMAND
+    ) -> None:
         """Explains an epoch; where nothing ran, co-tenants are what they were before.
 
         Args:
@@ -66,7 +68,7 @@ class Fit:
         elapsed = np.bincount(cores, counters[:, _ELAPSED], machine.cores)
         work = np.bincount(cores, counters[:, _WORK], machine.cores)
         lost = 1.0 - np.divide(work, elapsed, out=np.ones_like(work), where=elapsed > 0)
-        lost = np.where(lost < LEAST_BUSY, 0.0, np.minimum(lost, MOST))
+        lost = np.where(lost < LEAST_BUSY, 0.0, np.minimum(lost, MAX_SHARE))
         self.busy = np.where(elapsed > 0, lost, self.busy)
         nodes = machine.node_of_core[cores]
         ran = np.bincount(nodes, minlength=machine.nodes) > 0
@@ -94,11 +96,11 @@ class Fit:
                 slope = np.where(moved, rise / np.where(moved, change, 1.0), self._slope)
                 self._slope = np.clip(slope, 0.5, 20.0)
             before = streams.copy(), cost
-            streams = np.clip(streams + np.clip(off / self._slope, -0.3, 0.3), 0.0, MOST)
+            streams = np.clip(streams + np.clip(off / self._slope, -0.3, 0.3), 0.0, MAX_SHARE)
         self.streams = np.where(best < LEAST_STREAM, 0.0, best)
 
     def _usual(
-        self, seen: Float64Array, ran: npt.NDArray[np.bool_], cores: Int32Array, asked: Asked
+        self, seen: Float64Array, ran: npt.NDArray[np.bool_], cores: Int32Array, asked: Demand
     ) -> Float64Array:
         """(nodes,) what a miss costs without streams, over what it costs by the model."""
         world, machine = self._world, self._world.machine

@@ -57,7 +57,7 @@ class Oracle(RoundPolicy):
         """Searches in what is believed."""
         believed = [self.conditions(number) for number in range(len(self._worlds))]
         for world, one in zip(self._worlds, believed, strict=True):
-            world.believe(one.co_tenants, one.asked)
+            world.believe(one.co_tenants, one.demand)
         return self.search(believed, cores)
 
     def search(self, believed: Sequence[Conditions], cores: Int32Array) -> list[Move]:
@@ -92,7 +92,7 @@ class Law(Oracle):
     def conditions(self, world: int) -> Conditions:
         """One draw."""
         session = self.env.session
-        return session.foretold(session.epoch + 1, self.rng)  # type: ignore[no-any-return]
+        return session.sample_conditions(session.epoch + 1, self.rng)  # type: ignore[no-any-return]
 
 
 class Now(Oracle):
@@ -133,7 +133,7 @@ class ThoroughLaw(Oracle):
     def conditions(self, world: int) -> Conditions:
         """One draw of one of the epochs ahead."""
         session, ahead = self.env.session, int(self._ahead[world])
-        return session.foretold(session.epoch + ahead, self.rng, ahead)  # type: ignore[no-any-return]
+        return session.sample_conditions(session.epoch + ahead, self.rng, ahead)  # type: ignore[no-any-return]
 
     def search(self, believed: Sequence[Conditions], cores: Int32Array) -> list[Move]:
         """See Oracle."""

@@ -13,7 +13,7 @@ from pmoss_datasets.continual import checks
 from pmoss_datasets.continual.fitting import Fit, co_tenants
 from pmoss_datasets.continual.rounds import Move, RoundPolicy, need_described
 from pmoss_datasets.continual.worlds import World, improved
-from pmoss_env.envs.continual.drift import Asked
+from pmoss_env.envs.continual.drift import Demand
 from pmoss_env.types import Float64Array, Int32Array
 
 #: Periods that the seasonal planner looks for, and epochs that it judges them by.
@@ -45,16 +45,16 @@ class FittedPlanner(RoundPolicy):
         session = self.env.session
         self._worlds = [World(session) for _ in range(self._futures)]
         self._fit = Fit(self._worlds[0])
-        self._past_asked: list[Asked] = []
+        self._past_asked: list[Demand] = []
 
-    def asked(self) -> Asked:
+    def asked(self) -> Demand:
         """What was asked of the index in the last epoch: it counts its queries itself."""
         session = self.env.session
-        asked: Asked = session.drift.conditions(session.epoch).asked
+        asked: Demand = session.drift.conditions(session.epoch).demand
         self._past_asked = [*self._past_asked[-2:], asked]
         return asked
 
-    def ahead(self, epochs: int = 1) -> Asked:
+    def ahead(self, epochs: int = 1) -> Demand:
         """What will be asked of it, as things have gone so far; after asked().
 
         A load that moves along the index moves on. Of its last two steps it repeats the shorter

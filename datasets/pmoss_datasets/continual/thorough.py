@@ -14,7 +14,7 @@ from pmoss_datasets.continual.planners import FittedPlanner
 from pmoss_datasets.continual.rounds import Move
 from pmoss_datasets.continual.search import thorough_moves
 from pmoss_datasets.continual.worlds import World
-from pmoss_env.envs.continual.drift import AS_DRAWN, Asked
+from pmoss_env.envs.continual.drift import DEFAULT_DEMAND, Demand
 from pmoss_env.types import COUNTER_INDEX, Float64Array, Int32Array
 
 #: A core that loses a lower share of its time has no co-tenant.
@@ -45,7 +45,7 @@ class Reading:
         self.own: Float64Array = np.zeros(cores)
 
     def see(
-        self, cores: Int32Array, counters: Float64Array, asked: Asked = AS_DRAWN
+        self, cores: Int32Array, counters: Float64Array, asked: Demand = DEFAULT_DEMAND
     ) -> Float64Array:
         """(cores + nodes,) shares that co-tenants took, the own loss of busy cores included.
 

@@ -11,7 +11,7 @@ from pmoss_datasets.continual.rounds import Move
 from pmoss_env import _native
 from pmoss_env.backends.native_forms import native_interference, native_machine
 from pmoss_env.backends.profilers import make_profiler
-from pmoss_env.envs.continual.drift import AS_DRAWN, Asked
+from pmoss_env.envs.continual.drift import DEFAULT_DEMAND, Demand
 from pmoss_env.machines import Machine
 from pmoss_env.types import CoTenant, Float64Array, Int32Array
 
@@ -44,11 +44,11 @@ class World:
         self._profilers = [make_profiler(one, session.slices, None) for one in session.workloads]
         self._seed = session.workload_seed
         self._slices = session.slices
-        self._asked = AS_DRAWN
+        self._asked = DEFAULT_DEMAND
         self._ask_mix(self._asked.mix)
         self._node_of_core = self.machine.node_of_core.tolist()
 
-    def believe(self, co_tenants: Iterable[CoTenant], asked: Asked = AS_DRAWN) -> None:
+    def believe(self, co_tenants: Iterable[CoTenant], asked: Demand = DEFAULT_DEMAND) -> None:
         """Sets what the next epoch is taken to be like; place() comes next."""
         if asked.mix != self._asked.mix:
             self._ask_mix(asked.mix)

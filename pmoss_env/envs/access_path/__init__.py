@@ -1,4 +1,4 @@
-"""Access-path selection: a processor's loads, or a copy engine, for each table scan."""
+"""Access-path selection: processor loads or a copy engine for each table scan."""
 
 from pmoss_env.envs.access_path.env import AccessPathEnv
 from pmoss_env.envs.access_path.scans import (

@@ -1,4 +1,4 @@
-"""Access-path selection: how each table scan gets at its data."""
+"""Access-path selection: chooses how each table scan reads its data."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ import numpy.typing as npt
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
+from pmoss_env.checks import check_name, check_number, check_whole
 from pmoss_env.envs.access_path.scans import PATHS, Background, ScanDistribution, Scans
 from pmoss_env.envs.access_path.simulated import SimulatedScans
 from pmoss_env.envs.actions import whole_action
 from pmoss_env.envs.copies import EpisodeHistory, RepeatableEnv
 from pmoss_env.errors import DescriptionError, IllegalActionError, UnknownNameError
+from pmoss_env.machines import Machine
 from pmoss_env.noise import Noise
 from pmoss_env.types import BoolArray, Float64Array, Int8Array
 
@@ -24,7 +26,7 @@ REWARDS = ("time", "saving")
 ON_ILLEGAL = ("remap", "terminate", "raise")
 RENDER_MODES = ("ansi", "rgb_array")
 CPU, OFFLOAD, RELAXED = range(len(PATHS))
-#: What info holds, at reset and at every step.
+#: The keys of info, at reset and at every step.
 INFO_KEYS = (
     "action_mask",
     "illegal_actions",
@@ -34,9 +36,9 @@ INFO_KEYS = (
     "total_time_us",
     "correct",
 )
-#: Finite bounds of the features, beyond anything that is drawn or modelled.
+#: Finite upper bounds of the features, above all drawn or modelled values.
 _HIGHEST = np.array([4e6, 1e5, 1e6, 1e4, 1e4], dtype=np.float32)
-#: Seeds drawn per scan lie below this.
+#: Upper bound of the seeds of scans.
 _SEEDS = 2**53
 
 
@@ -45,12 +47,12 @@ class AccessPathEnv(RepeatableEnv[Observation, np.int64]):
 
     ## Description
 
-    A database scans columns of 32-bit integers and writes the positions of the values that match.
-    The core may load remote lines itself, or use the copy engine of its blade's hub. The engine
-    copies blocks into two local buffers; the core scans one while the other is filled. The engine
-    keeps more lines in flight but has to be set up. It copies at one rate from every distance, even
-    from the own node, and is shared with others. Run times come from a discrete-event simulation of
-    the machine (``pmoss_env.envs.access_path.SimulatedScans``).
+    A database scans columns of 32-bit integers and writes the positions of the matching values. The
+    core may load remote lines itself, or use the copy engine of its blade's hub. The engine copies
+    blocks into two local buffers; the core scans one while the other is filled. The engine keeps
+    more lines in flight but must be set up. It copies at the same rate from every distance, even
+    from its own node, and is shared. Run times come from a discrete-event simulation of the machine
+    (``pmoss_env.envs.access_path.SimulatedScans``).
 
     This is the decision of Dreseler et al., Adaptive Access Path Selection for
     Hardware-Accelerated DRAM Loads (sections 4 to 6).
@@ -64,20 +66,19 @@ class AccessPathEnv(RepeatableEnv[Observation, np.int64]):
     | `features` | (5,) float32 | of the next scan, see below; 0 at the end |
     | `action_mask` | (A,) int8 | 1 = the path may be taken |
 
-    The features are those of the paper, ``pmoss_env.envs.access_path.FEATURES``. They are data size
-    (10^6 bytes), idle latency between the nodes (ns), and result size (million positions). The
-    others are the background's traffic on the links and by the engine (GB/s). The traffic is read
-    right before the scan.
+    The features are those of the paper, ``pmoss_env.envs.access_path.FEATURES``: data size (10^6
+    bytes), idle latency between the nodes (ns) and result size (million positions). The others are
+    the background's traffic on the links and by the engine (GB/s), read right before the scan.
 
     ## Action Space
 
     ``Discrete(2)``: 0 loads ("cpu"), 1 copies ("offload"). With ``relaxed=True``
-    ``Discrete(3)``: 2 copies without looking at the coherence state. **Its results may be wrong**
-    (the paper's were, section 6), and ``info["correct"]`` is then False. It is legal only for
-    columns that are not written. The legal paths are the same in ``observation["action_mask"]``,
-    ``info["action_mask"]`` and ``action_masks()``. On a masked path ``on_illegal`` decides: "remap"
-    copies coherently, "terminate" ends the episode with reward 0 and no scan, "raise" raises
-    IllegalActionError. Illegal actions are counted in ``info["illegal_actions"]``.
+    ``Discrete(3)``: 2 copies without coherence. **Its results may be wrong** (the paper's were,
+    section 6); then ``info["correct"]`` is False. It is legal only for columns that are not
+    written. The mask of legal paths is in ``observation["action_mask"]``, ``info["action_mask"]``
+    and ``action_masks()``. On a masked path ``on_illegal`` decides: "remap" copies coherently,
+    "terminate" ends the episode with reward 0 and no scan, "raise" raises IllegalActionError.
+    Illegal actions are counted in ``info["illegal_actions"]``.
 
     ## Rewards
 
@@ -87,9 +88,9 @@ class AccessPathEnv(RepeatableEnv[Observation, np.int64]):
 
     ## Starting State
 
-    ``reset`` draws all scans of the episode from its seed: nodes, sizes, results, which columns are
-    read-only, and the background, a walk that drifts from scan to scan. Traffic is that of the
-    moment, so the order of the scans matters, and a policy that learns meets a shifting mixture.
+    ``reset`` draws all scans of the episode from its seed: nodes, sizes, results, the read-only
+    columns, and the background, a random walk from scan to scan. As the traffic changes, the order
+    of the scans matters, and a policy that learns meets a shifting distribution.
 
     ## Episode End
 
@@ -102,21 +103,21 @@ class AccessPathEnv(RepeatableEnv[Observation, np.int64]):
 
     - ``action_mask``: (A,) int8, the legal paths of the next scan.
     - ``illegal_actions``: int, in this episode so far.
-    - ``scan``: int, number of the next scan; ``scans`` when none is left.
-    - ``path``: int, what the latest scan really took; -1 at reset.
+    - ``scan``: int, number of the next scan; ``scans`` at the end.
+    - ``path``: int, path of the latest scan; -1 at reset.
     - ``run_time_us``: float, of the latest scan; 0 at reset.
     - ``total_time_us``: float, of all scans so far.
-    - ``correct``: bool, whether every result so far can be relied on.
+    - ``correct``: bool, whether all results so far are reliable.
 
     ## Arguments
 
     All are plain JSON, so that ``env.spec.to_json()`` works.
 
     - ``machine``: a machine with copy engines ("uv-300h"), or a path to such a machine's file.
-    - ``scans``: how many an episode has.
-    - ``relaxed``: offer the third path.
+    - ``scans``: number of scans in an episode.
+    - ``relaxed``: whether the third path is offered.
     - ``reward``: "time" or "saving".
-    - ``drift``: how far the background walks between scans, 0 (as drawn at first) to 1.
+    - ``drift``: step size of the background's random walk, 0 (constant) to 1.
     - ``noise``: strength of the measurement noise (``pmoss_env.noise``) on run times; 1 is as on
       hardware.
     - ``on_illegal``: "remap", "terminate" or "raise".
@@ -124,7 +125,7 @@ class AccessPathEnv(RepeatableEnv[Observation, np.int64]):
     - ``render_mode``: "ansi" or "rgb_array".
 
     Raises ``UnknownNameError`` for a name in no catalogue, ``UnsupportedError`` for a machine
-    without copy engines, and ``DescriptionError`` for any other impossible value.
+    without copy engines, and ``DescriptionError`` for any other invalid value.
 
     ## References
 
@@ -154,30 +155,22 @@ class AccessPathEnv(RepeatableEnv[Observation, np.int64]):
         distribution: dict[str, Any] | None = None,
         render_mode: str | None = None,
     ) -> None:
-        given = {name: value for name, value in locals().items() if name != "self"}
-        for kind, name, known in (
-            ("reward", reward, REWARDS),
-            ("on_illegal", on_illegal, ON_ILLEGAL),
-            ("render_mode", render_mode, (*RENDER_MODES, None)),
-        ):
-            if name not in known:
-                raise UnknownNameError(kind, name, [k for k in known if k])
-        if not isinstance(scans, int) or isinstance(scans, bool) or scans < 1:
-            raise DescriptionError(f"scans = {scans!r}: must be a plain whole number from 1")
+        arguments = {name: value for name, value in locals().items() if name != "self"}
+        check_name("reward", reward, REWARDS)
+        check_name("on_illegal", on_illegal, ON_ILLEGAL)
+        if render_mode is not None:
+            check_name("render_mode", render_mode, RENDER_MODES)
+        check_whole("scans", scans, 1)
         if not isinstance(relaxed, bool):
             raise DescriptionError(f"relaxed = {relaxed!r}: must be true or false")
-        for label, number, most in (("drift", drift, 1.0), ("noise", noise, float("inf"))):
-            if isinstance(number, bool) or not isinstance(number, int | float):
-                raise DescriptionError(f"{label} = {number!r}: must be a number")
-            if not 0 <= number <= most:
-                raise DescriptionError(f"{label} = {number!r}: must be from 0 to {most:g}")
+        check_number("drift", drift, 0.0, 1.0)
+        check_number("noise", noise, 0.0)
         Noise(noise, (0,))
         if not isinstance(machine, str):
             raise DescriptionError(f"machine = {machine!r}: must be a text")
-        known_fields = [f.name for f in fields(ScanDistribution)]
+        field_names = [field.name for field in fields(ScanDistribution)]
         for name in distribution or {}:
-            if name not in known_fields:
-                raise UnknownNameError("field of distribution", name, known_fields)
+            check_name("field of distribution", name, field_names)
         self._distribution = ScanDistribution(**(distribution or {}))
         self._simulated = SimulatedScans(machine)
         self._n = scans
@@ -197,14 +190,14 @@ class AccessPathEnv(RepeatableEnv[Observation, np.int64]):
                 }
             ),
         )
-        self._history = EpisodeHistory(given)
+        self._history = EpisodeHistory(arguments)
         self._running = False
         self._scans: Scans | None = None
         self._features = np.zeros((scans + 1, 5), dtype=np.float32)
         self._seeds = np.zeros(scans, dtype=np.uint64)
         self._readings = np.ones(scans)
         self._read_only = np.zeros(scans + 1, dtype=np.bool_)
-        self._known: dict[int, float] = {}
+        self._times_by_path: dict[int, float] = {}
         self._step = 0
         self._illegal_actions = 0
         self._path = -1
@@ -219,8 +212,8 @@ class AccessPathEnv(RepeatableEnv[Observation, np.int64]):
         """Starts an episode; see the class's section on the starting state.
 
         Args:
-            seed: of everything that chance decides; None goes on with the generator at hand.
-            options: none are known.
+            seed: of all randomness of the episode; None continues the generator.
+            options: must be None or empty.
 
         Raises:
             UnknownNameError: an option.
@@ -246,7 +239,7 @@ class AccessPathEnv(RepeatableEnv[Observation, np.int64]):
         traffic = self._simulated.read_traffic(self._scans, self._seeds)
         features = self._simulated.features(self._scans, traffic)
         self._features[:-1] = np.minimum(features, _HIGHEST)
-        self._known = {}
+        self._times_by_path = {}
         self._step = 0
         self._illegal_actions = 0
         self._path = -1
@@ -291,23 +284,23 @@ class AccessPathEnv(RepeatableEnv[Observation, np.int64]):
         self._path, self._run_time_us = path, run_time
         self._correct = self._correct and path != RELAXED
         self._step += 1
-        self._known = {}
+        self._times_by_path = {}
         done = self._step == self._n
         self._running = not done
         return self._observe(), reward, done, False, self._info()
 
     def action_masks(self) -> BoolArray:
-        """(A,) bool, the legal paths of the next scan; works before reset too."""
+        """(A,) bool, the legal paths of the next scan; also before reset."""
         mask = np.ones(self._actions, dtype=np.bool_)
         if self._actions > RELAXED:
             mask[RELAXED] = self._read_only[self._step]
         return mask
 
     def path_times_us(self) -> Float64Array:
-        """(A,) float64: what the next scan would take on each path, also on masked ones.
+        """(A,) float64: run times of the next scan on each path, also on masked ones.
 
-        For an oracle and for regret; not for a policy to see. The episode goes on undisturbed, and
-        a step takes exactly this time.
+        For oracles and for regret, hidden from policies. The episode is not affected, and a step
+        takes exactly this time.
 
         Raises:
             ResetNeeded: no episode is running.
@@ -317,8 +310,8 @@ class AccessPathEnv(RepeatableEnv[Observation, np.int64]):
         return np.array([self._time_of(path) for path in range(self._actions)])
 
     @property
-    def machine(self) -> Any:
-        """The machine that is simulated."""
+    def machine(self) -> Machine:
+        """The simulated machine."""
         return self._simulated.machine
 
     @property
@@ -330,7 +323,7 @@ class AccessPathEnv(RepeatableEnv[Observation, np.int64]):
 
     @property
     def distribution(self) -> dict[str, Any]:
-        """What scans are drawn from, as plain JSON."""
+        """The distribution of scans, as plain JSON."""
         return asdict(self._distribution)
 
     def render(self) -> Any:
@@ -358,17 +351,17 @@ class AccessPathEnv(RepeatableEnv[Observation, np.int64]):
         walk = np.empty(self._n)
         for i, step in enumerate(self._drift * (2.0 * rng.random(self._n) - 1.0)):
             walk[i] = strength
-            # Turns back at both ends.
+            # Reflected at both ends.
             strength = 1.0 - abs(1.0 - abs(strength + step))
         return walk
 
     def _time_of(self, path: int) -> float:
-        """Microseconds of the next scan on a path, as they would be read."""
-        if path not in self._known:
+        """Microseconds of the next scan on a path, with noise."""
+        if path not in self._times_by_path:
             i = self._step
             times = self._simulated.run(self.scans[i : i + 1], path, self._seeds[i])
-            self._known[path] = float(times.run_time_us[0] / self._readings[i])
-        return self._known[path]
+            self._times_by_path[path] = float(times.run_time_us[0] / self._readings[i])
+        return self._times_by_path[path]
 
     def _mask(self) -> Int8Array:
         return self.action_masks().astype(np.int8)

@@ -1,4 +1,4 @@
-"""Scans on this host: by plain loads, or through a copy engine and two local buffers."""
+"""Scans on this host, by plain loads or through a copy engine and two local buffers."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from pmoss_env import _native
 from pmoss_env.errors import DescriptionError, UnknownNameError, UnsupportedError
 from pmoss_env.platforms import require_host
 
-#: Copy engines by name: a helper thread, which every host has, and Intel's Data Streaming
-#: Accelerator, where a device and its driver are there.
+#: Copy engines: a helper thread, for every host, and Intel's Data Streaming Accelerator, for hosts
+#: with the device and its driver.
 ENGINES = ("thread", "dsa")
 
 
 @dataclass(frozen=True, eq=False)
 class ScanResult:
-    """What a scan found, and how.
+    """The result of a scan.
 
     Attributes:
         positions: (matches,) uint32, ascending.
-        offloaded: whether an engine copied all of the column.
-        reason: why not, if that was asked for, and what else went another way than asked.
+        offloaded: whether an engine copied the whole column.
+        reason: the reason if not, and other deviations from the request.
         seconds: of the scan itself.
     """
 
@@ -35,15 +35,15 @@ class ScanResult:
 
 
 def make_engine(name: str, cpu: int = -1) -> _native.CopyEngine:
-    """A copy engine.
+    """Creates a copy engine.
 
     Args:
         name: one of ENGINES.
-        cpu: where the helper thread runs; -1 leaves it to the kernel.
+        cpu: CPU of the helper thread; -1: any.
 
     Raises:
         UnknownNameError: no such engine.
-        UnsupportedError: this host has none, or does not let us use it; the message says why.
+        UnsupportedError: this host has none, or does not permit its use.
     """
     if name not in ENGINES:
         raise UnknownNameError("copy engine", name, ENGINES)
@@ -55,7 +55,7 @@ def make_engine(name: str, cpu: int = -1) -> _native.CopyEngine:
 
 
 def engine_absence(name: str) -> str:
-    """Why this host has no engine of a name; empty if it has."""
+    """The reason why this host has no such engine; empty if it has."""
     try:
         make_engine(name)
     except UnsupportedError as error:
@@ -75,32 +75,34 @@ def scan(
 ) -> ScanResult:
     """The positions of the values from ``low`` to ``high``, both included.
 
-    The result is complete and right whatever happens. A scan whose buffer is too small is run again
-    with a larger one. A scan whose engine is absent or fails goes on with plain loads. The result's
+    The result is always complete and correct. A scan with a too small buffer is repeated with a
+    larger one. A scan without an engine, or whose engine fails, uses plain loads. The result's
     ``reason`` says so.
 
     Args:
-        values: (n,) int32 without gaps; its address may be any.
-        low: the least value wanted.
-        high: the greatest.
-        engine: what copies the blocks, or its name; None for plain loads.
-        capacity: room for so many positions at first; None for all.
+        values: (n,) int32, contiguous.
+        low: the smallest matching value.
+        high: the largest.
+        engine: engine that copies the blocks, or its name; None for plain loads.
+        capacity: first size of the buffer, in positions; None: enough for all.
         block_kib: size of each of the two buffers.
-        isa: "scalar", "avx2" or "avx512"; the widest that this processor has if empty.
+        isa: "scalar", "avx2" or "avx512"; empty: the widest of this processor.
 
     Raises:
-        DescriptionError: values of another type or shape, or an impossible number.
+        DescriptionError: values of another type or shape, or an invalid number.
         UnknownNameError: no engine of this name.
-        PlatformError: a portable build, which scans nothing.
+        PlatformError: a portable build.
     """
-    # Zero rows are a table too, but not an object array.
+    # An empty table is valid, too.
     if values.dtype != np.int32 or values.ndim != 1:
         raise DescriptionError(
             f"values are {values.dtype} {values.shape}: must be one dimension of int32"
         )
-    least, most = np.iinfo(np.int32).min, np.iinfo(np.int32).max
-    if not (least <= low <= most and least <= high <= most):
-        raise DescriptionError(f"low = {low}, high = {high}: must be from {least} to {most}")
+    limits = np.iinfo(np.int32)
+    if not (limits.min <= low <= limits.max and limits.min <= high <= limits.max):
+        raise DescriptionError(
+            f"low = {low}, high = {high}: must be from {limits.min} to {limits.max}"
+        )
     reasons = []
     if isinstance(engine, str):
         try:

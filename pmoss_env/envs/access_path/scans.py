@@ -1,4 +1,4 @@
-"""Table scans and what goes on beside them: how they are described, and how they are drawn.
+"""Table scans and their background traffic: descriptions and random draws.
 
 Every number is drawn by additions, multiplications and powers of two of uniform numbers, so that
 all machines draw the same bits.
@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from pmoss_env.checks import check_number
 from pmoss_env.errors import DescriptionError
 from pmoss_env.types import Float64Array, Int32Array
 
-#: The access paths, by their number: the processor loads; the engine copies; the engine copies
-#: without looking at the coherence state, and may get wrong data.
+#: The access paths by number: the processor loads; the engine copies; the engine copies without
+#: coherence and may read wrong data.
 PATHS = ("cpu", "offload", "relaxed")
 
 #: The five features of the paper (section 5.1) with their units.
@@ -29,7 +30,7 @@ FEATURES: Mapping[str, str] = {
 }
 
 VALUE_BYTES = 4
-#: What one background worker of either kind moves at most, GB/s.
+#: Largest traffic of a background worker, GB/s.
 WORKER_GB_PER_S = 3.0
 
 
@@ -38,14 +39,14 @@ class Scans:
     """Some scans of columns of 32-bit integers; every field is (n,).
 
     Attributes:
-        execution_node: int32, where the scanning core is.
-        storage_node: int32, where the column is.
+        execution_node: int32, node of the scanning core.
+        storage_node: int32, node of the column.
         rows: float64, whole numbers.
-        results: float64, whole numbers up to ``rows``: the positions that it writes.
+        results: float64, number of written positions, up to ``rows``.
         cpu_workers: int32, background cores that read across the same links.
-        cpu_worker_gb_per_s: float64, what each of them asks for.
+        cpu_worker_gb_per_s: float64, requested traffic of each.
         engine_workers: int32, background copies by the same engine.
-        engine_worker_gb_per_s: float64, what each of them asks for.
+        engine_worker_gb_per_s: float64, requested traffic of each.
     """
 
     execution_node: Int32Array
@@ -73,7 +74,7 @@ class Scans:
         background: Background | None = None,
         execution_node: Any = 0,
     ) -> Scans:
-        """Scans of given numbers, each one or (n,), broadcast against each other."""
+        """Scans from arrays that are broadcast against each other."""
         background = background or Background.quiet()
         cpu_workers, cpu_each = background.cpu
         engine_workers, engine_each = background.engine
@@ -87,11 +88,10 @@ class Scans:
             engine_workers,
             engine_each,
         )
-        given = dict(zip((f.name for f in fields(cls)), columns, strict=True))
         whole = ("execution_node", "storage_node", "cpu_workers", "engine_workers")
         arrays: dict[str, Any] = {
-            name: np.ascontiguousarray(column, np.int32 if name in whole else np.float64)
-            for name, column in given.items()
+            f.name: np.ascontiguousarray(column, np.int32 if f.name in whole else np.float64)
+            for f, column in zip(fields(cls), columns, strict=True)
         }
         return cls(**arrays)
 
@@ -108,9 +108,9 @@ class Scans:
 
 @dataclass(frozen=True, eq=False)
 class Background:
-    """What else moves over links and engine: GB/s asked for in all, each one number or (n,).
+    """Background traffic: total requested GB/s, each a number or (n,).
 
-    It is made by as many workers as it takes at ``WORKER_GB_PER_S`` each.
+    It is caused by the least number of workers with at most ``WORKER_GB_PER_S`` each.
     """
 
     link_gb_per_s: Any
@@ -118,17 +118,17 @@ class Background:
 
     @classmethod
     def quiet(cls) -> Background:
-        """None."""
+        """No background."""
         return cls(0.0, 0.0)
 
     @property
     def cpu(self) -> tuple[Int32Array, Float64Array]:
-        """Workers that load, and what each of them asks for."""
+        """Number of cores that load, and the traffic that each requests."""
         return _workers(self.link_gb_per_s)
 
     @property
     def engine(self) -> tuple[Int32Array, Float64Array]:
-        """Copies by the engine, and what each of them asks for."""
+        """Number of copies by the engine, and the traffic that each requests."""
         return _workers(self.engine_gb_per_s)
 
 
@@ -142,10 +142,10 @@ def _workers(gb_per_s: Any) -> tuple[Int32Array, Float64Array]:
 def feature_matrix(
     scans: Scans, latency_ns: Float64Array, link_gb_per_s: Any, engine_gb_per_s: Any
 ) -> Float64Array:
-    """(n, 5) FEATURES of some scans.
+    """(n, 5) FEATURES of scans.
 
     Args:
-        scans: what is to be done.
+        scans: the scans.
         latency_ns: (n,) idle latency between the two nodes.
         link_gb_per_s: (n,) traffic on the links, read right before each scan.
         engine_gb_per_s: (n,) traffic of the engine, read right before each scan.
@@ -157,19 +157,19 @@ def feature_matrix(
 
 @dataclass(frozen=True)
 class ScanDistribution:
-    """Which scans a task draws.
+    """The distribution of scans.
 
     Half of the column sizes are uniform in their logarithm, half in their bytes. The first makes
     small tables as likely as large ones; the second gives most of the run time.
 
     Attributes:
-        least_kib: of a column.
-        doublings: the largest column is so many times twice as large.
-        result_share: the largest share of the rows that match; half of the scans are below a
-            thousandth of it.
-        link_gb_per_s: the most that background loads ask for.
-        engine_gb_per_s: the most that background copies ask for.
-        read_only_share: share of the columns that are not written, where relaxed coherence is
+        least_kib: smallest column.
+        doublings: the largest column is 2 ** ``doublings`` times as large.
+        result_share: largest share of matching rows; half of the scans are below a thousandth of
+            it.
+        link_gb_per_s: largest traffic of background loads.
+        engine_gb_per_s: largest traffic of background copies.
+        read_only_share: share of the columns that are not written, for which relaxed coherence is
             legal.
     """
 
@@ -189,23 +189,19 @@ class ScanDistribution:
             ("engine_gb_per_s", 0, 40),
             ("read_only_share", 0, 1),
         ):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | float):
-                raise DescriptionError(f"{name} = {value!r}: must be a number")
-            if not low <= value <= high:
-                raise DescriptionError(f"{name} = {value!r}: must be from {low:g} to {high:g}")
+            check_number(name, getattr(self, name), low, high)
         if self.doublings != int(self.doublings):
             raise DescriptionError(f"doublings = {self.doublings!r}: must be a whole number")
 
     def draw(self, rng: np.random.Generator, n: int, nodes: int) -> Scans:
-        """``n`` scans between nodes drawn evenly, with background of any strength.
+        """``n`` scans between uniformly drawn nodes, with background of any strength.
 
         Args:
-            rng: its source of chance.
-            n: how many.
-            nodes: of the machine.
+            rng: source of randomness.
+            n: number of scans.
+            nodes: number of nodes.
         """
-        # A column on the own node is as likely as in any other place of the distance classes.
+        # A local column is as likely as one of any other class of distance.
         execution = rng.integers(nodes, size=n)
         other = rng.integers(nodes, size=n)
         storage = np.where(rng.random(n) < 0.2, execution, other)
@@ -226,7 +222,7 @@ class ScanDistribution:
         return np.asarray(np.floor(np.where(rng.random(n) < 0.5, by_doubling, by_byte)))
 
     def draw_results(self, rng: np.random.Generator, rows: Float64Array) -> Float64Array:
-        """(n,) positions that scans of so many rows write."""
+        """(n,) numbers of positions that scans of these columns write."""
         share = self.result_share * rng.random(rows.size)
         share = np.where(rng.random(rows.size) < 0.5, share, share / 1000)
         return np.asarray(np.floor(share * rows))

@@ -17,7 +17,7 @@ from pmoss_env.types import Float64Array
 
 @dataclass(frozen=True, eq=False)
 class ScanTimes:
-    """What some scans took; every field is (n,) float64.
+    """The run times of scans; every field is (n,) float64.
 
     Attributes:
         run_time_us: microseconds.
@@ -31,23 +31,23 @@ class ScanTimes:
 
 
 class SimulatedScans:
-    """A machine of blades on which scans can be tried.
+    """Scans on a machine of blades.
 
     This is a discrete-event simulation (native/simulator/scan_paths.hpp). Lines cross memories,
-    links and engines one after the other. Cores, engines and background workers keep bounded
-    numbers of them in flight. The parameters are those of the machine file.
+    links and engines one at a time. Cores, engines and background workers keep bounded numbers of
+    lines in flight. The parameters are those of the machine file.
     """
 
     def __init__(self, machine: str | Machine = "uv-300h", **changes: float) -> None:
-        """Takes a machine.
+        """Loads a machine.
 
         Args:
             machine: a catalogue name, a path to a machine file, or a machine.
-            **changes: parameters of its ``[offload]`` table to use instead.
+            **changes: parameters that replace those of its ``[offload]`` table.
 
         Raises:
             UnsupportedError: it has no copy engines.
-            DescriptionError: a parameter that does not exist, or an impossible value.
+            DescriptionError: an unknown parameter, or an invalid value.
         """
         self.machine = load_machine(machine) if isinstance(machine, str) else machine
         if not self.machine.offload:
@@ -79,7 +79,7 @@ class SimulatedScans:
 
     @property
     def link_names(self) -> list[str]:
-        """Every directed link, as in the result of links()."""
+        """All directed links, in the order of the result of links()."""
         return self._paths.link_names
 
     def latency_ns(self, scans: Scans) -> Float64Array:
@@ -87,7 +87,7 @@ class SimulatedScans:
         return self._latency[scans.execution_node, scans.storage_node]
 
     def features(self, scans: Scans, times: ScanTimes) -> Float64Array:
-        """(n, 5) FEATURES of scans whose traffic was read."""
+        """(n, 5) FEATURES of scans with their traffic."""
         return feature_matrix(
             scans, self.latency_ns(scans), times.link_traffic, times.engine_traffic
         )
@@ -96,14 +96,14 @@ class SimulatedScans:
         """Runs each scan by itself; the same arguments give the same bits for any ``threads``.
 
         Args:
-            scans: what to run.
+            scans: the scans.
             paths: a number of PATHS, or (n,) of them.
-            seeds: of the background's chance, one or (n,). Scans with one background and one seed
-                meet the same traffic on every path.
-            threads: to run in.
+            seeds: of the background, one or (n,). Scans with the same background and seed meet the
+                same traffic on every path.
+            threads: number of threads.
 
         Raises:
-            DescriptionError: an impossible scan or path.
+            DescriptionError: an invalid scan or path.
         """
         raw = self._run(scans, paths, seeds, threads, links=False)
         return ScanTimes(
@@ -111,7 +111,7 @@ class SimulatedScans:
         )
 
     def read_traffic(self, scans: Scans, seeds: Any) -> ScanTimes:
-        """The traffic right before scans that are not run, with run times of empty columns."""
+        """The traffic right before scans, with run times of empty columns."""
         empty = Scans(
             **{**vars(scans), "rows": np.zeros(len(scans)), "results": np.zeros(len(scans))}
         )
@@ -123,7 +123,7 @@ class SimulatedScans:
         return result
 
     def bandwidth_gb_per_s(self, execution_node: int, storage_node: int, workers: int) -> float:
-        """GB/s that cores of one node get together out of the memory of another."""
+        """GB/s that cores of one node read together from the memory of another."""
         return self._paths.bandwidth_gb_per_s(execution_node, storage_node, workers)
 
     def _run(

@@ -1,4 +1,4 @@
-"""Pictures of an episode: which scan took which path, and how fast it was."""
+"""Pictures of an episode: the path and the speed of each scan."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pmoss_env.pictures import new_figure, pixels_of
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: One colour and marker per path; distinct in grey and for colour-blind people.
+#: Colour and marker of each path; distinct in grey and for colour-blind people.
 STYLES = (("#3b6ea5", "o"), ("#d1731f", "^"), ("#7a7a7a", "x"))
 _ROWS = 12
 
@@ -28,10 +28,10 @@ def as_text(
     """The latest scans as a table.
 
     Args:
-        scans: those that were run.
+        scans: the finished scans.
         features: (n, 5) their features.
-        paths: (n,) what they took.
-        times_us: (n,) how long they took.
+        paths: (n,) their paths.
+        times_us: (n,) their run times.
         title: the first line.
     """
     lines = [title, "scan  from > to       MB    ns    links   engine  path       GB/s"]
@@ -77,11 +77,11 @@ def draw_speeds(
 ) -> None:
     """Draws throughput over column size into ``axes``, one mark per scan."""
     for path, (name, (colour, marker)) in enumerate(zip(PATHS, STYLES, strict=True)):
-        mine = paths == path
-        if mine.any():
+        chosen = paths == path
+        if chosen.any():
             axes.scatter(
-                scans.megabytes[mine],
-                scans.bytes[mine] / times_us[mine] * 1e-3,
+                scans.megabytes[chosen],
+                scans.bytes[chosen] / times_us[chosen] * 1e-3,
                 s=18,
                 c=colour,
                 marker=marker,

@@ -1,4 +1,4 @@
-"""Continual scheduling: an index that runs while its surroundings change."""
+"""Continual scheduling: a running index whose surroundings change."""
 
 from pmoss_env.envs.continual.drift import Conditions, Drift, DriftFamily, draw_drift
 from pmoss_env.envs.continual.env import INFO_KEYS, ContinualSchedulingEnv

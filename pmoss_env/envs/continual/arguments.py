@@ -1,4 +1,4 @@
-"""The arguments of the continual environment, checked before anything is made of them."""
+"""The arguments of the continual environment."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 
 from pmoss_env.backends.deviation import MAX_DEVIATION
 from pmoss_env.baselines import STATIC_BASELINES
-from pmoss_env.envs.continual.drift import DriftFamily, check_whole, make_family
+from pmoss_env.checks import check_number, check_whole
+from pmoss_env.envs.continual.drift import DriftFamily, make_family
 from pmoss_env.envs.continual.families import FAMILIES
 from pmoss_env.envs.continual.migration import Migration
 from pmoss_env.errors import DescriptionError, UnknownNameError, UnsupportedError
-from pmoss_env.noise import Noise
 
 BACKENDS = ("analytic", "simulated", "hardware")
-#: What only the model of a machine can be given, and the value that leaves it out.
+#: Arguments that only a model of a machine supports, and their neutral values.
 _OF_MODELS = {
     "noise": 0.0,
     "deviation": 0.0,
@@ -25,14 +25,14 @@ _OF_MODELS = {
 }
 ON_ILLEGAL = ("leave", "raise")
 RENDER_MODES = ("ansi", "rgb_array")
-#: The schedule that an episode starts from: best-fit by the counters of another one, or that.
+#: The first schedule of an episode: best-fit by the counters of another one, or a static baseline.
 INCUMBENTS = ("best-fit", *STATIC_BASELINES)
 #: Slices, epochs and moves are counted in 32 bits.
-_MOST = 2**31 - 1
-_MOST_SEED = 2**64 - 1
-#: The course of a drift is drawn whole, which takes about two kilobytes per epoch.
-_MOST_EPOCHS = 1_000_000
-#: Moves that a round may have of any index, those with fewer slices among them.
+_MAX = 2**31 - 1
+_MAX_SEED = 2**64 - 1
+#: The states of a drift take about two kilobytes per epoch.
+_MAX_EPOCHS = 1_000_000
+#: Moves per epoch that are valid for any number of slices.
 _USUAL_MOVES = 32
 
 
@@ -42,33 +42,33 @@ class Arguments:
 
     Attributes:
         machine: a name of ``pmoss_env.machines.machine_names()`` or a path to a machine file.
-        index: "btree", or another kind with a workload that is for it.
+        index: "btree", or another kind with a workload for it.
         workload: a name of the workload catalogue or a path to a workload file.
         slices: number of key ranges.
         backend: "analytic", "simulated", or "hardware": an index on this host, with machine="host".
-        load: as of the spatial environment.
+        load: as in the spatial environment.
         drift: a family of ``pmoss_env.envs.continual.FAMILIES``.
-        drift_options: parameters of the family, where they are not its own.
-        epochs: after so many an episode is truncated.
+        drift_options: parameters of the family that differ from its defaults.
+        epochs: number of epochs until an episode is truncated.
         epoch_seconds: length of an epoch.
-        moves_per_epoch: moves before each epoch, at most.
-        record_bytes: of one record with all that moves with it; 1,000 as in YCSB.
-        copy_gb_per_s: a limit that the copying thread keeps; 0: none.
-        p99_limit_us: queries whose response takes longer do not count; None: all count.
-        price_per_gb: what a copied gigabyte costs, in million queries.
-        deviation: by what share latencies, bandwidths and core speeds differ from the description.
-        incumbent: the schedule that episodes start from; one of INCUMBENTS.
+        moves_per_epoch: largest number of moves before an epoch.
+        record_bytes: bytes that move with a record; 1,000 as in YCSB.
+        copy_gb_per_s: limit of the copying thread; 0: no limit.
+        p99_limit_us: queries with a longer response time do not count; None: all count.
+        price_per_gb: price of a copied gigabyte, in million queries.
+        deviation: relative deviation of latencies, bandwidths and core speeds from the description.
+        incumbent: first schedule of an episode; one of INCUMBENTS.
         workload_seed: None for a new workload instance per episode, or a whole number.
         counters: "all", or "software": without a performance monitoring unit.
         noise: strength of the measurement noise; 1 is as on hardware.
-        on_illegal: "leave" (the move is left out and counted) or "raise".
-        backend_options: further arguments of the backend, such as {"records": 1000000}.
+        on_illegal: "leave" (the move is omitted and counted) or "raise".
+        backend_options: further options of the backend, such as {"records": 1000000}.
         render_mode: "ansi" or "rgb_array".
 
     Raises:
         UnknownNameError: a name in no catalogue.
-        UnsupportedError: another backend, or what it cannot do.
-        DescriptionError: any other impossible value.
+        UnsupportedError: another backend, or an argument that it does not support.
+        DescriptionError: any other invalid value.
     """
 
     machine: str
@@ -109,38 +109,34 @@ class Arguments:
             "on_illegal": ON_ILLEGAL,
             "render_mode": RENDER_MODES,
         }
-        for kind, known in named.items():
+        for kind, names in named.items():
             value = getattr(self, kind)
-            if value not in known and not (kind == "render_mode" and value is None):
-                raise UnknownNameError(kind, value, known)
+            if value not in names and not (kind == "render_mode" and value is None):
+                raise UnknownNameError(kind, value, names)
         for name in ("slices", "epochs", "moves_per_epoch"):
-            check_whole(name, getattr(self, name), 1)
-            most = _MOST_EPOCHS if name == "epochs" else _MOST
-            if getattr(self, name) > most:
-                raise DescriptionError(f"{name} = {getattr(self, name)}: must be at most {most:,}")
-        bound = max(self.slices, _USUAL_MOVES)
-        if self.moves_per_epoch > bound:
+            check_whole(name, getattr(self, name), 1, _MAX_EPOCHS if name == "epochs" else _MAX)
+        limit = max(self.slices, _USUAL_MOVES)
+        if self.moves_per_epoch > limit:
             raise DescriptionError(
-                f"moves_per_epoch = {self.moves_per_epoch}: must be at most {bound}: each of the "
+                f"moves_per_epoch = {self.moves_per_epoch}: must be at most {limit}: each of the "
                 f"{self.slices} slices moves once before an epoch"
             )
         if self.workload_seed is not None:
-            check_whole("workload_seed", self.workload_seed, 0, _MOST_SEED)
-        _check_number("epoch_seconds", self.epoch_seconds, 1e-3, 3600.0)
-        _check_number("price_per_gb", self.price_per_gb, 0.0, 1e9)
-        _check_number("deviation", self.deviation, 0.0, MAX_DEVIATION)
+            check_whole("workload_seed", self.workload_seed, 0, _MAX_SEED)
+        check_number("epoch_seconds", self.epoch_seconds, 1e-3, 3600.0)
+        check_number("price_per_gb", self.price_per_gb, 0.0, 1e9)
+        check_number("deviation", self.deviation, 0.0, MAX_DEVIATION)
         if self.p99_limit_us is not None:
-            _check_number("p99_limit_us", self.p99_limit_us, 1e-3, 1e9)
-        _check_number("noise", self.noise, 0.0, 1e3)
-        Noise(self.noise, (0,))
-        _check_number("record_bytes", self.record_bytes, 1.0, 2.0**30)
-        _check_number("copy_gb_per_s", self.copy_gb_per_s, 0.0, 1e6)
+            check_number("p99_limit_us", self.p99_limit_us, 1e-3, 1e9)
+        check_number("noise", self.noise, 0.0, 1e3)
+        check_number("record_bytes", self.record_bytes, 1.0, 2.0**30)
+        check_number("copy_gb_per_s", self.copy_gb_per_s, 0.0, 1e6)
         _ = self.family, self.migration
         self._check_options()
         if self.family.needs_open_load and not self.load.startswith("open:"):
             raise UnsupportedError(
-                f"load = {self.load!r}: drift {self.drift!r} lets an open load come and go; give "
-                "load='open:<million queries per second at the height>'"
+                f"load = {self.load!r}: drift {self.drift!r} varies an open load; give "
+                "load='open:<million queries per second at the peak>'"
             )
         if self.backend != "analytic":
             self._check_for_others()
@@ -159,7 +155,7 @@ class Arguments:
         for name in options or {}:
             if not isinstance(name, str):
                 raise DescriptionError(f"backend_options has the key {name!r}: must be a text")
-            if name in (*(one.name for one in fields(self)), "own_process"):
+            if name in (*(field.name for field in fields(self)), "own_process"):
                 raise UnsupportedError(f"backend_options[{name!r}]: is chosen by the environment")
 
     def _check_for_others(self) -> None:
@@ -169,8 +165,8 @@ class Arguments:
             )
         if not self.family.only_co_tenants:
             raise UnsupportedError(
-                f"drift = {self.drift!r}: changes what is asked of the index; on {self.backend} "
-                "only co-tenants come and go: choose another drift, or the backend analytic"
+                f"drift = {self.drift!r}: changes the queries of the index; on {self.backend} "
+                "only co-tenants change: choose another drift, or the backend analytic"
             )
         if self.p99_limit_us is not None:
             raise UnsupportedError(
@@ -179,10 +175,10 @@ class Arguments:
             )
 
     def _check_for_hardware(self) -> None:
-        for name, without in _OF_MODELS.items():
-            if (value := getattr(self, name)) != without:
+        for name, neutral in _OF_MODELS.items():
+            if (value := getattr(self, name)) != neutral:
                 raise UnsupportedError(
-                    f"{name} = {value!r}: is of the model; on hardware leave it at {without!r}: "
+                    f"{name} = {value!r}: is of the model; on hardware leave it at {neutral!r}: "
                     "this host has its own"
                 )
 
@@ -193,11 +189,5 @@ class Arguments:
 
     @cached_property
     def migration(self) -> Migration:
-        """What moves with a slice."""
+        """The costs of moves."""
         return Migration(float(self.record_bytes), float(self.copy_gb_per_s))
-
-
-def _check_number(name: str, value: object, least: float, most: float) -> None:
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not number or not least <= value <= most:  # type: ignore[operator]
-        raise DescriptionError(f"{name} = {value!r}: must be a number from {least:g} to {most:g}")

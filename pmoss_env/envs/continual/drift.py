@@ -1,7 +1,7 @@
-"""Drift: what changes around a running index from epoch to epoch, as data.
+"""Drift: changes of the surroundings of a running index from epoch to epoch, as data.
 
-A family of drift is a Markov process with parameters. Its state is never shown to a policy. Who
-knows the law of a drift, and its state in the last epoch, can draw what may come next.
+A family of drift is a Markov process with parameters. Its state is hidden from policies. With the
+transition law and the state of the last epoch one can sample later conditions.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from pmoss_env.checks import check_whole
 from pmoss_env.errors import DescriptionError, UnknownNameError, UnsupportedError
 from pmoss_env.machines import Machine
 from pmoss_env.types import CoTenant, Int32Array
@@ -21,13 +22,13 @@ from pmoss_env.workloads import Workload
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What is asked of the index in one epoch.
+class Demand:
+    """The queries of the index in one epoch.
 
     Attributes:
-        shift: slice i has the load that slice i - shift has in the workload instance, in a circle.
-        load: of the queries that an open load offers, so many come; 1 under any other load.
-        mix: which of the family's workloads; see DriftFamily.workloads().
+        shift: slice i has the load that slice i - shift has in the workload instance, cyclically.
+        load: share of the queries that an open load offers; 1 under any other load.
+        mix: number of the family's workload; see DriftFamily.workloads().
     """
 
     shift: int = 0
@@ -35,63 +36,63 @@ class Asked:
     mix: int = 0
 
 
-#: As the workload instance says, and all of it.
-AS_DRAWN = Asked()
+#: The demand of the workload instance.
+DEFAULT_DEMAND = Demand()
 
 
 @dataclass(frozen=True)
 class Conditions:
-    """What one epoch is like, beside the schedule.
+    """The conditions of one epoch, besides the schedule.
 
     Attributes:
         co_tenants: programs of others.
-        asked: of the index.
+        demand: queries of the index.
     """
 
     co_tenants: tuple[CoTenant, ...] = ()
-    asked: Asked = AS_DRAWN
+    demand: Demand = DEFAULT_DEMAND
 
 
-#: No co-tenant takes more than this share.
-MOST = 0.95
-#: No machine has more cores or nodes to disturb; where it has fewer, fewer are disturbed.
-MOST_COUNT = 65_536
-#: No phase of a drift lasts longer.
-MOST_EPOCHS = 100_000
-#: The state of a family in one epoch; only the family looks into it.
+#: Largest share of a co-tenant.
+MAX_SHARE = 0.95
+#: Largest number of targets; on a smaller machine fewer are disturbed.
+MAX_COUNT = 65_536
+#: Largest number of epochs of a phase.
+MAX_EPOCHS = 100_000
+#: The state of a family in one epoch, known only to the family.
 State = Any
 
 
 class DriftFamily(ABC):
     """A family of drift; its attributes are the parameters, plain JSON.
 
-    ``begin`` and ``advance`` draw from the given generator alone, and change no state in place.
+    ``begin`` and ``advance`` only draw from the given generator and do not change a state in place.
     """
 
     name: ClassVar[str]
-    #: One line for people.
+    #: One line of description.
     meaning: ClassVar[str]
-    #: Whether co-tenants are all that drifts: a real host can be given those.
+    #: Whether only co-tenants change: then it can run on a real host.
     only_co_tenants: ClassVar[bool] = True
-    #: Whether an open load is what drifts.
+    #: Whether it changes an open load.
     needs_open_load: ClassVar[bool] = False
 
     def check(self, machine: Machine, slices: int) -> None:  # noqa: B027 - some have nothing to refuse
-        """Refuses parameters that are impossible by themselves or on a machine.
+        """Checks the parameters.
 
         Raises:
-            DescriptionError: a value, with what would be right.
-            UnsupportedError: the machine lacks what would be disturbed.
+            DescriptionError: an invalid value.
+            UnsupportedError: the machine has too few targets.
         """
 
     def workloads(self, workload: Workload) -> tuple[Workload, ...]:
-        """The mixes of queries that the index may get; the first is usually its own.
+        """The mixes of queries; usually the first is the index's own.
 
         Args:
             workload: of the environment.
 
         Raises:
-            DescriptionError: such a mix is impossible.
+            DescriptionError: a mix is invalid.
         """
         return (workload,)
 
@@ -105,12 +106,12 @@ class DriftFamily(ABC):
 
     @abstractmethod
     def conditions(self, state: State) -> Conditions:
-        """What a state does to the machine and to the load."""
+        """The conditions of a state."""
 
 
 @dataclass(frozen=True)
 class Drift:
-    """A family's course in one episode.
+    """The course of a family in an episode.
 
     Attributes:
         family: with its parameters.
@@ -121,16 +122,16 @@ class Drift:
     states: tuple[State, ...]
 
     def conditions(self, epoch: int) -> Conditions:
-        """Of one epoch, from 0."""
+        """The conditions of an epoch, from 0."""
         return self.family.conditions(self.states[epoch])
 
-    def foretold(self, epoch: int, rng: np.random.Generator, ahead: int = 1) -> Conditions:
-        """What the law lets expect of an epoch from the state of an earlier one: one draw.
+    def sample_conditions(self, epoch: int, rng: np.random.Generator, ahead: int = 1) -> Conditions:
+        """Samples the conditions of an epoch, given the state of an earlier one.
 
         Args:
             epoch: from ``ahead``; it may lie beyond the course.
             rng: another one than that of the drift.
-            ahead: how many epochs before it that state is known, from 1.
+            ahead: number of epochs between the known state and the epoch, from 1.
         """
         state = self.states[epoch - ahead]
         for _ in range(ahead):
@@ -145,19 +146,19 @@ def draw_drift(
 
     Args:
         family: with its parameters.
-        machine: what it happens on.
+        machine: the server.
         slices: of the index.
-        epochs: how many, from 1.
+        epochs: number of epochs, from 1.
         seed: not negative.
 
     Raises:
-        DescriptionError: no seed, no epochs, or impossible parameters.
-        UnsupportedError: the machine lacks what would be disturbed.
+        DescriptionError: no seed, no epochs, or invalid parameters.
+        UnsupportedError: the machine has too few targets.
     """
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise DescriptionError(
             f"seed = {seed!r} of the drift {family.name!r}: must be a whole number from 0, so that "
-            "the same drift can be met again"
+            "the drift can be repeated"
         )
     check_whole("epochs", epochs, 1)
     family.check(machine, slices)
@@ -171,12 +172,12 @@ def draw_drift(
 def make_family(
     families: Mapping[str, type[DriftFamily]], name: object, options: Mapping[str, Any] | None
 ) -> DriftFamily:
-    """A family by name, with other parameters than its own.
+    """A family by name, with parameters.
 
     Args:
         families: by name.
         name: of one of them.
-        options: parameters by name; lists stand for pairs.
+        options: parameters that differ from the defaults; lists stand for pairs.
 
     Raises:
         UnknownNameError: no such family, or no such parameter.
@@ -189,37 +190,37 @@ def make_family(
             f"drift_options = {options!r}: must hold parameters by name, or be left out"
         )
     family = families[name]
-    known = {field.name: field.default for field in fields(family)}  # type: ignore[arg-type]
-    given: dict[str, Any] = {}
+    defaults = {field.name: field.default for field in fields(family)}  # type: ignore[arg-type]
+    values: dict[str, Any] = {}
     for key, value in (options or {}).items():
-        if key not in known:
-            raise UnknownNameError(f"parameter of the drift {name!r}:", key, known)
-        given[key] = _like(known[key], key, value)
-    return family(**given)
+        if key not in defaults:
+            raise UnknownNameError(f"parameter of the drift {name!r}:", key, defaults)
+        values[key] = _like(defaults[key], key, value)
+    return family(**values)
 
 
-def _like(usual: Any, key: str, value: Any) -> Any:
-    """A value in the form of a parameter's usual one."""
-    if isinstance(usual, tuple):
-        pair = isinstance(value, (list, tuple)) and len(value) == len(usual)
+def _like(default: Any, key: str, value: Any) -> Any:
+    """A value in the type of a parameter's default."""
+    if isinstance(default, tuple):
+        pair = isinstance(value, (list, tuple)) and len(value) == len(default)
         if not pair:
             raise DescriptionError(f"drift_options[{key!r}] = {value!r}: must be [least, most]")
-        return tuple(_like(one, key, each) for one, each in zip(usual, value, strict=True))
+        return tuple(_like(each, key, part) for each, part in zip(default, value, strict=True))
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not number or (isinstance(usual, int) and not isinstance(value, int)):
-        kind = "whole number" if isinstance(usual, int) else "number"
+    if not number or (isinstance(default, int) and not isinstance(value, int)):
+        kind = "whole number" if isinstance(default, int) else "number"
         raise DescriptionError(f"drift_options[{key!r}] = {value!r}: must be a {kind}")
     try:
-        return value if isinstance(usual, int) else float(value)
+        return value if isinstance(default, int) else float(value)
     except OverflowError as error:
-        raise DescriptionError(f"drift_options[{key!r}]: is beyond all numbers") from error
+        raise DescriptionError(f"drift_options[{key!r}]: is too large") from error
 
 
 def height_of_day(hour: int, day: int) -> float:
-    """0 at the lowest hour of a day, 1 at its height.
+    """0 at the lowest hour of a day, 1 at its peak.
 
     Args:
-        hour: epochs since some day began.
+        hour: epochs since the begin of a day.
         day: epochs of a day.
     """
     return 0.5 * (1.0 + sin(2.0 * pi * hour / day))
@@ -230,41 +231,27 @@ def worker_nodes(machine: Machine) -> Int32Array:
     return np.unique(machine.node_of_core[machine.workers])
 
 
-def check_whole(name: str, value: object, least: int, most: int | None = None) -> None:
-    """Raises DescriptionError unless a value is a whole number from ``least`` to ``most``."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise DescriptionError(f"{name} = {value!r}: must be a whole number from {least}")
-    if most is not None and value > most:
-        raise DescriptionError(f"{name} = {value!r}: must be at most {most:,}")
+def check_share(name: str, value: float, maximum: float = MAX_SHARE) -> None:
+    """Raises DescriptionError unless a value lies in [0, maximum]."""
+    if not 0 <= value <= maximum:
+        raise DescriptionError(f"{name} = {value!r}: must lie in [0, {maximum:g}]")
 
 
-def check_number(name: str, value: float, least: float, most: float) -> None:
-    """Raises DescriptionError unless a value lies in [least, most]."""
-    if not least <= value <= most:
-        raise DescriptionError(f"{name} = {value!r}: must be a number from {least:g} to {most:,g}")
-
-
-def check_share(name: str, value: float, below: float = MOST) -> None:
-    """Raises DescriptionError unless a value lies in [0, below]."""
-    if not 0 <= value <= below:
-        raise DescriptionError(f"{name} = {value!r}: must lie in [0, {below:g}]")
-
-
-def check_range(name: str, pair: tuple[float, float], most: float = float("inf")) -> None:
+def check_range(name: str, pair: tuple[float, float], maximum: float = float("inf")) -> None:
     """Raises DescriptionError unless a pair is [least, most] with 0 <= least <= most."""
-    if not 0 <= pair[0] <= pair[1] <= most:
+    if not 0 <= pair[0] <= pair[1] <= maximum:
         raise DescriptionError(
-            f"{name} = {list(pair)!r}: must be [least, most] from 0 to {most:g}, in this order"
+            f"{name} = {list(pair)!r}: must be [least, most] from 0 to {maximum:g}, in this order"
         )
 
 
-def check_enough(what: str, wanted: int, there: int, machine: Machine) -> None:
-    """Raises UnsupportedError where a machine has too few of what a drift disturbs."""
-    if wanted > there:
-        raise UnsupportedError(f"{wanted} {what}: {machine.name} has {there}; ask for fewer")
+def check_enough(what: str, wanted: int, available: int, machine: Machine) -> None:
+    """Raises UnsupportedError if a machine has too few targets."""
+    if wanted > available:
+        raise UnsupportedError(f"{wanted} {what}: {machine.name} has {available}; ask for fewer")
 
 
 def check_cores_of_nodes(cores: int, machine: Machine) -> None:
-    """Raises UnsupportedError where a node with workers has fewer of them."""
+    """Raises UnsupportedError if a node with workers has fewer of them."""
     per_node = np.bincount(machine.node_of_core[machine.workers])[worker_nodes(machine)]
     check_enough("worker cores on one node", cores, int(per_node.min()), machine)

@@ -1,4 +1,4 @@
-"""Continual scheduling: keep an index fast that runs while everything around it changes."""
+"""Continual scheduling: keeps a running index fast while its surroundings change."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from pmoss_env.types import BoolArray
 
 
 class ContinualSchedulingEnv(RepeatableEnv[Observation, npt.NDArray[np.int64]]):
-    """Keep an index fast that runs on a NUMA server, while everything around it changes.
+    """Keep a running index fast on a NUMA server while its surroundings change.
 
     ## Description
 
     An index is cut into ``slices`` key ranges, each served by a worker core. It runs all the time,
-    and time goes in epochs. Before each epoch a policy may move slices to other cores. A moved
-    slice changes its core at once; its data follow while queries run, one copy after the other.
-    Until they have arrived the slice is served from afar. Copies take memory and link bandwidth,
-    and a slice finds none of its lines in the caches where it goes.
+    and time is divided into epochs. Before each epoch a policy may move slices to other cores. A
+    moved slice changes its core at once; its data follow while queries run, one copy at a time.
+    Until they have arrived, the slice is served remotely. Copies take memory and link bandwidth,
+    and a moved slice finds none of its lines in the caches.
 
     Meanwhile the surroundings drift: batch jobs start, compute and shuffle, memory gets busy, hot
-    ranges move. Nothing tells of it but the counters of the last epoch.
+    ranges move. Only the counters of the last epoch show it.
 
-    This is the loop of P-MOSS (sections 3 to 5): probe, learn, move, and again.
+    This is the loop of P-MOSS (sections 3 to 5): probe, learn, move, and repeat.
 
     ## Observation Space
 
@@ -53,9 +53,9 @@ class ContinualSchedulingEnv(RepeatableEnv[Observation, npt.NDArray[np.int64]]):
     | `last` | (4,) float32 | of the last epoch: Mq/s, p50 and p99 in us, GB copied |
     | `slice_tiles` | (S,) int32 | the tile of each slice, with the moves made so far |
     | `slice_nodes` | (S,) int32 | the node that holds its data |
-    | `pending` | (S,) float32 | share of its data that is still to be copied |
+    | `pending` | (S,) float32 | share of its data that is not copied yet |
     | `moved` | (S,) int8 | 1 = moved before the last epoch |
-    | `slice_mask` | (S + 1,) int8 | 1 = may be moved; the last entry is "leave it for now" |
+    | `slice_mask` | (S + 1,) int8 | 1 = may be moved; the last entry is "no further move" |
     | `tile_mask` | (r * c,) int8 | 1 = a worker core |
     | `epoch` | (1,) float32 | epochs so far / ``epochs`` |
     | `moves_left` | (1,) float32 | moves left before the next epoch / ``moves_per_epoch`` |
@@ -65,28 +65,27 @@ class ContinualSchedulingEnv(RepeatableEnv[Observation, npt.NDArray[np.int64]]):
 
     ## Action Space
 
-    ``MultiDiscrete([S + 1, r * c])``: a slice, and the tile that it goes to. The last slice index
-    means "leave it for now": the epoch begins; so it does after ``moves_per_epoch`` moves. A slice
-    moves once before an epoch. A move to its own tile is no move, but counts as one.
+    ``MultiDiscrete([S + 1, r * c])``: a slice and its new tile. The last slice index means "no
+    further move": the epoch begins, as it does after ``moves_per_epoch`` moves. A slice moves at
+    most once before an epoch. A move to its own tile changes nothing, but counts as a move.
 
-    Both parts have masks of their own. The same legal values are in the observation's
-    ``slice_mask`` and ``tile_mask``, and one behind the other in ``info["action_mask"]`` and
-    ``action_masks()``. Gymnasium samples by a mask for each part:
-    ``action_space.sample((observation["slice_mask"], observation["tile_mask"]))``. Where the slice
-    is "leave it for now", the tile does not matter. On a masked action ``on_illegal`` decides:
-    "leave" moves nothing, but counts as a move; "raise" raises IllegalActionError. Illegal actions
-    are counted in ``info["illegal_actions"]``.
+    Each part has a mask: ``slice_mask`` and ``tile_mask`` of the observation. ``action_masks()``
+    and ``info["action_mask"]`` are both masks concatenated. Gymnasium samples with a mask per part:
+    ``action_space.sample((observation["slice_mask"], observation["tile_mask"]))``. The tile does
+    not matter with "no further move". On a masked action ``on_illegal`` decides: "leave" moves
+    nothing, but counts as a move; "raise" raises IllegalActionError. Illegal actions are counted in
+    ``info["illegal_actions"]``.
 
     ## Rewards
 
-    A step that begins an epoch pays the million queries served in it; all others pay 0. With
-    ``p99_limit_us``, queries that were answered later do not count. ``price_per_gb`` is taken off
-    for each gigabyte that was copied in the epoch.
+    A step that begins an epoch has the million queries served in it as its reward; all others have
+    0. With ``p99_limit_us``, queries with a longer response time do not count. ``price_per_gb`` is
+    subtracted for each gigabyte copied in the epoch.
 
     ## Starting State
 
-    ``reset`` draws from its seed the workload instance, the machine as it really is, the course of
-    the drift and the noise. It runs epoch 0 under the ``incumbent``, and shows it.
+    ``reset`` draws from its seed the workload instance, the true machine, the course of the drift
+    and the noise. It runs epoch 0 under the ``incumbent``.
 
     ## Episode End
 
@@ -105,22 +104,22 @@ class ContinualSchedulingEnv(RepeatableEnv[Observation, npt.NDArray[np.int64]]):
     - ``throughput``: float, Mq/s of the last epoch, without noise.
     - ``p99_us``: float, of the last epoch.
     - ``moved_gb``: float, copied in the last epoch.
-    - ``pending_slices``: int, slices whose data are not there yet.
+    - ``pending_slices``: int, slices whose data have not arrived yet.
 
     ## Backends
 
     ``backend="analytic"`` models an epoch. ``backend="simulated"`` samples it on the simulated
-    server, while data move and after that; only co-tenants drift there, and there is no
-    ``p99_limit_us``. ``backend="hardware"`` runs it: with ``machine="host"``
-    threads serve a real index on this host, under a closed load unless ``load`` says otherwise.
-    Co-tenants are threads too. The environment, its actions and its observations are the same,
-    with these differences:
+    server, while data move and afterwards; only co-tenants drift, and there is no ``p99_limit_us``.
+    ``backend="hardware"`` runs it: with ``machine="host"`` threads serve a real index on this host,
+    under a closed load unless ``load`` says otherwise. Co-tenants are threads, too. The
+    environment, its actions and its observations are the same, with these differences:
 
-    - An epoch takes ``epoch_seconds``. Nothing repeats to the bit.
-    - Counters that this host does not count are 0; the snapshot of ``context()`` names them. A
-      response time is NaN in ``info``, and 0 in ``last``, where no query was completed.
-    - What is served while a policy thinks is in no epoch.
-    - A slice that is under way has a ``pending`` of 1: what part of it has arrived is not told.
+    - An epoch takes ``epoch_seconds``. Nothing repeats with the same bits.
+    - Counters that this host does not count are 0; ``counters_available`` of the snapshot of
+      ``context()`` shows them. If no query was completed, response times are NaN in ``info`` and 0
+      in ``last``.
+    - Queries that are served while a policy computes belong to no epoch.
+    - A slice whose data move has a ``pending`` of 1: the copied share is unknown.
     - The threads end with the episode, and with ``close()``.
 
     ## Arguments
@@ -128,8 +127,8 @@ class ContinualSchedulingEnv(RepeatableEnv[Observation, npt.NDArray[np.int64]]):
     All are plain JSON, so that ``env.spec.to_json()`` works.
     ``pmoss_env.envs.continual.arguments.Arguments`` describes them.
 
-    Raises ``UnknownNameError`` for a name in no catalogue and ``UnsupportedError`` for what machine
-    or backend cannot do. Raises ``DescriptionError`` for any other impossible value.
+    Raises ``UnknownNameError`` for a name in no catalogue, ``UnsupportedError`` for arguments that
+    machine or backend do not support, and ``DescriptionError`` for any other invalid value.
 
     ## References
 
@@ -138,7 +137,7 @@ class ContinualSchedulingEnv(RepeatableEnv[Observation, npt.NDArray[np.int64]]):
 
     ## Version History
 
-    - v1: copies wait for latencies under load; before, for idle ones.
+    - v1: copies use latencies under load; before, idle latencies.
     - v0: first version.
     """
 
@@ -174,9 +173,9 @@ class ContinualSchedulingEnv(RepeatableEnv[Observation, npt.NDArray[np.int64]]):
         backend_options: Mapping[str, Any] | None = None,
         render_mode: str | None = None,
     ) -> None:
-        given = locals()
-        taken = {one.name: given[one.name] for one in fields(Arguments)}
-        self.arguments = Arguments(**taken)
+        values = locals()
+        values = {field.name: values[field.name] for field in fields(Arguments)}
+        self.arguments = Arguments(**values)
         self.session = Session(self.arguments)
         self.observation_space = cast(
             spaces.Space[Observation], observation_space(self.session.machine, slices)
@@ -188,26 +187,26 @@ class ContinualSchedulingEnv(RepeatableEnv[Observation, npt.NDArray[np.int64]]):
         self.render_mode = render_mode
         self._raises, self._tiles = on_illegal == "raise", tiles
         self.join(Episodes(self.arguments, self.session.machine, self.observation_space), 0)
-        self._joined, self._history = False, EpisodeHistory(taken)
+        self._joined, self._history = False, EpisodeHistory(values)
 
     def join(self, episodes: Episodes, row: int) -> None:
-        """Makes this the face of one row of a batch that others step.
+        """Makes this a view of a row of a batch, for a vector environment.
 
         Args:
-            episodes: under the same arguments.
-            row: which.
+            episodes: the batch, with the same arguments.
+            row: of the batch.
         """
         self._episodes, self._row, self._joined = episodes, row, True
         self.session.join(episodes, row)
 
     @property
     def machine(self) -> Machine:
-        """The machine as it is described."""
+        """The described machine."""
         return self.session.machine
 
     @property
     def slices(self) -> int:
-        """How many slices the index has."""
+        """Number of slices."""
         return self.session.slices
 
     def reset(
@@ -222,7 +221,7 @@ class ContinualSchedulingEnv(RepeatableEnv[Observation, npt.NDArray[np.int64]]):
         return self._episodes.observation(self._row), self._episodes.info(self._row)
 
     def begin(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
-        """What reset() does before it shows the episode."""
+        """Starts an episode without an observation."""
         super().reset(seed=seed)
         for name in options or {}:
             raise UnknownNameError("option", name, ())
@@ -231,7 +230,7 @@ class ContinualSchedulingEnv(RepeatableEnv[Observation, npt.NDArray[np.int64]]):
         self._history.begin(generator, options)
 
     def step(self, action: npt.ArrayLike) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Moves a slice, or lets the next epoch begin.
+        """Moves a slice, or begins the next epoch.
 
         Raises:
             IllegalActionError: no such action, or a masked one with ``on_illegal="raise"``.
@@ -249,15 +248,15 @@ class ContinualSchedulingEnv(RepeatableEnv[Observation, npt.NDArray[np.int64]]):
         return episodes.observation(row), reward, False, truncated, episodes.info(row)
 
     def action_masks(self) -> BoolArray:
-        """(S + 1 + r * c,) bool, the masks of both parts; works before reset too."""
+        """(S + 1 + r * c,) bool, the masks of both parts; also before reset."""
         masks: BoolArray = self._episodes.masks[self._row].astype(np.bool_)
         return masks
 
     def context(self, rng: np.random.Generator) -> Context:
-        """What a baseline may know: schedule and snapshot of the last epoch.
+        """The information for a baseline: schedule and snapshot of the last epoch.
 
         Args:
-            rng: its source of chance.
+            rng: its source of randomness.
         """
         self.session.need_episode()
         return Context(
@@ -310,14 +309,14 @@ class ContinualSchedulingEnv(RepeatableEnv[Observation, npt.NDArray[np.int64]]):
         return slice_, tile
 
     def refuse_masked(self, slice_: int, tile: int) -> None:
-        """IllegalActionError where the masks forbid a move."""
+        """Raises IllegalActionError if the masks forbid a move."""
         state = self._episodes.state
-        fresh, works = state["slice_mask"][self._row, slice_], state["tile_mask"][self._row, tile]
-        if fresh and works:
+        unmoved, works = state["slice_mask"][self._row, slice_], state["tile_mask"][self._row, tile]
+        if unmoved and works:
             return
         reason = (
             f"the tile is no worker of {self.machine.name}"
-            if fresh
+            if unmoved
             else "the slice has moved before this epoch"
         )
         raise IllegalActionError(

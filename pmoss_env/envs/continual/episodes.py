@@ -1,4 +1,4 @@
-"""Episodes that advance together: the arrays of their steps, and the native batch of them."""
+"""Episodes that advance together: their arrays and the native batch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pmoss_env.machines import Machine
 from pmoss_env.noise import THROUGHPUT_NOISE
 from pmoss_env.types import COUNTERS, Int8Array
 
-#: What info holds, at reset and at every step.
+#: The keys of info, at reset and at every step.
 INFO_KEYS = (
     "action_mask",
     "illegal_actions",
@@ -35,19 +35,19 @@ _COUNTS = ("epoch", "moves", "illegal_actions", "pending_slices")
 
 
 class Episodes:
-    """Rows of running indexes under the same arguments.
+    """Rows of running indexes with the same arguments.
 
     Attributes:
-        state: the arrays of observations that the batch writes, a row per episode.
-        results: the arrays of what else a step gives, an element per episode.
-        batch: the native batch, or what stands for it on another backend than analytic.
+        state: the arrays of observations, a row per episode; written by the batch.
+        results: the arrays of the other results of a step, an element per episode.
+        batch: the native batch, or a LiveBatch on other backends than analytic.
 
     Args:
         arguments: of every environment.
-        machine: as described.
+        machine: the described machine.
         space: the observation space of one environment, a ``Dict``.
-        rows: how many episodes.
-        threads: how many native threads step them.
+        rows: number of episodes.
+        threads: number of native threads.
     """
 
     def __init__(
@@ -59,8 +59,8 @@ class Episodes:
         threads: int = 1,
     ) -> None:
         self.state: Observation = {
-            key: np.zeros((rows, *cast(tuple[int, ...], one.shape)), one.dtype)
-            for key, one in cast(spaces.Dict, space).items()
+            key: np.zeros((rows, *cast(tuple[int, ...], box.shape)), box.dtype)
+            for key, box in cast(spaces.Dict, space).items()
         }
         self.state["slice_mask"][:] = 1
         self.state["tile_mask"][:] = machine.worker_tiles
@@ -69,9 +69,9 @@ class Episodes:
             **{name: np.zeros(rows, dtype=np.int64) for name in _COUNTS},
             "truncated": np.zeros(rows, dtype=np.bool_),
         }
-        # Arrays are never replaced, so the views of a row hold for good: see views().
+        # The arrays are never replaced, so the views of a row stay valid.
         self._views: dict[int, Observation] = {}
-        self._told = [(key, self.results[key]) for key in INFO_KEYS[1:]]
+        self._info_results = [(key, self.results[key]) for key in INFO_KEYS[1:]]
         self.batch: Any = (
             LiveBatch(arguments, machine, self.state, self.results)
             if arguments.backend != "analytic"
@@ -87,20 +87,23 @@ class Episodes:
         return np.concatenate(parts, axis=1, dtype=np.int8)
 
     def observation(self, row: int) -> Observation:
-        """What one environment shows, in fresh arrays."""
+        """The observation of a row, in fresh arrays."""
         return {key: shown.copy() for key, shown in self.views(row).items()}
 
     def views(self, row: int) -> Observation:
-        """What the batch writes of one environment, not copied."""
+        """The observation of a row as views of the batch's arrays."""
         if row not in self._views:
             self._views[row] = {key: rows[row] for key, rows in self.state.items()}
         return self._views[row]
 
     def info(self, row: int) -> dict[str, Any]:
-        """The info of one environment, in fresh arrays."""
+        """The info of a row, in fresh arrays."""
         shown = self.views(row)
         masks = np.concatenate([shown["slice_mask"], shown["tile_mask"]])
-        return {"action_mask": masks, **{key: told.item(row) for key, told in self._told}}
+        return {
+            "action_mask": masks,
+            **{key: values.item(row) for key, values in self._info_results},
+        }
 
 
 def _task(arguments: Arguments, machine: Machine) -> _native.EpochTask:

@@ -8,18 +8,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from pmoss_env.checks import check_number, check_whole
 from pmoss_env.envs.continual.drift import (
-    MOST,
-    MOST_COUNT,
-    MOST_EPOCHS,
-    Asked,
+    MAX_COUNT,
+    MAX_EPOCHS,
+    MAX_SHARE,
     Conditions,
+    Demand,
     DriftFamily,
     check_enough,
-    check_number,
     check_range,
     check_share,
-    check_whole,
     worker_nodes,
 )
 from pmoss_env.envs.continual.jobs import Jobs
@@ -48,13 +47,13 @@ class NoDrift(DriftFamily):
         return Conditions()
 
 
-#: (targets that can be disturbed, {target: strength}).
-Visit = tuple[tuple[int, ...], dict[int, float]]
+#: (possible targets, {target: strength}).
+ActiveCoTenants = tuple[tuple[int, ...], dict[int, float]]
 
 
 @dataclass(frozen=True)
 class _Visitors(DriftFamily):
-    """Co-tenants of one kind that come and go without memory."""
+    """Co-tenants of one kind that come and go independently."""
 
     count: float = 3.0
     lifetime: float = 20.0
@@ -64,15 +63,15 @@ class _Visitors(DriftFamily):
 
     def check(self, machine: Machine, slices: int) -> None:
         """See DriftFamily."""
-        check_range("strength", self.strength, MOST)
+        check_range("strength", self.strength, MAX_SHARE)
         check_range("lifetime", (1.0, self.lifetime))
-        check_number("count", self.count, 0.0, MOST_COUNT)
+        check_number("count", self.count, 0.0, MAX_COUNT)
 
-    def begin(self, machine: Machine, slices: int, rng: np.random.Generator) -> Visit:
-        """As many as there are in the mean, by chance."""
+    def begin(self, machine: Machine, slices: int, rng: np.random.Generator) -> ActiveCoTenants:
+        """The mean number of co-tenants, at random."""
         targets = tuple(int(target) for target in possible_targets(self.co_tenant, machine))
-        there = self._mean(targets) / len(targets)
-        return targets, {t: self._strength(rng) for t in targets if rng.random() < there}
+        probability = self._mean(targets) / len(targets)
+        return targets, {t: self._strength(rng) for t in targets if rng.random() < probability}
 
     def _mean(self, targets: tuple[int, ...]) -> float:
         return min(self.count, 0.5 * len(targets))
@@ -80,25 +79,25 @@ class _Visitors(DriftFamily):
     def _strength(self, rng: np.random.Generator) -> float:
         return float(rng.uniform(*self.strength))
 
-    def advance(self, state: Visit, rng: np.random.Generator) -> Visit:
-        """Each leaves with the same chance in every epoch; others come as often."""
-        targets, there = state
+    def advance(self, state: ActiveCoTenants, rng: np.random.Generator) -> ActiveCoTenants:
+        """Each leaves with the same probability in every epoch; others arrive at the same rate."""
+        targets, active = state
         leaves = 1.0 / self.lifetime
         mean = self._mean(targets)
-        comes = leaves * mean / (len(targets) - mean)
+        arrives = leaves * mean / (len(targets) - mean)
         after: dict[int, float] = {}
         for target in targets:
-            if target in there:
+            if target in active:
                 if rng.random() >= leaves:
-                    after[target] = there[target]
-            elif rng.random() < comes:
+                    after[target] = active[target]
+            elif rng.random() < arrives:
                 after[target] = self._strength(rng)
         return targets, after
 
-    def conditions(self, state: Visit) -> Conditions:
-        """Those that are there."""
-        there = sorted(state[1].items())
-        return Conditions(tuple(CoTenant(self.co_tenant, t, strength) for t, strength in there))
+    def conditions(self, state: ActiveCoTenants) -> Conditions:
+        """The active co-tenants."""
+        active = sorted(state[1].items())
+        return Conditions(tuple(CoTenant(self.co_tenant, t, strength) for t, strength in active))
 
 
 @dataclass(frozen=True)
@@ -106,8 +105,8 @@ class MemoryContention(_Visitors):
     """Strong memory contention that comes and goes.
 
     Attributes:
-        count: disturbed nodes in the mean; of few nodes at most half.
-        lifetime: mean epochs of one.
+        count: mean number of disturbed nodes; at most half of the nodes.
+        lifetime: mean number of epochs.
         strength: range of the share of a node's memory bandwidth.
     """
 
@@ -120,8 +119,8 @@ class BusyCores(_Visitors):
     """Busy cores that come and go without a pattern.
 
     Attributes:
-        count: disturbed cores in the mean; of few cores at most half.
-        lifetime: mean epochs of one.
+        count: mean number of disturbed cores; at most half of the cores.
+        lifetime: mean number of epochs.
         strength: range of the share of a core's time.
     """
 
@@ -136,12 +135,12 @@ class BusyCores(_Visitors):
 
 @dataclass(frozen=True)
 class PeriodicCores(DriftFamily):
-    """Sets of busy cores that take turns.
+    """Sets of busy cores that alternate.
 
     Attributes:
-        count: busy cores of each set; no more than there are cores for all sets.
-        period: epochs of a turn.
-        sets: how many there are.
+        count: busy cores of each set; at most as many as there are cores for all sets.
+        period: epochs of a set's turn.
+        sets: number of sets.
         strength: range of the share of a core's time.
     """
 
@@ -155,10 +154,10 @@ class PeriodicCores(DriftFamily):
 
     def check(self, machine: Machine, slices: int) -> None:
         """See DriftFamily."""
-        check_whole("count", self.count, 1, MOST_COUNT)
-        check_whole("period", self.period, 1, MOST_EPOCHS)
+        check_whole("count", self.count, 1, MAX_COUNT)
+        check_whole("period", self.period, 1, MAX_EPOCHS)
         check_whole("sets", self.sets, 1)
-        check_range("strength", self.strength, MOST)
+        check_range("strength", self.strength, MAX_SHARE)
         check_enough("sets of busy cores", self.sets, machine.workers.size, machine)
 
     def begin(self, machine: Machine, slices: int, rng: np.random.Generator) -> Any:
@@ -190,10 +189,10 @@ class Ramps(DriftFamily):
     """Memory streams that grow, stay and shrink.
 
     Attributes:
-        count: nodes with such a stream; no more than there are.
-        rise: epochs of growing, and of shrinking.
+        count: nodes with such a stream; at most all nodes.
+        rise: epochs of growth, and of shrinking.
         stay: epochs at the peak.
-        idle_epochs: mean time between two.
+        idle_epochs: mean time between two streams.
         peak: range of the share of a node's memory bandwidth.
     """
 
@@ -208,23 +207,23 @@ class Ramps(DriftFamily):
 
     def check(self, machine: Machine, slices: int) -> None:
         """See DriftFamily."""
-        check_whole("count", self.count, 1, MOST_COUNT)
+        check_whole("count", self.count, 1, MAX_COUNT)
         for name in ("rise", "stay"):
-            check_whole(name, getattr(self, name), 1, MOST_EPOCHS)
-        check_number("idle_epochs", self.idle_epochs, 1.0, MOST_EPOCHS)
-        check_range("peak", self.peak, MOST)
+            check_whole(name, getattr(self, name), 1, MAX_EPOCHS)
+        check_number("idle_epochs", self.idle_epochs, 1.0, MAX_EPOCHS)
+        check_range("peak", self.peak, MAX_SHARE)
 
     def begin(self, machine: Machine, slices: int, rng: np.random.Generator) -> Any:
-        """(node, peak, age) of each; an age of 0 is idle."""
-        there = worker_nodes(machine)
-        nodes = rng.choice(there, min(self.count, there.size), replace=False)
+        """(node, peak, age) of each stream; an age of 0 is idle."""
+        nodes = worker_nodes(machine)
+        nodes = rng.choice(nodes, min(self.count, nodes.size), replace=False)
         whole = 2 * self.rise + self.stay
         return tuple(
             (int(node), float(rng.uniform(*self.peak)), int(rng.integers(whole))) for node in nodes
         )
 
     def advance(self, state: Any, rng: np.random.Generator) -> Any:
-        """A ramp goes on until its end; an idle one begins by chance."""
+        """Each stream continues until its end; an idle one begins at random."""
         whole = 2 * self.rise + self.stay
         after = []
         for node, peak, age in state:
@@ -233,7 +232,7 @@ class Ramps(DriftFamily):
         return tuple(after)
 
     def conditions(self, state: Any) -> Conditions:
-        """What the streams take at their ages."""
+        """The co-tenants at their ages."""
         taken = []
         for node, peak, age in state:
             height = min(age, 2 * self.rise + self.stay - age, self.rise) / self.rise
@@ -244,11 +243,11 @@ class Ramps(DriftFamily):
 
 @dataclass(frozen=True)
 class SlowNode(DriftFamily):
-    """One node after the other gets slow: its workers lose time.
+    """A slow node, whose workers lose time; later another one.
 
     Attributes:
-        share: of their time that the workers of the slow node lose.
-        lifetime: mean epochs until another node is the slow one.
+        share: of the time of the slow node's workers.
+        lifetime: mean number of epochs until another node is slow.
     """
 
     share: float = 0.5
@@ -263,7 +262,7 @@ class SlowNode(DriftFamily):
         check_range("lifetime", (1.0, self.lifetime))
 
     def begin(self, machine: Machine, slices: int, rng: np.random.Generator) -> Any:
-        """(which node, the co-tenants of each)."""
+        """(slow node, the co-tenants of each node)."""
         workers = machine.workers
         sets = tuple(
             tuple(
@@ -275,7 +274,7 @@ class SlowNode(DriftFamily):
         return int(rng.integers(len(sets))), sets
 
     def advance(self, state: Any, rng: np.random.Generator) -> Any:
-        """By chance another node, any of them."""
+        """At random another slow node."""
         which, sets = state
         if rng.random() < 1.0 / self.lifetime:
             which = int(rng.integers(len(sets)))
@@ -289,18 +288,18 @@ class SlowNode(DriftFamily):
 
 @dataclass(frozen=True)
 class MovingLoad(DriftFamily):
-    """The load of the slices moves along the index: hot ranges wander or jump.
+    """The load of the slices moves along the index: hot ranges shift or jump.
 
     Attributes:
         speed: slices per epoch, in one direction.
-        jump_every: mean epochs between two jumps to anywhere; 0: never.
+        jump_every: mean epochs between two jumps to a random place; 0: never.
     """
 
     speed: float = 2.0
     jump_every: float = 0.0
 
     name: ClassVar[str] = "moving-load"
-    meaning: ClassVar[str] = "what is hot moves along the index by two slices per epoch"
+    meaning: ClassVar[str] = "hot ranges move along the index by two slices per epoch"
     only_co_tenants: ClassVar[bool] = False
 
     def check(self, machine: Machine, slices: int) -> None:
@@ -310,7 +309,7 @@ class MovingLoad(DriftFamily):
             check_range("jump_every", (1.0, self.jump_every))
 
     def begin(self, machine: Machine, slices: int, rng: np.random.Generator) -> Any:
-        """(slices, place): the instance says where it begins."""
+        """(slices, place): the workload instance determines the begin."""
         return slices, 0.0
 
     def advance(self, state: Any, rng: np.random.Generator) -> Any:
@@ -321,45 +320,45 @@ class MovingLoad(DriftFamily):
         return slices, (place + self.speed) % slices
 
     def conditions(self, state: Any) -> Conditions:
-        """By how many whole slices the load has moved."""
-        return Conditions(asked=Asked(shift=int(state[1])))
+        """The shift of the load in whole slices."""
+        return Conditions(demand=Demand(shift=int(state[1])))
 
 
 @dataclass(frozen=True)
 class Popularity(DriftFamily):
-    """What is popular changes over the day, and is popular again at the same hour of the next one.
+    """The hot range changes over the day, with the same course every day.
 
     Attributes:
-        places: where along the index the load is in turn, drawn for the episode.
-        day: epochs of a day; the load is as long at each place.
+        places: number of random places of the hot range, visited in turn.
+        day: epochs of a day, divided equally over the places.
     """
 
     places: int = 3
     day: int = 24
 
     name: ClassVar[str] = "popularity"
-    meaning: ClassVar[str] = "what is hot is at one of three places of the index, by the hour"
+    meaning: ClassVar[str] = "the hot range moves between three places of the index over the day"
     only_co_tenants: ClassVar[bool] = False
 
     def check(self, machine: Machine, slices: int) -> None:
         """See DriftFamily."""
         check_whole("places", self.places, 1, slices)
-        check_whole("day", self.day, self.places, MOST_EPOCHS)
+        check_whole("day", self.day, self.places, MAX_EPOCHS)
 
     def begin(self, machine: Machine, slices: int, rng: np.random.Generator) -> Any:
-        """(hour, places of the load)."""
+        """(hour, places of the hot range)."""
         places = rng.choice(slices, self.places, replace=False)
         return int(rng.integers(self.day)), tuple(map(int, places))
 
     def advance(self, state: Any, rng: np.random.Generator) -> Any:
-        """An hour later."""
+        """The next hour."""
         hour, places = state
         return (hour + 1) % self.day, places
 
     def conditions(self, state: Any) -> Conditions:
-        """The load is where it is at this hour."""
+        """The hot range at the place of this hour."""
         hour, places = state
-        return Conditions(asked=Asked(shift=places[hour * self.places // self.day]))
+        return Conditions(demand=Demand(shift=places[hour * self.places // self.day]))
 
 
 FAMILIES: Mapping[str, type[DriftFamily]] = {

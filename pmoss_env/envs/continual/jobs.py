@@ -1,4 +1,4 @@
-"""Batch jobs with phases: the drift whose next step can be learned."""
+"""Batch jobs with phases: a drift whose next step can be learned."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from pmoss_env.checks import check_number, check_whole
 from pmoss_env.envs.continual.drift import (
-    MOST,
-    MOST_COUNT,
-    MOST_EPOCHS,
+    MAX_COUNT,
+    MAX_EPOCHS,
+    MAX_SHARE,
     Conditions,
     DriftFamily,
     check_cores_of_nodes,
-    check_number,
     check_range,
     check_share,
-    check_whole,
     worker_nodes,
 )
 from pmoss_env.machines import Machine
@@ -31,13 +30,13 @@ class Job:
     """A batch job in one epoch.
 
     Attributes:
-        node: where it runs.
+        node: of the job.
         cores: worker cores of the node.
-        compute: share of these cores that it takes when it computes.
-        shuffle: share of the node's memory bandwidth that it takes when it shuffles.
+        compute: share of these cores in the compute phase.
+        shuffle: share of the node's memory bandwidth in the shuffle phase.
         lengths: epochs of precursor, compute and shuffle, before jitter.
         phase: IDLE, PRECURSOR, COMPUTE or SHUFFLE.
-        age: epochs that the phase has lasted, this one included.
+        age: number of epochs of the phase, this one included.
     """
 
     node: int
@@ -53,17 +52,17 @@ class Job:
 class Jobs(DriftFamily):
     """Batch jobs with phases: a weak precursor, compute, shuffle, idle, and again.
 
-    A job has a node and some of its worker cores for the whole episode.
+    A job keeps its node and its worker cores for the whole episode.
 
     Attributes:
-        count: jobs, each on a node of its own: no more than there are nodes.
-        cores: worker cores of each.
-        precursor: share of the node's memory bandwidth that the precursor takes.
-        compute: range of the share of its cores that a job takes.
-        shuffle: range of the share of the node's memory bandwidth.
-        precursor_epochs, compute_epochs, shuffle_epochs: ranges from which a job's lengths come.
+        count: number of jobs, each on a node of its own; at most all nodes.
+        cores: worker cores of each job.
+        precursor: share of the node's memory bandwidth in the precursor phase.
+        compute: range of the share of the cores in the compute phase.
+        shuffle: range of the share of the node's memory bandwidth in the shuffle phase.
+        precursor_epochs, compute_epochs, shuffle_epochs: ranges of the lengths of the phases.
         idle_epochs: mean time between two runs.
-        jitter: each phase may be shorter or longer by so many epochs.
+        jitter: largest deviation of a phase from its length, epochs.
     """
 
     count: int = 6
@@ -82,22 +81,22 @@ class Jobs(DriftFamily):
 
     def check(self, machine: Machine, slices: int) -> None:
         """See DriftFamily."""
-        check_whole("count", self.count, 1, MOST_COUNT)
+        check_whole("count", self.count, 1, MAX_COUNT)
         check_whole("cores", self.cores, 1)
         check_whole("jitter", self.jitter, 0)
         check_share("precursor", self.precursor)
         for name in ("compute", "shuffle"):
-            check_range(name, getattr(self, name), MOST)
+            check_range(name, getattr(self, name), MAX_SHARE)
         for name in ("precursor_epochs", "compute_epochs", "shuffle_epochs"):
-            check_range(name, getattr(self, name), MOST_EPOCHS)
+            check_range(name, getattr(self, name), MAX_EPOCHS)
             check_whole(
                 f"{name}: the shortest less jitter", getattr(self, name)[0] - self.jitter, 1
             )
-        check_number("idle_epochs", self.idle_epochs, 1.0, MOST_EPOCHS)
+        check_number("idle_epochs", self.idle_epochs, 1.0, MAX_EPOCHS)
         check_cores_of_nodes(self.cores, machine)
 
     def begin(self, machine: Machine, slices: int, rng: np.random.Generator) -> tuple[Job, ...]:
-        """Every job is somewhere in its circle."""
+        """Every job is in a random phase."""
         workers, nodes = machine.workers, worker_nodes(machine)
         return tuple(
             self._drawn(int(node), workers[machine.node_of_core[workers] == node], rng)
@@ -116,13 +115,13 @@ class Jobs(DriftFamily):
             IDLE,
             1,
         )
-        around = int(rng.integers(sum(lengths) + round(self.idle_epochs)))
-        for _ in range(around):
+        steps = int(rng.integers(sum(lengths) + round(self.idle_epochs)))
+        for _ in range(steps):
             job = self._next(job, rng)
         return job
 
     def _next(self, job: Job, rng: np.random.Generator) -> Job:
-        # A phase that has lasted so long may still end at several ages, all equally likely.
+        # A phase of this age may still end at several ages, which are equally likely.
         if job.phase == IDLE:
             ends = 1.0 / self.idle_epochs
         else:
@@ -131,15 +130,15 @@ class Jobs(DriftFamily):
         phase, age = job.phase, job.age + 1
         if rng.random() < ends:
             phase, age = (phase + 1) % 4, 1
-        # Not replace(): an episode draws some hundred of them.
+        # Faster than replace(); an episode draws hundreds of them.
         return Job(job.node, job.cores, job.compute, job.shuffle, job.lengths, phase, age)
 
     def advance(self, state: tuple[Job, ...], rng: np.random.Generator) -> tuple[Job, ...]:
-        """Each job goes on by itself."""
+        """Advances each job independently."""
         return tuple(self._next(job, rng) for job in state)
 
     def conditions(self, state: tuple[Job, ...]) -> Conditions:
-        """What the jobs take in their phases."""
+        """The co-tenants of the jobs in their phases."""
         taken: list[CoTenant] = []
         for job in state:
             if job.phase == PRECURSOR:

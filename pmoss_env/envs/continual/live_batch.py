@@ -1,4 +1,4 @@
-"""The calls of the native batch, for one index that runs on this host, or is simulated."""
+"""The methods of the native batch for an index on this host or on the simulated server."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from pmoss_env.types import Float64Array, HardwareSnapshot, Int32Array
 
 
 class LiveBatch:
-    """One row, stepped in Python: next to an epoch of real time or a simulated one, that is free.
+    """A single row, stepped in Python, which is fast compared with its epochs.
 
-    The arrays hold what native/environment/epochs.hpp says.
+    native/environment/epochs.hpp describes the arrays.
 
     Attributes:
         snapshot: of the last epoch.
 
     Args:
         arguments: of the environment.
-        machine: as described.
+        machine: the described machine.
         state: the arrays of observations, with one row.
-        results: the arrays of what else a step gives, with one element.
+        results: the arrays of the other results of a step, with one element.
     """
 
     snapshot: HardwareSnapshot
@@ -52,11 +52,11 @@ class LiveBatch:
     def start(
         self, index: LiveIndex | SimulatedIndex, course: Sequence[Conditions], noise_seed: int
     ) -> None:
-        """Runs epoch 0 of an index that serves already.
+        """Runs epoch 0 of an index that is being served.
 
         Args:
-            index: what runs.
-            course: of epoch 0 and of all that follow.
+            index: the running index.
+            course: conditions of all epochs, from 0.
             noise_seed: of the episode.
         """
         self._index, self._course, self._noise_seed = index, course, noise_seed
@@ -68,11 +68,11 @@ class LiveBatch:
         self._show_round()
 
     def step_one(self, environment: int, slice_: int, tile: int) -> None:
-        """Moves a slice, or runs the next epoch; checked before."""
+        """Moves a slice, or runs the next epoch; the action is valid."""
         state, results = self._state, self._results
         results["rewards"][0], results["truncated"][0] = 0.0, False
         if slice_ < self._cores.size:
-            most = self._arguments.moves_per_epoch
+            limit = self._arguments.moves_per_epoch
             results["moves"][0] += 1
             if state["slice_mask"][0, slice_] and state["tile_mask"][0, tile]:
                 self._index.move(slice_, int(self._machine.core_of_tile[tile]))
@@ -80,8 +80,8 @@ class LiveBatch:
                 state["slice_tiles"][0, slice_] = tile
             else:
                 results["illegal_actions"][0] += 1
-            state["moves_left"][0] = (most - results["moves"][0]) / most
-            if results["moves"][0] < most:
+            state["moves_left"][0] = (limit - results["moves"][0]) / limit
+            if results["moves"][0] < limit:
                 return
         results["epoch"][0] += 1
         epoch = self._run()
@@ -103,7 +103,7 @@ class LiveBatch:
         return np.array(self._timeline)
 
     def moves(self, environment: int) -> Int32Array:
-        """(epochs + 1,) int32, how many slices moved before each of them."""
+        """(epochs + 1,) int32, number of slices moved before each of them."""
         return np.array(self._moves, dtype=np.int32)
 
     def _run(self) -> Epoch:

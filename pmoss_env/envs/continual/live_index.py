@@ -1,7 +1,8 @@
-"""An index that runs on this host: the same calls as RunningIndex, and time that really passes.
+"""An index on this host, with the methods of RunningIndex and real time.
 
-An epoch is some sweeping rounds of a live run. It begins at the end of a round: then co-tenants
-come and go, and cores take their new slices. What is served while a policy thinks is in no epoch.
+An epoch consists of sweeping rounds of a live run. It begins at the end of a round: then co-tenants
+change, and cores take their new slices. Queries that are served while a policy computes belong to
+no epoch.
 """
 
 from __future__ import annotations
@@ -21,25 +22,25 @@ from pmoss_env.interference import check_co_tenants
 from pmoss_env.memory import slice_gib
 from pmoss_env.types import CoTenant, Float64Array, Instance, Int32Array, Schedule
 
-#: Sweeping rounds of an epoch: of about a tenth of a second, but neither few nor many.
-_ROUND_SECONDS, _LEAST_ROUNDS, _MOST_ROUNDS = 0.1, 5, 20
-#: So long no round may be missing (seconds): a host can be busy, but not for ever.
+#: Target length of the sweeping rounds of an epoch, and limits of their number.
+_ROUND_SECONDS, _MIN_ROUNDS, _MAX_ROUNDS = 0.1, 5, 20
+#: Longest time without a round on a busy host, seconds.
 _SILENCE = 60.0
 
 
-class RealCoTenants:
-    """Co-tenants that really run on this host, as threads of this process.
+class HostCoTenants:
+    """Co-tenants as threads of this process.
 
     Args:
-        backend: says which CPU and how much memory each of them takes.
+        backend: gives the CPU and the memory of each.
     """
 
     def __init__(self, backend: HardwareBackend) -> None:
         self._backend = backend
-        self._there: dict[CoTenant, _native.CoTenants] = {}
+        self._running: dict[CoTenant, _native.CoTenants] = {}
 
-    def become(self, wanted: tuple[CoTenant, ...]) -> None:
-        """Lets these run from now on, and no others.
+    def run(self, wanted: tuple[CoTenant, ...]) -> None:
+        """Runs these co-tenants from now on, and no others.
 
         Raises:
             UnsupportedError: this host cannot run one of them.
@@ -47,34 +48,35 @@ class RealCoTenants:
         """
         backend = self._backend
         check_co_tenants(wanted, backend.machine, backend.co_tenant_families, backend.name)
-        for gone in set(self._there) - set(wanted):
-            self._there.pop(gone).stop()
-        for comes in wanted:
-            if comes not in self._there and comes.strength > 0:
-                told = backend.native_co_tenants([comes])
+        for co_tenant in set(self._running) - set(wanted):
+            self._running.pop(co_tenant).stop()
+        for co_tenant in wanted:
+            if co_tenant not in self._running and co_tenant.strength > 0:
+                native = backend.native_co_tenants([co_tenant])
                 with native_errors("a co-tenant failed to start"):
-                    self._there[comes] = _native.CoTenants(told)
+                    self._running[co_tenant] = _native.CoTenants(native)
 
     def stop(self) -> None:
         """Ends them all. Safe to repeat."""
-        self.become(())
+        self.run(())
 
 
 class LiveIndex:
-    """One index on this host.
+    """An index on this host.
 
     Attributes:
-        cores: (slices,) int32, that serve from the next epoch on.
-        served: (slices,) int32, that serve now.
-        nodes: (slices,) int32, that hold the data.
-        pending: (slices,) float64: 1 where data are still to be moved, else 0.
-        rounds: sweeping rounds of an epoch.
+        cores: (slices,) int32, cores from the next epoch on.
+        served: (slices,) int32, current cores.
+        nodes: (slices,) int32, nodes of the data.
+        pending: (slices,) float64: 1 if the data are still to be moved, else 0.
+        rounds: sweeping rounds per epoch.
 
     Args:
-        backend: the index and its load, in this process. A user's library is served in another.
+        backend: the index and its load, in this process. A user-defined library is served in
+            another process.
         seconds: length of an epoch.
-        always_move: copies data also where they are in place; see LiveRuntime.
-        rounds: sweeping rounds of an epoch; None: of about a tenth of a second.
+        always_move: whether data in place are copied, too; see LiveRuntime.
+        rounds: sweeping rounds per epoch; None: rounds of about a tenth of a second.
     """
 
     def __init__(
@@ -86,10 +88,10 @@ class LiveIndex:
         rounds: int | None = None,
     ) -> None:
         self.backend, self.machine, self.slices = backend, backend.machine, backend.slices
-        usual = np.clip(round(seconds / _ROUND_SECONDS), _LEAST_ROUNDS, _MOST_ROUNDS)
-        self.rounds = int(usual) if rounds is None else rounds
+        default = np.clip(round(seconds / _ROUND_SECONDS), _MIN_ROUNDS, _MAX_ROUNDS)
+        self.rounds = int(default) if rounds is None else rounds
         self._always_move = always_move
-        self._beside = RealCoTenants(backend)
+        self._co_tenants = HostCoTenants(backend)
         self._live = live_runtime(
             backend,
             sweep_seconds=max(seconds / self.rounds, 1e-3),
@@ -104,28 +106,28 @@ class LiveIndex:
 
     @property
     def native(self) -> _native.MachineModel:
-        """UnsupportedError: what this machine really is stands in no description."""
+        """Raises UnsupportedError: the true machine is unknown."""
         raise UnsupportedError(
-            "backend = 'hardware': oracles plan in the true machine, which nobody knows of a real "
-            "one; choose another policy"
+            "backend = 'hardware': oracles plan in the true machine, which is unknown for a real "
+            "host; choose another policy"
         )
 
     @property
     def copies(self) -> int:
-        """How many slices' data are still to be moved."""
+        """Number of slices whose data are still to be moved."""
         return int(np.count_nonzero(self.pending))
 
     def begin(self, workload_seed: int, conditions: Conditions, cores: Int32Array) -> None:
-        """Loads the index if needed, and starts to serve, all data at their cores.
+        """Loads the index if needed, and starts to serve it, with all data at their cores.
 
         Args:
-            workload_seed: names the workload instance; another one is loaded anew.
+            workload_seed: of the workload instance; another one is loaded again.
             conditions: of the first epoch.
             cores: (slices,) int32.
 
         Raises:
-            BackendError: there is no room for a second copy of what moves, or for the index; a
-                thread or a co-tenant failed.
+            BackendError: too little memory for the index, or for a second copy of the moved data;
+                or a thread or a co-tenant failed.
         """
         self.stop()
         self._live.set_instance(Instance(workload_seed=workload_seed))
@@ -138,7 +140,7 @@ class LiveIndex:
         self._disturb(conditions)
 
     def _require_room(self) -> None:
-        """Data that move are in two places until nobody reads the first."""
+        """Checks the memory: moved data lie in two places until the old copy has no reader."""
         if self.machine.nodes == 1 and not self._always_move:
             return
         workload = self.backend.workload
@@ -153,63 +155,63 @@ class LiveIndex:
             )
 
     def move(self, slice_: int, core: int) -> None:
-        """Lets a slice be served by another core in the next epoch; its data follow lazily."""
+        """Moves a slice to another core in the next epoch; its data follow lazily."""
         self.cores[slice_] = core
 
     def run(self, conditions: Conditions, seconds: float, limit_us: float = 0.0) -> Epoch:
-        """One epoch.
+        """Runs an epoch.
 
-        Rounds end a little early or late: the queries are those of its rounds, per second, times
-        its length.
+        Rounds end slightly early or late. So the queries are those of the rounds per second, times
+        the length of the epoch.
 
         Args:
-            conditions: of this epoch, known to nobody.
+            conditions: of this epoch, hidden from policies.
             seconds: its length.
-            limit_us: has to be 0: a round tells no share of its queries.
+            limit_us: must be 0: the share of queries within a limit is unknown.
 
         Raises:
-            BackendError: a thread or a co-tenant failed; all threads have ended then.
+            BackendError: a thread or a co-tenant failed; all threads have ended.
         """
-        self._live.drop_rounds()  # of the time in which a policy thought
+        self._live.drop_rounds()  # from the time in which a policy computed
         self.next_round()
         self._disturb(conditions)
-        before, alike = ([], []) if np.array_equal(self.cores, self.served) else self.change()
+        before, similar = ([], []) if np.array_equal(self.cores, self.served) else self.change()
         after = [self.next_round() for _ in range(self.rounds - len(before))]
         rounds = [*before, *after]
-        # A change that has not taken effect yet has not told what it will move.
+        # The slices to move are unknown until the change has taken effect.
         late = rounds[-1].switches < self._switches
         elsewhere = self.nodes != self.machine.node_of_core[self.served]
         pending = np.flatnonzero(elsewhere).astype(np.int32) if late else rounds[-1].pending_slices
         self._arrived(pending)
         queries = mean_snapshot(rounds).throughput * seconds
         pieces = tuple(
-            (float(one.snapshot.provenance["seconds"]), one.snapshot.throughput) for one in rounds
+            (float(each.snapshot.provenance["seconds"]), each.snapshot.throughput)
+            for each in rounds
         )
-        moved = sum(one.bytes_moved for one in rounds)
-        shown = mean_snapshot([*alike, *after])
+        moved = sum(each.bytes_moved for each in rounds)
+        shown = mean_snapshot([*similar, *after])
         return Epoch(queries, queries, float(moved), shown, pieces)
 
     def change(self) -> tuple[list[LiveRound], list[LiveRound]]:
-        """Lets the cores of ``cores`` serve from now on, and data follow.
+        """Makes ``cores`` serve from now on; data follow.
 
         Returns:
-            Rounds of the epoch that have passed meanwhile, fewer than it has, and those of them
-            that ran as the rest of the epoch will; none here. A subclass may try the change first,
-            and give ``cores`` other values. The snapshot of the epoch is that of the latter, and of
-            the rounds that follow.
+            Rounds of the epoch that have passed meanwhile, fewer than all, and those of them that
+            ran like the rest of the epoch; none here. A subclass may try the change first, and
+            change ``cores``. The epoch's snapshot is that of the latter and of later rounds.
         """
         self.serve(self.machine.local_schedule(self.cores))
         self.served = self.cores.copy()
         return [], []
 
     def serve(self, schedule: Schedule) -> None:
-        """Changes what runs."""
+        """Changes the running schedule."""
         self._live.switch(schedule)
         self._switches += 1
 
     def stop(self) -> None:
         """Ends all threads, co-tenants too. Safe to repeat."""
-        self._beside.stop()
+        self._co_tenants.stop()
         with self._live:
             pass
 
@@ -222,24 +224,24 @@ class LiveIndex:
 
     def next_round(self) -> LiveRound:
         """The round that ends next."""
-        found = self._live.next_round(timeout=_SILENCE)
-        if found is None:
-            LiveIndex.stop(self)  # a subclass may ask what can no more be told
+        live_round = self._live.next_round(timeout=_SILENCE)
+        if live_round is None:
+            LiveIndex.stop(self)  # not a subclass's, which may query the run
             hint = check_hint(self.backend.workload.index)
-            told = f"the live run has told nothing for {_SILENCE:g} seconds"
-            raise BackendError(f"{told}. {hint}" if hint else told)
-        return found
+            message = f"the live run had no round for {_SILENCE:g} seconds"
+            raise BackendError(f"{message}. {hint}" if hint else message)
+        return live_round
 
     def _disturb(self, conditions: Conditions) -> None:
         if conditions != Conditions(conditions.co_tenants):
             raise UnsupportedError(
-                "backend = 'hardware': only co-tenants drift on a real host; what is asked of the "
-                "index stays"
+                "backend = 'hardware': only co-tenants drift on a real host; the queries of the "
+                "index do not change"
             )
-        self._beside.become(conditions.co_tenants)
+        self._co_tenants.run(conditions.co_tenants)
 
     def _arrived(self, pending: Int32Array) -> None:
-        """Takes note of where data are: those under way are where they were."""
+        """Updates the nodes of the data; those of pending slices stay."""
         waits = np.zeros(self.slices, dtype=np.bool_)
         waits[pending] = True
         self.nodes = np.where(waits, self.nodes, self.machine.node_of_core[self.served])

@@ -1,6 +1,6 @@
-"""What a policy sees of a running index: the observation space.
+"""The observation space of a running index.
 
-What steps write there follows native/environment/epochs.hpp.
+native/environment/epochs.hpp describes how steps write observations.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def observation_space(machine: Machine, slices: int) -> spaces.Dict:
     """The observation space, see ``ContinualSchedulingEnv``."""
     grid = (machine.rows, machine.cols)
 
-    def box(*shape: int, most: float = HIGHEST) -> spaces.Box:
-        return spaces.Box(0.0, most, shape, np.float32)
+    def box(*shape: int, high: float = HIGHEST) -> spaces.Box:
+        return spaces.Box(0.0, high, shape, np.float32)
 
     return spaces.Dict(
         {
@@ -35,11 +35,11 @@ def observation_space(machine: Machine, slices: int) -> spaces.Dict:
             "last": box(len(LAST)),
             "slice_tiles": places(machine.tiles, slices),
             "slice_nodes": places(machine.nodes, slices),
-            "pending": box(slices, most=1.0),
+            "pending": box(slices, high=1.0),
             "moved": spaces.Box(0, 1, (slices,), np.int8),
             "slice_mask": spaces.Box(0, 1, (slices + 1,), np.int8),
             "tile_mask": spaces.Box(0, 1, (machine.tiles,), np.int8),
-            "epoch": box(1, most=1.0),
-            "moves_left": box(1, most=1.0),
+            "epoch": box(1, high=1.0),
+            "moves_left": box(1, high=1.0),
         }
     )

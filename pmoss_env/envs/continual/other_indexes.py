@@ -1,4 +1,4 @@
-"""Several indexes on one machine: the others have a day, and are re-scheduled now and then."""
+"""Other indexes on the machine: their load has a daily cycle, and they are moved at times."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import ClassVar
 
 import numpy as np
 
+from pmoss_env.checks import check_whole
 from pmoss_env.envs.continual.drift import (
-    MOST,
-    MOST_COUNT,
-    MOST_EPOCHS,
+    MAX_COUNT,
+    MAX_EPOCHS,
+    MAX_SHARE,
     Conditions,
     DriftFamily,
     check_cores_of_nodes,
     check_range,
     check_share,
-    check_whole,
     height_of_day,
     worker_nodes,
 )
@@ -29,10 +29,10 @@ class OtherIndex:
     """Another index in one epoch.
 
     Attributes:
-        place: position among the nodes with workers of the one that serves it and holds its data.
-        time: share of its cores that it takes at the height of its day.
-        memory: share of the node's memory bandwidth that it takes then.
-        hour: epochs since its day began.
+        place: position of its node among the nodes with workers.
+        time: share of its cores at the peak of its day.
+        memory: share of the node's memory bandwidth at the peak.
+        hour: epochs since the begin of its day.
     """
 
     place: int
@@ -41,25 +41,25 @@ class OtherIndex:
     hour: int
 
 
-#: (each node with the worker cores that may serve another index, the other indexes).
-Present = tuple[tuple[tuple[int, ...], ...], tuple[OtherIndex, ...]]
+#: (each node with the worker cores for another index, the other indexes).
+State = tuple[tuple[tuple[int, ...], ...], tuple[OtherIndex, ...]]
 
 
 @dataclass(frozen=True)
 class OtherIndexes(DriftFamily):
-    """Other indexes on the same machine, whose load goes up and down over their day.
+    """Other indexes on the same machine, whose load has a daily cycle.
 
-    Each is served by some worker cores of one node, where its data are. By chance it is
-    re-scheduled to another node that serves no other one.
+    Each is served by some worker cores of one node, which holds its data. At random it moves to a
+    node without another index.
 
     Attributes:
-        count: other indexes, each on a node of its own: no more than there are nodes.
-        cores: worker cores that serve each: the first ones of its node.
-        time: range of the share of these cores that it takes at the height of its day.
-        memory: range of the share of the node's memory bandwidth that it takes then.
+        count: number of other indexes, each on a node of its own; at most all nodes.
+        cores: worker cores of each: the first ones of its node.
+        time: range of the share of these cores at the peak of its day.
+        memory: range of the share of the node's memory bandwidth at the peak.
         day: epochs of a day.
-        least: load at the lowest hour, as a share of that at the height.
-        lifetime: mean epochs until it is re-scheduled.
+        least: load at the lowest hour, as a share of the peak.
+        lifetime: mean number of epochs until it moves.
     """
 
     count: int = 4
@@ -75,21 +75,22 @@ class OtherIndexes(DriftFamily):
 
     def check(self, machine: Machine, slices: int) -> None:
         """See DriftFamily."""
-        check_whole("count", self.count, 1, MOST_COUNT)
+        check_whole("count", self.count, 1, MAX_COUNT)
         check_whole("cores", self.cores, 1)
-        check_whole("day", self.day, 2, MOST_EPOCHS)
+        check_whole("day", self.day, 2, MAX_EPOCHS)
         check_share("least", self.least, 1.0)
         for name in ("time", "memory"):
-            check_range(name, getattr(self, name), MOST)
+            check_range(name, getattr(self, name), MAX_SHARE)
         check_range("lifetime", (1.0, self.lifetime))
         check_cores_of_nodes(self.cores, machine)
 
-    def begin(self, machine: Machine, slices: int, rng: np.random.Generator) -> Present:
-        """Every other index is somewhere, at some hour of its day."""
+    def begin(self, machine: Machine, slices: int, rng: np.random.Generator) -> State:
+        """Every other index is on a random node, at a random hour of its day."""
         workers, nodes = machine.workers, worker_nodes(machine)
         cores = [workers[machine.node_of_core[workers] == node][: self.cores] for node in nodes]
         places = tuple(
-            tuple(map(int, (node, *of_node))) for node, of_node in zip(nodes, cores, strict=True)
+            tuple(map(int, (node, *node_cores)))
+            for node, node_cores in zip(nodes, cores, strict=True)
         )
         chosen = rng.choice(nodes.size, min(self.count, nodes.size), replace=False)
         return places, tuple(
@@ -102,32 +103,32 @@ class OtherIndexes(DriftFamily):
             for place in chosen
         )
 
-    def advance(self, state: Present, rng: np.random.Generator) -> Present:
-        """An hour later; some are served elsewhere by now."""
-        places, there = state
-        taken = {one.place for one in there}
+    def advance(self, state: State, rng: np.random.Generator) -> State:
+        """The next hour; some indexes move."""
+        places, indexes = state
+        taken = {index.place for index in indexes}
         after = []
-        for one in there:
-            place = one.place
-            free = [at for at in range(len(places)) if at not in taken]
+        for index in indexes:
+            place = index.place
+            free = [candidate for candidate in range(len(places)) if candidate not in taken]
             if rng.random() < 1.0 / self.lifetime and free:
                 place = free[int(rng.integers(len(free)))]
-                taken = taken - {one.place} | {place}
-            hour = (one.hour + 1) % self.day
-            after.append(OtherIndex(place, one.time, one.memory, hour))
+                taken = taken - {index.place} | {place}
+            hour = (index.hour + 1) % self.day
+            after.append(OtherIndex(place, index.time, index.memory, hour))
         return places, tuple(after)
 
-    def conditions(self, state: Present) -> Conditions:
-        """What the others take at their hours."""
-        places, there = state
-        taken: list[CoTenant] = []
-        for one in there:
-            node, *cores = places[one.place]
-            level = self.level(one.hour)
-            taken += [CoTenant("busy_core", core, one.time * level) for core in cores]
-            taken.append(CoTenant("memory_stream", node, one.memory * level))
-        return Conditions(tuple(taken))
+    def conditions(self, state: State) -> Conditions:
+        """The co-tenants of the other indexes at their hours."""
+        places, indexes = state
+        co_tenants: list[CoTenant] = []
+        for index in indexes:
+            node, *cores = places[index.place]
+            level = self.level(index.hour)
+            co_tenants += [CoTenant("busy_core", core, index.time * level) for core in cores]
+            co_tenants.append(CoTenant("memory_stream", node, index.memory * level))
+        return Conditions(tuple(co_tenants))
 
     def level(self, hour: int) -> float:
-        """Load at an hour, as a share of that at the height of the day."""
+        """Load at an hour, as a share of the peak."""
         return self.least + (1.0 - self.least) * height_of_day(hour, self.day)

@@ -1,4 +1,4 @@
-"""What is asked of the index itself goes up and down over its day: how much, and what."""
+"""Daily cycles of the index's own queries: their number and their mix."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from pmoss_env.checks import check_whole
 from pmoss_env.envs.continual.drift import (
-    MOST_EPOCHS,
-    Asked,
+    MAX_EPOCHS,
     Conditions,
+    Demand,
     DriftFamily,
     check_share,
-    check_whole,
     height_of_day,
 )
 from pmoss_env.errors import DescriptionError
 from pmoss_env.machines import Machine
 from pmoss_env.workloads import Workload
 
-#: Every mix has profiles of its own.
-MOST_LEVELS = 16
+#: Most mixes; each has profiles of its own.
+MAX_LEVELS = 16
 
 
 class _Daily(DriftFamily):
@@ -30,59 +30,57 @@ class _Daily(DriftFamily):
     day: int
 
     def begin(self, machine: Machine, slices: int, rng: np.random.Generator) -> int:
-        """Some hour."""
+        """A random hour."""
         return int(rng.integers(self.day))
 
     def advance(self, state: int, rng: np.random.Generator) -> int:
-        """An hour later."""
+        """The next hour."""
         return (state + 1) % self.day
 
 
 @dataclass(frozen=True)
 class DailyLoad(_Daily):
-    """An open load that comes and goes over the day.
+    """An open load with a daily cycle.
 
     Attributes:
         day: epochs of a day.
-        least: of the offered load, what comes at the lowest hour; all of it comes at the height.
+        least: load at the lowest hour, as a share of the peak.
     """
 
     day: int = 24
     least: float = 0.3
 
     name: ClassVar[str] = "daily-load"
-    meaning: ClassVar[str] = (
-        "of an open load comes all at the height of a day of 24 epochs, less than a third at night"
-    )
+    meaning: ClassVar[str] = "the open load varies between 30 and 100 % over a day of 24 epochs"
     only_co_tenants: ClassVar[bool] = False
     needs_open_load: ClassVar[bool] = True
 
     def check(self, machine: Machine, slices: int) -> None:
         """See DriftFamily."""
-        check_whole("day", self.day, 2, MOST_EPOCHS)
+        check_whole("day", self.day, 2, MAX_EPOCHS)
         check_share("least", self.least, 1.0)
         if self.least == 0.0:
             raise DescriptionError("least = 0: some load must come at every hour: choose 0.01")
 
     def conditions(self, state: int) -> Conditions:
-        """So much comes at this hour."""
+        """The load of this hour."""
         height = height_of_day(state, self.day)
-        return Conditions(asked=Asked(load=self.least + (1.0 - self.least) * height))
+        return Conditions(demand=Demand(load=self.least + (1.0 - self.least) * height))
 
 
 @dataclass(frozen=True)
 class DailyMix(_Daily):
-    """Queries of other kinds take the place of the workload's own over the day.
+    """Queries of other kinds replace the workload's own over the day.
 
-    At the lowest hour the index gets its own mix, at the height of the day another one, and
-    something between at other hours. Which keys are asked for stays as it is.
+    The index gets its own mix at the lowest hour, another mix at the peak of the day, and mixtures
+    at other hours. The distribution of the keys does not change.
 
     Attributes:
-        scan: share of scans in the other mix; what the three leave are lookups.
-        insert: of inserts.
-        update: of updates.
+        scan: share of scans in the other mix; the rest of the four are lookups.
+        insert: share of inserts.
+        update: share of updates.
         day: epochs of a day.
-        levels: how many mixes there are, both ends included.
+        levels: number of mixes, both ends included.
     """
 
     scan: float = 0.5
@@ -99,17 +97,17 @@ class DailyMix(_Daily):
         """See DriftFamily."""
         for name in ("scan", "insert", "update"):
             check_share(name, getattr(self, name), 1.0)
-        # Shares in hundredths may add up to a little more than 1.
+        # Rounded, because the sum of shares may exceed 1 by a rounding error.
         check_share("scan + insert + update", round(self._others(), 9), 1.0)
-        check_whole("day", self.day, 2, MOST_EPOCHS)
-        check_whole("levels", self.levels, 2, MOST_LEVELS)
+        check_whole("day", self.day, 2, MAX_EPOCHS)
+        check_whole("levels", self.levels, 2, MAX_LEVELS)
 
     def _others(self) -> float:
-        """What the other mix leaves no lookups."""
+        """The share of the other mix that is no lookups."""
         return self.scan + self.insert + self.update
 
     def workloads(self, workload: Workload) -> tuple[Workload, ...]:
-        """From the workload's own mix to the other one."""
+        """The mixes from the workload's own to the other one."""
         other: dict[str, Any] = {
             "lookup": max(0.0, 1.0 - self._others()),
             "insert": self.insert,
@@ -120,17 +118,17 @@ class DailyMix(_Daily):
             replace(workload, **other)
         except DescriptionError as error:
             raise DescriptionError(f"drift_options of {self.name!r}: {error}") from error
-        found = []
+        workloads = []
         for part in np.linspace(0.0, 1.0, self.levels).tolist():
             shares = {
                 kind: (1.0 - part) * getattr(workload, kind) + part * share
                 for kind, share in other.items()
             }
-            found.append(replace(workload, **shares))
-        return tuple(found)
+            workloads.append(replace(workload, **shares))
+        return tuple(workloads)
 
     def conditions(self, state: int) -> Conditions:
         """The mix of this hour."""
         return Conditions(
-            asked=Asked(mix=round(height_of_day(state, self.day) * (self.levels - 1)))
+            demand=Demand(mix=round(height_of_day(state, self.day) * (self.levels - 1)))
         )

@@ -1,6 +1,6 @@
-"""An index that runs on the analytic model: time goes in epochs, and slices move meanwhile.
+"""An index on the analytic model that runs in epochs while slices move.
 
-An epoch is piecewise constant: a piece ends where the data of a slice have arrived. The queries
+An epoch is piecewise constant: a piece ends when the data of a slice have arrived. The queries
 served are the sum of throughput times time over the pieces.
 """
 
@@ -24,12 +24,12 @@ from pmoss_env.workloads import Workload
 
 @dataclass(frozen=True)
 class Epoch:
-    """What came of one epoch.
+    """The result of an epoch.
 
     Attributes:
-        queries: served, million.
-        within: of these, answered within the limit on the response time; all without one.
-        moved_bytes: copied in this epoch.
+        queries: million queries served.
+        within: of these, million within the limit on the response time; all without a limit.
+        moved_bytes: bytes copied.
         snapshot: means over the epoch. While data are copied, counters are those of the middle
             piece, and response times are means of the two parts.
         pieces: (seconds, Mq/s) of each piece.
@@ -43,15 +43,15 @@ class Epoch:
 
 
 class RunningIndex:
-    """One index on one machine.
+    """A running index on a machine.
 
     Args:
-        machine: as described.
-        native: as it really is; its topology is the described one.
-        workloads: mixes of queries that the index may get, of the same records.
+        machine: the described machine.
+        native: the true machine, with the described topology.
+        workloads: mixes of queries, with the same records.
         slices: number of key ranges.
         load: how queries are offered.
-        migration: what moves with a slice.
+        migration: costs of moves.
     """
 
     def __init__(
@@ -71,25 +71,25 @@ class RunningIndex:
             outstanding_per_worker=load.outstanding_per_worker,
             offered_mq_per_s=load.offered_mq_per_s,
         )
-        self._profilers = [make_profiler(one, slices, None) for one in workloads]
+        self._profilers = [make_profiler(workload, slices, None) for workload in workloads]
         self._workload_seed: int | None = None
         self.slice_bytes = migration.slice_bytes(workloads[0], slices)
         self._index = _native.RunningIndex(
-            native, self._model, self.slice_bytes, migration.most_gb_per_s
+            native, self._model, self.slice_bytes, migration.max_gb_per_s
         )
         #: (slices,) int32, the cores that serve and the nodes that hold the data: read-only.
         self.cores: Int32Array = self._index.cores
         self.nodes: Int32Array = self._index.nodes
-        #: (slices,) share of each slice's data that is still to be copied: read-only.
+        #: (slices,) share of each slice's data that is not copied yet: read-only.
         self.pending: Float64Array = self._index.pending
         for shown in (self.cores, self.nodes, self.pending):
             shown.flags.writeable = False
 
     def begin(self, workload_seed: int, conditions: Conditions, cores: Int32Array) -> None:
-        """Starts to run under a schedule, all data at their cores.
+        """Starts under a schedule, with all data at their cores.
 
         Args:
-            workload_seed: names the workload instance.
+            workload_seed: of the workload instance.
             conditions: of the first epoch.
             cores: (slices,) int32.
         """
@@ -108,38 +108,38 @@ class RunningIndex:
 
     @property
     def model(self) -> _native.AnalyticModel:
-        """The C++ model, with the schedule of the last epoch's end; see slots()."""
+        """The C++ model, with the schedule at the end of the last epoch; see slots()."""
         return self._model
 
     @property
     def copies(self) -> int:
-        """How many slices' data are still to be copied."""
+        """Number of slices whose data are not copied yet."""
         return self._index.copies
 
     def slots(self, slices: Int32Array) -> Int32Array:
-        """The slices of the workload instance whose load some slices have at present."""
+        """The slices of the workload instance that have the present load of some slices."""
         return (slices - self._index.shift) % np.int32(self.slices)
 
     def move(self, slice_: int, core: int) -> None:
-        """Lets a slice be served by another core from now on; its data follow in the next epochs.
+        """Moves a slice to another core; its data follow in the next epochs.
 
-        Data that are on the way to another node begin anew.
+        A copy to another node starts again.
         """
         self._index.move(slice_, core)
 
     def run(self, conditions: Conditions, seconds: float, limit_us: float = 0.0) -> Epoch:
-        """One epoch by itself; those of an episode are run by its batch.
+        """Runs a single epoch; the epochs of an episode are run by its batch.
 
         Args:
-            conditions: of this epoch, known to nobody.
+            conditions: of this epoch, hidden from policies.
             seconds: its length.
-            limit_us: on the response time; 0: none.
+            limit_us: on the response time; 0: no limit.
         """
         native = self.native_conditions(conditions)
         return self.epoch(self._index.run(native, seconds, limit_us))
 
     def epoch(self, native: _native.RunningEpoch) -> Epoch:
-        """What came of an epoch, with the snapshot that hardware would show."""
+        """The result of an epoch, with a snapshot as on hardware."""
         return Epoch(
             native["served"],
             native["within"],
@@ -149,10 +149,10 @@ class RunningIndex:
         )
 
     def native_conditions(self, conditions: Conditions) -> _native.Conditions:
-        """The same for the model."""
-        asked = conditions.asked
-        return _native.Conditions(self.taken(conditions), asked.shift, asked.load, asked.mix)
+        """The C++ form of conditions."""
+        demand = conditions.demand
+        return _native.Conditions(self.taken(conditions), demand.shift, demand.load, demand.mix)
 
     def taken(self, conditions: Conditions) -> _native.Interference:
-        """What the co-tenants of an epoch take."""
+        """The resources that the co-tenants of an epoch take."""
         return native_interference(conditions.co_tenants, self.native)

@@ -1,4 +1,4 @@
-"""One episode of a running index: what is drawn, what runs, and what is seen of it."""
+"""An episode of a running index: its random draws, its index and its observations."""
 
 from __future__ import annotations
 
@@ -28,27 +28,27 @@ _SEEDS = 2**53
 
 
 class Session:
-    """The episodes of one environment.
+    """The episodes of an environment.
 
     Attributes:
         backend: checks the descriptions; on hardware it holds the index.
         live: the index on this host; None on a model.
-        machine: as described.
+        machine: the described machine.
         slices: of the index.
-        workloads: the mixes of queries that the index may get.
-        running: whether an episode runs.
+        workloads: mixes of queries.
+        running: whether an episode is running.
         index: the running index.
-        drift: of this episode; not for a policy to see.
-        workload_seed: names the workload instance of this episode.
+        drift: of this episode, hidden from policies.
+        workload_seed: of this episode's workload instance.
     """
 
     index: RunningIndex | LiveIndex | SimulatedIndex
     drift: Drift
 
     def __init__(self, arguments: Arguments) -> None:
-        """Reads the descriptions; raises what is wrong with them."""
+        """Loads and checks the descriptions."""
         self.arguments = arguments
-        # The backend of the spatial environment reads and checks the same descriptions.
+        # The backend loads and checks the same descriptions as in the spatial environment.
         self.backend = make_backend(
             arguments.backend,
             machine=(machine := load_machine(arguments.machine)),
@@ -72,17 +72,17 @@ class Session:
             self.live = LiveIndex(self.backend, float(arguments.epoch_seconds))
         self.running = False
         self._began = False
-        self._lost: tuple[CoTenant, ...] = ()
+        self._slow_cores: tuple[CoTenant, ...] = ()
         self._noise_seed = 0
         self.workload_seed = 0
-        self._seen: tuple[int, HardwareSnapshot] | None = None
+        self._latest: tuple[int, HardwareSnapshot] | None = None
 
     def join(self, episodes: Episodes, row: int) -> None:
-        """Lets the session's episodes be a row of a batch.
+        """Makes the session's episodes a row of a batch.
 
         Args:
-            episodes: under the same arguments.
-            row: which.
+            episodes: the batch, with the same arguments.
+            row: of the batch.
         """
         self.episodes, self._row = episodes, row
 
@@ -95,7 +95,7 @@ class Session:
         """Draws an episode and runs epoch 0.
 
         Args:
-            rng: the only source of chance.
+            rng: source of randomness.
         """
         arguments, self.running = self.arguments, False
         self.workload_seed = int(rng.integers(_SEEDS))
@@ -110,18 +110,18 @@ class Session:
         index.begin(self.workload_seed, self.conditions(0), self._start(rng))
         course = [self.conditions(epoch) for epoch in range(arguments.epochs + 1)]
         batch = self.episodes.batch
-        self._seen = None
+        self._latest = None
         if isinstance(index, RunningIndex):
-            taken = [index.native_conditions(one) for one in course]
-            batch.start(self._row, index.core, taken, self._noise_seed)
+            native = [index.native_conditions(conditions) for conditions in course]
+            batch.start(self._row, index.core, native, self._noise_seed)
         else:
             batch.start(index, course, self._noise_seed)
         self._began = self.running = True
 
     def _modelled(self, rng: np.random.Generator) -> RunningIndex | SimulatedIndex:
-        """An index on a model, of a machine that is not quite as described."""
+        """An index on a model of the true machine."""
         arguments = self.arguments
-        native, self._lost = true_machine(self.machine, float(arguments.deviation), rng)
+        native, self._slow_cores = true_machine(self.machine, float(arguments.deviation), rng)
         index = RunningIndex(
             self.machine,
             native,
@@ -143,7 +143,7 @@ class Session:
 
     @property
     def epoch(self) -> int:
-        """Epochs so far; epoch 0, under the incumbent, is not counted."""
+        """Number of epochs so far, without epoch 0."""
         return int(self.episodes.results["epoch"][self._row])
 
     @property
@@ -174,24 +174,23 @@ class Session:
 
     @property
     def moves(self) -> list[int]:
-        """Of each of these epochs, how many slices moved before it."""
+        """The number of slices moved before each of these epochs."""
         return list(map(int, self.episodes.batch.moves(self._row)))
 
     @property
     def snapshot(self) -> HardwareSnapshot:
-        """Of the last epoch, as observed."""
+        """The snapshot of the last epoch, as observed."""
         batch, index = self.episodes.batch, self.index
         if not isinstance(index, RunningIndex):
             snapshot: HardwareSnapshot = batch.snapshot
             return snapshot
         epoch, arguments = self.epoch, self.arguments
-        if self._seen is None or self._seen[0] != epoch:
+        if self._latest is None or self._latest[0] != epoch:
             noise = Noise(float(arguments.noise), (self._noise_seed, epoch))
-            true = index.epoch(batch.epoch(self._row)).snapshot
-            snapshot = noise.snapshot(true)
+            snapshot = noise.snapshot(index.epoch(batch.epoch(self._row)).snapshot)
             shown = snapshot if arguments.counters == "all" else snapshot.without_pmu()
-            self._seen = epoch, shown
-        return self._seen[1]
+            self._latest = epoch, shown
+        return self._latest[1]
 
     def _start(self, rng: np.random.Generator) -> Int32Array:
         """The schedule of epoch 0."""
@@ -201,18 +200,21 @@ class Session:
         schedule = relabelled(drawn, machine, rng)
         if name != "best-fit":
             return schedule.cores
-        # As a rule would have placed the slices by the counters of an epoch before.
+        # Best-fit, by the counters of an epoch before.
         self.index.begin(self.workload_seed, self.conditions(0), schedule.cores)
-        seen = self.index.run(self.conditions(0), float(self.arguments.epoch_seconds)).snapshot
-        context = Context(machine, self.slices, incumbent=schedule, snapshot=seen, rng=rng)
+        epoch = self.index.run(self.conditions(0), float(self.arguments.epoch_seconds))
+        context = Context(
+            machine, self.slices, incumbent=schedule, snapshot=epoch.snapshot, rng=rng
+        )
         return make_baseline("best-fit")(context).cores
 
     def conditions(self, epoch: int) -> Conditions:
-        """What an epoch is like, the slower cores of the true machine included."""
-        drifted = self.drift.conditions(epoch)
-        return replace(drifted, co_tenants=(*self._lost, *drifted.co_tenants))
+        """The conditions of an epoch, with the slow cores of the true machine."""
+        return self._with_slow_cores(self.drift.conditions(epoch))
 
-    def foretold(self, epoch: int, rng: np.random.Generator, ahead: int = 1) -> Conditions:
-        """What the law of the drift lets expect of an epoch: one draw; see Drift.foretold()."""
-        drifted = self.drift.foretold(epoch, rng, ahead)
-        return replace(drifted, co_tenants=(*self._lost, *drifted.co_tenants))
+    def sample_conditions(self, epoch: int, rng: np.random.Generator, ahead: int = 1) -> Conditions:
+        """Samples the conditions of an epoch; see Drift.sample_conditions()."""
+        return self._with_slow_cores(self.drift.sample_conditions(epoch, rng, ahead))
+
+    def _with_slow_cores(self, conditions: Conditions) -> Conditions:
+        return replace(conditions, co_tenants=(*self._slow_cores, *conditions.co_tenants))

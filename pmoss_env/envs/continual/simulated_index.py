@@ -1,9 +1,9 @@
-"""An index that runs on the simulated server: the same calls as RunningIndex.
+"""An index on the simulated server, with the methods of RunningIndex.
 
-No simulator executes a hundred million queries. So an epoch is sampled: once while data move, once
-after that, each for as many queries as are recorded. The model of migration says how long the
-copies take. What queries feel meanwhile is simulated: slices served from afar, and a copy as
-traffic. The lines that a moved slice finds cold are among the queries that warm the sample.
+Simulating all queries of an epoch would take too long. So an epoch is sampled: once while data move
+and once afterwards, each for as many queries as were recorded. The model of migration gives the
+times of the copies. Their effects on queries are simulated: slices that are served remotely, and
+the traffic of a copy. The queries that warm the sample find the cold lines of a moved slice.
 """
 
 from __future__ import annotations
@@ -18,38 +18,38 @@ from pmoss_env.envs.continual.drift import Conditions
 from pmoss_env.envs.continual.running import Epoch, RunningIndex
 from pmoss_env.types import HardwareSnapshot, Instance, Int32Array
 
-_FOR_EVER = float("inf")
+_FOREVER = float("inf")
 
 
 class SimulatedIndex:
-    """One index on one simulated machine.
+    """A running index on a simulated machine.
 
     Args:
-        backend: records what the index touches.
-        model: the same index on the analytic model: it says where data are, and when.
+        backend: records the index.
+        model: the same index on the analytic model, for the places and times of data.
     """
 
     def __init__(self, backend: SimulatedBackend, model: RunningIndex) -> None:
         self._backend, self._model = backend, model
         self.cores, self.nodes, self.pending = model.cores, model.nodes, model.pending
-        self._under_way: list[int] = []
+        self._copying: list[int] = []
         self._server = backend.new_server(model.native)
 
     @property
     def native(self) -> _native.MachineModel:
-        """The machine as it really is."""
+        """The true machine."""
         return self._model.native
 
     @property
     def copies(self) -> int:
-        """How many slices' data are still to be copied."""
+        """Number of slices whose data are not copied yet."""
         return self._model.copies
 
     def begin(self, workload_seed: int, conditions: Conditions, cores: Int32Array) -> None:
-        """Starts to run under a schedule, all data at their cores.
+        """Starts under a schedule, with all data at their cores.
 
         Args:
-            workload_seed: names the workload instance; another one is recorded anew.
+            workload_seed: of the workload instance; another one is recorded again.
             conditions: of the first epoch.
             cores: (slices,) int32.
 
@@ -59,61 +59,61 @@ class SimulatedIndex:
         self._backend.set_instance(Instance(workload_seed=workload_seed))
         self._trace = self._backend.trace()
         self._model.begin(workload_seed, conditions, cores)
-        self._under_way = []
+        self._copying = []
 
     def move(self, slice_: int, core: int) -> None:
-        """Lets a slice be served by another core from now on; its data follow."""
+        """Moves a slice to another core; its data follow."""
         node_of_core = self._backend.machine.node_of_core
         node = node_of_core[self.cores[slice_]]
         self._model.move(slice_, core)
         if node_of_core[core] == node:
-            return  # its copy, if one is under way, keeps its turn
-        self._under_way = [one for one in self._under_way if one != slice_]
+            return  # a waiting copy keeps its turn
+        self._copying = [copying for copying in self._copying if copying != slice_]
         if self.pending[slice_]:
-            self._under_way.append(slice_)
+            self._copying.append(slice_)
 
     def run(self, conditions: Conditions, seconds: float, limit_us: float = 0.0) -> Epoch:
-        """One epoch.
+        """Runs an epoch.
 
         Args:
-            conditions: of this epoch, known to nobody.
+            conditions: of this epoch, hidden from policies.
             seconds: its length.
-            limit_us: has to be 0: a sample tells no share of its queries.
+            limit_us: must be 0: the share of queries within a limit is unknown.
         """
         nodes = self.nodes.copy()
-        told = self._model.run(conditions, seconds)
-        arrived = len(self._under_way) - self.copies
-        # A piece for each copy; and one in which nothing moves, unless copies last beyond the end.
-        moving = told.pieces[: arrived + 1] if self.copies else told.pieces[:arrived]
+        modelled = self._model.run(conditions, seconds)
+        arrived = len(self._copying) - self.copies
+        # A piece for each copy, and one without moves unless copies last beyond the end.
+        moving = modelled.pieces[: arrived + 1] if self.copies else modelled.pieces[:arrived]
         moving_seconds = sum(length for length, _ in moving)
         self._server.set_instance(self._trace, self._model.taken(conditions))
         samples: list[HardwareSnapshot] = []
         if moving:
             samples.append(self._while_moving(nodes, arrived, moving_seconds))
-        self._under_way = self._under_way[arrived:]
+        self._copying = self._copying[arrived:]
         if moving_seconds < seconds:
             raw = self._server.run(self.cores, self.nodes)
             samples.append(self._sample(raw, seconds - moving_seconds))
-        pieces = tuple((float(one.provenance["seconds"]), one.throughput) for one in samples)
+        pieces = tuple((float(each.provenance["seconds"]), each.throughput) for each in samples)
         queries = sum(length * throughput for length, throughput in pieces)
-        return Epoch(queries, queries, told.moved_bytes, mean_of(samples), pieces)
+        return Epoch(queries, queries, modelled.moved_bytes, mean_of(samples), pieces)
 
     def _while_moving(self, nodes: Int32Array, arrived: int, seconds: float) -> HardwareSnapshot:
-        """The middle of the time: half of what arrives is there, and the next copy is under way.
+        """The middle of the moving time: half of the data have arrived; the next copy runs.
 
         Args:
-            nodes: (slices,) int32, that held the data when the epoch began.
-            arrived: how many slices' data arrive in it.
-            seconds: in which data move.
+            nodes: (slices,) int32, nodes of the data at the begin of the epoch.
+            arrived: number of slices whose data arrive in the epoch.
+            seconds: moving time.
         """
-        there = self._under_way[: arrived // 2]
-        nodes[there] = self._backend.machine.node_of_core[self.cores[there]]
-        slice_ = self._under_way[arrived // 2]
-        copy = (slice_, int(self.cores[slice_]), _FOR_EVER)
+        first_half = self._copying[: arrived // 2]
+        nodes[first_half] = self._backend.machine.node_of_core[self.cores[first_half]]
+        slice_ = self._copying[arrived // 2]
+        copy = (slice_, int(self.cores[slice_]), _FOREVER)
         return self._sample(self._server.migrate(self.cores, nodes, [copy])["snapshot"], seconds)
 
     def _sample(self, raw: Any, seconds: float) -> HardwareSnapshot:
-        """What was simulated, to stand for some seconds."""
+        """The snapshot of a simulation that stands for some seconds."""
         provenance = {"backend": self._backend.name, "seconds": seconds}
         return model_snapshot(raw, self._backend.machine, self._backend.load, provenance)
 

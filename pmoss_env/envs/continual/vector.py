@@ -1,4 +1,4 @@
-"""Many running indexes side by side, stepped in C++ (native/environment)."""
+"""Vectors of running indexes, stepped in C++ (native/environment)."""
 
 from __future__ import annotations
 
@@ -25,17 +25,11 @@ class ContinualVectorEnv(BatchVectorEnv[ContinualSchedulingEnv]):
     """The vector form of ``ContinualSchedulingEnv`` on the analytic backend.
 
     ``gymnasium.make_vec("pmoss/ContinualScheduling-v1", num_envs=n)`` makes it. Every
-    sub-environment gives the bits that the single environment gives with the same seed and
-    actions, whatever ``num_envs`` and ``threads``. Moves, epochs, noise and observations are
-    computed in C++ without the interpreter's lock; episodes begin in Python.
+    sub-environment gives the same bits as the single environment with the same seed and actions,
+    whatever ``num_envs`` and ``threads``. Moves, epochs, noise and observations are computed in C++
+    without the interpreter's lock; episodes begin in Python.
 
-    An episode that ended is reset by the next call of step(), which ignores that
-    sub-environment's action and pays 0. With ``autoreset_mode="SameStep"`` the call that ends an
-    episode resets it too: it returns the new episode's observation and info, and the old one's in
-    ``infos["final_obs"]`` and ``infos["final_info"]``. ``metadata["autoreset_mode"]`` says which.
-
-    Infos follow Gymnasium's convention for vectors: an array per key of the single environment's
-    info, with a row per sub-environment, and its (num_envs,) bool mask under ``"_" + key``.
+    Autoreset modes and infos are those of ``pmoss_env.envs.spatial.vector.SpatialVectorEnv``.
     """
 
     _ended_by = "truncated"
@@ -50,20 +44,20 @@ class ContinualVectorEnv(BatchVectorEnv[ContinualSchedulingEnv]):
         autoreset_mode: str = NEXT_STEP,
         **arguments: Any,
     ) -> None:
-        """Makes the sub-environments.
+        """Creates the sub-environments.
 
         Args:
-            num_envs: how many, N.
-            threads: how many native threads step them; the results are the same.
-            copy: True returns fresh observations from every call. False returns the same read-only
-                arrays every time, valid until the next call.
+            num_envs: number of sub-environments, N.
+            threads: number of native threads that step them; the results do not depend on it.
+            copy: whether observations are fresh arrays. Otherwise every call returns the same
+                read-only arrays, which the next call changes.
             autoreset_mode: "NextStep" or "SameStep", or Gymnasium's enum of these values.
             **arguments: of ``ContinualSchedulingEnv``.
 
         Raises:
             UnsupportedError: another backend than analytic.
             UnknownNameError: another autoreset mode.
-            DescriptionError: an impossible value, here or in ``arguments``.
+            DescriptionError: an invalid value.
         """
         check_counts(num_envs, threads)
         checked_mode(autoreset_mode)
@@ -81,7 +75,7 @@ class ContinualVectorEnv(BatchVectorEnv[ContinualSchedulingEnv]):
         for i, env in enumerate(envs):
             env.join(self._episodes, i)
         self._shown = read_only(self._episodes.state)
-        self._most = np.array([first.slices + 1, first.machine.tiles])
+        self._limits = np.array([first.slices + 1, first.machine.tiles])
         self._raises = first.arguments.on_illegal == "raise"
 
     def _observed(self) -> Observation:
@@ -97,15 +91,15 @@ class ContinualVectorEnv(BatchVectorEnv[ContinualSchedulingEnv]):
                 f"({self.num_envs}, 2) whole numbers"
             )
         chosen: npt.NDArray[np.int64] = given.astype(np.int64, copy=False)
-        outside = (chosen < 0) | (chosen >= self._most)
+        outside = (chosen < 0) | (chosen >= self._limits)
         if outside.any():
             i, part = np.argwhere(outside)[0].tolist()
             raise IllegalActionError(
                 f"{('slice', 'tile')[part]} {chosen[i, part]} of sub-environment {i}: must be "
-                f"from 0 to {self._most[part] - 1}"
+                f"from 0 to {self._limits[part] - 1}"
             )
         if self._raises:
-            moving = np.flatnonzero((chosen[:, 0] < self._most[0] - 1) & ~resting)
+            moving = np.flatnonzero((chosen[:, 0] < self._limits[0] - 1) & ~resting)
             for i in moving.tolist():
                 self._envs[i].refuse_masked(*chosen[i].tolist())
         return chosen

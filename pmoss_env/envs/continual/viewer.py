@@ -13,12 +13,12 @@ from pmoss_env.envs.spatial import viewer
 from pmoss_env.pictures import new_figure, pixels_of
 
 _BARS = " ▁▂▃▄▅▆▇█"
-#: Epochs that a line of text has room for.
+#: Epochs in a line of text.
 _WIDTH = 80
 
 
 def show(session: Session, mode: str) -> Any:
-    """A state of an episode.
+    """Renders a state of an episode.
 
     Args:
         session: of the episode.

@@ -1,4 +1,4 @@
-"""Thread migration on servers with slow memory: the environment and what it is made of."""
+"""Thread migration on servers with slow memory."""
 
 from pmoss_env.envs.threads.env import ThreadSchedulingEnv
 from pmoss_env.envs.threads.inputs import INPUT_NAMES, INPUTS, Input

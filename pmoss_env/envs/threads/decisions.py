@@ -1,4 +1,4 @@
-"""What a migration is made of: which core, which threads, and where to."""
+"""The parts of a migration: the core, its threads, and the target."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pmoss_env.envs.threads.server import Sample
 from pmoss_env.machines import Machine
 from pmoss_env.types import Float64Array, Int32Array
 
-#: P_ub from which a core is unbalanced (Smart Scheduler, section 5).
+#: Least P_ub of an unbalanced core (Smart Scheduler, section 5).
 THRESHOLD = 0.8
 
 
@@ -28,21 +28,22 @@ def unbalanced_cores(sample: Sample, threshold: float = THRESHOLD) -> Int32Array
 
 
 def threads_to_move(sample: Sample, core: int, count: int) -> Int32Array:
-    """Positions of the ``count`` threads of a core that fault most.
+    """Positions of the ``count`` threads of a core with the most page faults.
 
-    Major faults decide, then minor faults, then the lower id (Smart Scheduler, section 7.1).
+    Ordered by major faults, then minor faults, then the lower id (Smart Scheduler, section 7.1).
     """
-    mine = np.flatnonzero(sample.cpus == core)
-    order = np.lexsort((mine, -sample.minor_faults[mine], -sample.major_faults[mine]))
-    return mine[order][:count].astype(np.int32)
+    positions = np.flatnonzero(sample.cpus == core)
+    minor, major = sample.minor_faults[positions], sample.major_faults[positions]
+    order = np.lexsort((positions, -minor, -major))
+    return positions[order][:count].astype(np.int32)
 
 
 def least_used_core(machine: Machine, cores: Int32Array, load: Float64Array) -> int:
-    """The core with the least load; of equal ones that with the idlest sibling, then the lowest.
+    """The core with the least load; ties are broken by the sibling's load, then by number.
 
     Args:
-        machine: tells which hardware threads share a core.
-        cores: to choose from.
+        machine: gives the hardware threads of each core.
+        cores: the candidates.
         load: (C,) threads or utilisation of every core.
     """
     physical = np.bincount(machine.physical_of_core, load)

@@ -1,4 +1,4 @@
-"""Thread scheduling: migrate the threads of a program towards the slow memory with its data."""
+"""Thread scheduling: moves the threads of a program to the slow memory with its data."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
+from pmoss_env.checks import check_whole
 from pmoss_env.envs.actions import whole_action
 from pmoss_env.envs.copies import EpisodeHistory, RepeatableEnv
 from pmoss_env.envs.threads.decisions import (
@@ -33,7 +34,7 @@ from pmoss_env.errors import DescriptionError, IllegalActionError, UnknownNameEr
 from pmoss_env.machines import Machine, load_machine
 from pmoss_env.types import BoolArray
 
-#: What info holds, at reset and at every step.
+#: The keys of info, at reset and at every step.
 INFO_KEYS = (
     "action_mask",
     "illegal_actions",
@@ -54,17 +55,17 @@ _SEEDS = 2**53
 
 
 class ThreadSchedulingEnv(RepeatableEnv[Observation, np.int64]):
-    """Migrate the threads of a running program towards the slow memory that holds their data.
+    """Migrate the threads of a running program to the slow memory that holds their data.
 
     ## Description
 
     A program's threads run on a server whose nodes have ordinary memory. Their data lie on slow
-    memory: non-volatile memory in the paper, any node that a user names on a live host. The kernel
-    spreads the threads over all cores, so that many use another socket's slow memory. A decision
-    epoch lasts one second. It finds the cores whose accesses to slow memory are mostly remote (P_ub
-    >= ``threshold``). The decision is for one of them: how many of its threads go to the node that
-    holds their data. Threads move, data do not. A moved thread is pinned; the kernel goes on
-    balancing the others.
+    memory: non-volatile memory in the paper, any chosen node on a live host. The kernel distributes
+    the threads over all cores, so that many use another socket's slow memory. A decision epoch
+    lasts one second. It finds the cores whose accesses to slow memory are mostly remote (P_ub >=
+    ``threshold``). The decision is for one of them: how many of its threads move to the node that
+    holds their data. Threads move, data do not. A moved thread is pinned; the kernel continues to
+    balance the others.
 
     This is the decision process of the Smart Scheduler paper (sections 4 to 8).
 
@@ -75,32 +76,31 @@ class ThreadSchedulingEnv(RepeatableEnv[Observation, np.int64]):
 
     | key | shape, type | meaning |
     |---|---|---|
-    | `inputs` | (12,) float32 | of the core to decide on; 0 if there is none |
+    | `inputs` | (12,) float32 | of the core to decide on; 0 without one |
     | `core_inputs` | (C, 12) float32 | of every core |
     | `threads` | (1,) float32 | threads on the core to decide on |
-    | `core` | (1,) float32 | its number / C; -1 if there is none |
-    | `action_mask` | (T + 1,) int8 | 1 = may be chosen |
+    | `core` | (1,) float32 | its number / C; -1 without one |
+    | `action_mask` | (T + 1,) int8 | 1 = legal |
 
     ## Action Space
 
-    ``Discrete(T + 1)``: how many threads of the core to migrate. The set is dynamic: with n threads
-    on the core, 1 to n are legal. So is 0 (let them stay) unless ``stay=False``. Where no core is
-    unbalanced only 0 is legal. The mask is the same in ``observation["action_mask"]``,
-    ``info["action_mask"]`` and ``action_masks()``. On a masked action ``on_illegal`` decides:
-    "remap" takes the nearest legal number, "terminate" ends the episode with reward 0, "raise"
-    raises IllegalActionError. Illegal actions are counted in ``info["illegal_actions"]``.
+    ``Discrete(T + 1)``: number of the core's threads to migrate. With n threads on the core, 1 to
+    n are legal, and 0 (they stay) unless ``stay=False``. Without an unbalanced core only 0 is
+    legal. The mask is the same in ``observation["action_mask"]``, ``info["action_mask"]`` and
+    ``action_masks()``. On a masked action ``on_illegal`` decides: "remap" takes the nearest legal
+    number, "terminate" ends the episode with reward 0, "raise" raises IllegalActionError. Illegal
+    actions are counted in ``info["illegal_actions"]``.
 
-    The threads with most major faults go; minor faults decide between equals. Each goes to the core
+    The threads with the most major faults move; minor faults break ties. Each moves to the core
     with the fewest threads at the node nearest to its data.
 
     ## Rewards
 
     0.45 LNA + 0.45 BWVN + 0.1 Util (equation 3), from the epochs before and after the decision. LNA
-    is the change of local accesses to slow memory. BWVN is its bandwidth with writes counted three
-    times. Util is the change of utilisation. ``reward="normalised"`` makes all three changes in
-    units of one thread's share, "raw" is as printed in the paper; see
-    ``pmoss_env.envs.threads.reward``. ``utilisation`` says whether Util is that of the CPUs or of
-    the bandwidth.
+    is the change of local accesses to slow memory. BWVN is its bandwidth with writes weighted by
+    three. Util is the change of utilisation, of the CPUs or of the bandwidth (``utilisation``).
+    ``reward="normalised"`` gives all three changes in units of one thread's share, "raw" the
+    formulas of the paper; see ``pmoss_env.envs.threads.reward``.
 
     ## Starting State
 
@@ -117,13 +117,13 @@ class ThreadSchedulingEnv(RepeatableEnv[Observation, np.int64]):
 
     - ``action_mask``: (T + 1,) int8.
     - ``illegal_actions``: int, in this episode so far.
-    - ``core``: int, the core to decide on; -1 if none is unbalanced.
-    - ``unbalanced_cores``: int, how many there are.
+    - ``core``: int, the core to decide on; -1 without an unbalanced core.
+    - ``unbalanced_cores``: int, number of unbalanced cores.
     - ``epoch``: int, epochs so far.
-    - ``moved``: int, threads that the latest decision really moved.
+    - ``moved``: int, number of threads that the latest decision moved.
     - ``lna``, ``bwvn``, ``util``: float, the reward's terms.
     - ``seconds``, ``user_seconds``, ``kernel_seconds``: float, real time and processor time so far.
-    - ``requests``: float, answered so far; NaN for a process.
+    - ``requests``: float, number answered so far; NaN for a process.
     - ``p99_ms``: float, 99th percentile of their latency; NaN for a process.
 
     ## Arguments
@@ -134,8 +134,8 @@ class ThreadSchedulingEnv(RepeatableEnv[Observation, np.int64]):
       must have slow memory: nodes without cores.
     - ``program``: a key of ``pmoss_env.envs.threads.PROGRAMS``.
     - ``threads``, ``requests``: None for the program's own.
-    - ``data_nodes``: the threads' data lie on these nodes in turn; None: the first slow node.
-    - ``threshold``: P_ub from which a core is unbalanced.
+    - ``data_nodes``: nodes of the threads' data, cyclically; None: the first slow node.
+    - ``threshold``: least P_ub of an unbalanced core.
     - ``stay``: whether 0 is an action.
     - ``reward``: "normalised" or "raw".
     - ``utilisation``: "cpu" or "bandwidth".
@@ -147,7 +147,7 @@ class ThreadSchedulingEnv(RepeatableEnv[Observation, np.int64]):
     the threads of a live process (``pmoss_env.envs.threads.live.process``).
 
     Raises ``UnknownNameError`` for a name in no catalogue and ``DescriptionError`` for any other
-    impossible value.
+    invalid value.
 
     ## References
 
@@ -180,24 +180,22 @@ class ThreadSchedulingEnv(RepeatableEnv[Observation, np.int64]):
         on_illegal: str = "remap",
         render_mode: str | None = None,
     ) -> None:
-        given = {name: value for name, value in locals().items() if name != "self"}
+        arguments = {name: value for name, value in locals().items() if name != "self"}
         if not isinstance(machine, str):
             raise DescriptionError(f"machine = {machine!r}: must be a text")
         described = load_machine(machine)
-        slow_memory(described)  # says what is missing
+        slow_memory(described)  # raises an error for a machine without slow memory
         self._program = load_program(program)
         for name, value in (("threads", threads), ("requests", requests)):
-            if value is None:
-                continue
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise DescriptionError(f"{name} = {value!r}: must be a whole number from 1")
+            if value is not None:
+                check_whole(name, value, 1)
         if threads is not None:
             self._program = replace(self._program, threads=threads)
         if requests is not None:
             self._program = replace(self._program, requests=requests)
         self._data_nodes = None if data_nodes is None else list(data_nodes)
         self._server: ThreadServer | None = None
-        self._given, self._history = False, EpisodeHistory(given)
+        self._given_server, self._history = False, EpisodeHistory(arguments)
         self._set_up(
             described,
             self._program.threads,
@@ -207,16 +205,16 @@ class ThreadSchedulingEnv(RepeatableEnv[Observation, np.int64]):
 
     @classmethod
     def on(cls, server: ThreadServer, *, most_threads: int, **options: Any) -> ThreadSchedulingEnv:
-        """The same environment over a server that runs already; ``reset`` goes on with it.
+        """The same environment over a running server; ``reset`` continues it.
 
         Args:
             server: closed with the environment.
-            most_threads: T, the most threads of one core that a decision can move.
+            most_threads: T, the largest number of threads of a core that a decision can move.
             **options: threshold, stay, reward, utilisation, epoch_seconds, on_illegal, render_mode.
         """
         env = cls.__new__(cls)
         env._server = server
-        env._given, env._history = True, EpisodeHistory({})
+        env._given_server, env._history = True, EpisodeHistory({})
         env._data_nodes = None
         env._set_up(server.machine, most_threads, Options(**options))
         return env
@@ -257,21 +255,21 @@ class ThreadSchedulingEnv(RepeatableEnv[Observation, np.int64]):
 
     @property
     def server(self) -> ThreadServer:
-        """The episode's server: only to look at."""
+        """The episode's server, read-only."""
         if self._server is None:
             raise ResetNeeded("there is no episode yet: call reset() first")
         return self._server
 
     @property
     def sample(self) -> Sample:
-        """What the latest epoch showed."""
+        """The sample of the latest epoch."""
         if self._sample is None:
             raise ResetNeeded("there is no episode yet: call reset() first")
         return self._sample
 
     @property
     def outcome(self) -> Outcome:
-        """What the program has come to."""
+        """The program's result so far."""
         return self.server.outcome()
 
     def reset(
@@ -287,7 +285,7 @@ class ThreadSchedulingEnv(RepeatableEnv[Observation, np.int64]):
             raise UnknownNameError("option", name, ())
         self._running = False
         generator = self.np_random.bit_generator.state
-        if not self._given:
+        if not self._given_server:
             self._server = SimulatedServer(
                 self._machine,
                 self._program,
@@ -305,7 +303,7 @@ class ThreadSchedulingEnv(RepeatableEnv[Observation, np.int64]):
         return self._observe(), self._info()
 
     def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Migrates ``action`` threads of the core at hand and runs an epoch.
+        """Migrates ``action`` threads of the current core and runs an epoch.
 
         Raises:
             IllegalActionError: no such action, or a masked one with ``on_illegal="raise"``.
@@ -339,12 +337,12 @@ class ThreadSchedulingEnv(RepeatableEnv[Observation, np.int64]):
         )
         self._running = not self.server.ended
         if not self._running:
-            # A last epoch that was cut short says nothing of the decision.
+            # A shortened last epoch says nothing about the decision.
             self._terms = (0.0, 0.0, 0.0)
         return self._observe(), weighted(self._terms), not self._running, False, self._info()
 
     def action_masks(self) -> BoolArray:
-        """(T + 1,) bool, the legal actions; works before reset too."""
+        """(T + 1,) bool, the legal actions; also before reset."""
         return self._mask.astype(np.bool_)
 
     def render(self) -> Any:
@@ -373,7 +371,7 @@ class ThreadSchedulingEnv(RepeatableEnv[Observation, np.int64]):
         return self._running
 
     def _copy_refusal(self) -> str:
-        if not self._given:
+        if not self._given_server:
             return ""
         return (
             "an environment on a server of yours cannot be copied: there is one server, and it "
@@ -401,12 +399,12 @@ class ThreadSchedulingEnv(RepeatableEnv[Observation, np.int64]):
         self._epoch += 1
         cores = unbalanced_cores(sample, self._threshold)
         if not self.server.ended:
-            # A core near the data of its threads has nowhere to send them.
+            # A core whose threads are near their data has no target.
             cores = np.array([c for c in cores if self._could_move(int(c))], dtype=np.int32)
         self._unbalanced = cores.size
         self._mask[:] = 0
         if cores.size and not self.server.ended:
-            # In turn, so that a core that was left alone does not keep the others waiting.
+            # In turn, so that every core has a decision.
             self._core = int(cores[np.searchsorted(cores, self._core + 1) % cores.size])
             count = min(int(np.sum(sample.cpus == self._core)), self._actions - 1)
             self._mask[0 if self._stay else 1 : count + 1] = 1

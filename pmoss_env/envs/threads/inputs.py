@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Input:
-    """One input.
+    """An input.
 
     Attributes:
         name: as in the observation.
         unit: of the unscaled value.
-        scale: what an observation divides it by, so that values are around one.
-        meaning: in words.
+        scale: divisor for observations, so that values are about one.
+        meaning: description.
     """
 
     name: str
@@ -22,8 +22,8 @@ class Input:
     meaning: str
 
 
-#: In the order of the columns; native/threads/server.hpp counts the same. "Slow" is the memory of
-#: nodes without cores, or the node that a user names: non-volatile memory in the paper.
+#: In the order of the columns, as in native/threads/server.hpp. "Slow" is the memory of nodes
+#: without cores, or of a chosen node: non-volatile memory in the paper.
 INPUTS: tuple[Input, ...] = (
     Input("major_faults", "1/s", 1e3, "major page faults of the core's threads"),
     Input("minor_faults", "1/s", 1e5, "minor page faults of the core's threads"),

@@ -1,4 +1,4 @@
-"""What a policy sees of a server: the observation space, and how a sample is shown in it."""
+"""The observation space of a server, and the observation of a sample."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from pmoss_env.types import Int8Array
 
 Observation = dict[str, npt.NDArray[Any]]
 _SCALES = np.array([entry.scale for entry in INPUTS])
-#: Upper bound of a scaled input; larger values are clipped. Gymnasium's checker warns of open ends.
-_MOST = 1e4
+#: Upper bound of a scaled input; larger values are clipped. Gymnasium's checker warns of infinite
+#: bounds.
+_MAX = 1e4
 
 
 def observation_space(machine: Machine, actions: int) -> spaces.Dict:
@@ -24,14 +25,14 @@ def observation_space(machine: Machine, actions: int) -> spaces.Dict:
 
     Args:
         machine: gives the cores.
-        actions: how many actions there are.
+        actions: number of actions.
     """
     inputs = len(INPUTS)
     return spaces.Dict(
         {
-            "inputs": spaces.Box(0.0, _MOST, shape=(inputs,), dtype=np.float32),
-            "core_inputs": spaces.Box(0.0, _MOST, shape=(machine.cores, inputs), dtype=np.float32),
-            "threads": spaces.Box(0.0, _MOST, shape=(1,), dtype=np.float32),
+            "inputs": spaces.Box(0.0, _MAX, shape=(inputs,), dtype=np.float32),
+            "core_inputs": spaces.Box(0.0, _MAX, shape=(machine.cores, inputs), dtype=np.float32),
+            "threads": spaces.Box(0.0, _MAX, shape=(1,), dtype=np.float32),
             "core": spaces.Box(-1.0, 1.0, shape=(1,), dtype=np.float32),
             "action_mask": spaces.Box(0, 1, shape=(actions,), dtype=np.int8),
         }
@@ -43,11 +44,11 @@ def observe(machine: Machine, sample: Sample, core: int, mask: Int8Array) -> Obs
 
     Args:
         machine: gives the number of cores.
-        sample: what the server showed.
+        sample: of the epoch.
         core: the core to decide on; negative for none.
         mask: (actions,) the legal actions.
     """
-    scaled = np.minimum(sample.inputs / _SCALES, _MOST).astype(np.float32)
+    scaled = np.minimum(sample.inputs / _SCALES, _MAX).astype(np.float32)
     on_core = int(np.sum(sample.cpus == core)) if core >= 0 else 0
     return {
         "inputs": scaled[core].copy() if core >= 0 else np.zeros(len(INPUTS), np.float32),

@@ -1,12 +1,13 @@
-"""How the thread environment decides, rewards and shows: its arguments beside the program's."""
+"""The arguments of the thread environment besides those of the program."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pmoss_env.checks import check_name
 from pmoss_env.envs.threads.decisions import THRESHOLD
 from pmoss_env.envs.threads.reward import FORMS, UTILISATIONS
-from pmoss_env.errors import DescriptionError, UnknownNameError
+from pmoss_env.errors import DescriptionError
 
 ON_ILLEGAL = ("remap", "terminate", "raise")
 RENDER_MODES = ("ansi", "rgb_array")
@@ -18,7 +19,7 @@ class Options:
 
     Raises:
         UnknownNameError: a name in no catalogue.
-        DescriptionError: any other impossible value.
+        DescriptionError: any other invalid value.
     """
 
     threshold: float = THRESHOLD
@@ -30,14 +31,11 @@ class Options:
     render_mode: str | None = None
 
     def __post_init__(self) -> None:
-        for kind, name, known in (
-            ("reward", self.reward, FORMS),
-            ("utilisation", self.utilisation, UTILISATIONS),
-            ("on_illegal", self.on_illegal, ON_ILLEGAL),
-            ("render_mode", self.render_mode, (*RENDER_MODES, None)),
-        ):
-            if name not in known:
-                raise UnknownNameError(kind, name, [str(k) for k in known if k])
+        check_name("reward", self.reward, FORMS)
+        check_name("utilisation", self.utilisation, UTILISATIONS)
+        check_name("on_illegal", self.on_illegal, ON_ILLEGAL)
+        if self.render_mode is not None:
+            check_name("render_mode", self.render_mode, RENDER_MODES)
         if not _is_number(self.threshold) or not 0.0 < self.threshold <= 1.0:
             raise DescriptionError(f"threshold = {self.threshold!r}: must be above 0 and at most 1")
         if not _is_number(self.epoch_seconds) or not 0.0 < self.epoch_seconds < 3600.0:

@@ -1,8 +1,8 @@
-"""The programs whose threads are scheduled: a persistent key-value store under seven loads.
+"""The scheduled programs: a persistent key-value store under seven loads.
 
-Four patterns are the paper's (Smart Scheduler, table 4): one operation, keys in order or at random.
-Three mix reads and writes (section 10). All have 16-byte keys, values of 400 kB, 20,000 of them,
-and 48 threads.
+Four patterns are the paper's (Smart Scheduler, table 4): one operation, with keys in order or at
+random. Three mix reads and writes (section 10). All have 16-byte keys, 20,000 values of 400 kB, and
+48 threads.
 """
 
 from __future__ import annotations
@@ -16,23 +16,29 @@ from pmoss_env.machines import Machine
 _HUGE_PAGE = 2 * 1024 * 1024
 _PAGE = 4096
 _LINE = 64
+#: Parameters of slow memory, without their prefix "slow_".
+_SLOW_PARAMETERS = (
+    *("read_ns", "write_ns", "granule_bytes", "remote_read_ratio", "remote_write_ratio"),
+    *("remote_read_share", "remote_write_share", "remote_writers", "remote_writer_cost"),
+    "remote_mixed_cost",
+)
 
 
 @dataclass(frozen=True)
 class ThreadProgram:
-    """What every thread of a program does, request by request.
+    """The requests of every thread of a program.
 
     Attributes:
         name: as in the catalogue.
-        write_share: share of the requests that write.
-        sequential: whether keys come in order, so that the index is found in the caches.
-        threads: how many there are.
+        write_share: share of writing requests.
+        sequential: whether keys come in order, so that the index stays in the caches.
+        threads: number of threads.
         value_bytes: bytes that a request reads or writes.
-        keys: values in the store.
-        requests: that the threads answer together before the program ends. The default makes the
-            50/50 mix with all threads beside their data take the paper's 9 minutes.
-        user_cycles: of the processor per request beyond waiting for memory: 400 kB copied at 16
-            bytes per cycle, and the store's own code. An estimate.
+        keys: number of values in the store.
+        requests: total number of requests. By default the 50/50 mix with all threads beside their
+            data takes the paper's 9 minutes.
+        user_cycles: processor cycles per request without memory waits: 400 kB copied at 16 bytes
+            per cycle, and the store's own code. An estimate.
         index_lines: random lines of the store's index that a request reads. An estimate.
     """
 
@@ -49,8 +55,8 @@ class ThreadProgram:
     def native(self, machine: Machine) -> _native.ThreadProgram:
         """The C++ form.
 
-        A value that is read goes to a fresh buffer, above the size that the allocator keeps, so
-        that every page of it faults; the store itself is mapped by huge pages, once.
+        A read value goes to a new buffer, larger than those that the allocator keeps, so that each
+        of its pages faults. The store itself is mapped once, by huge pages.
         """
         native = _native.ThreadProgram()
         native.write_share = self.write_share
@@ -89,7 +95,7 @@ def load_program(name: str) -> ThreadProgram:
 
 
 def slow_memory(machine: Machine) -> _native.SlowMemory:
-    """What a machine's slow memory does, in the C++ form.
+    """The C++ form of a machine's slow memory.
 
     Raises:
         DescriptionError: the machine has no node without cores, or lacks a parameter.
@@ -100,16 +106,8 @@ def slow_memory(machine: Machine) -> _native.SlowMemory:
             "take one that has, such as 'xeon-6240m-optane'"
         )
     native = _native.SlowMemory()
-    native.read_ns = machine.parameter("slow_read_ns")
-    native.write_ns = machine.parameter("slow_write_ns")
-    native.granule_bytes = machine.parameter("slow_granule_bytes")
-    native.remote_read_ratio = machine.parameter("slow_remote_read_ratio")
-    native.remote_write_ratio = machine.parameter("slow_remote_write_ratio")
-    native.remote_read_share = machine.parameter("slow_remote_read_share")
-    native.remote_write_share = machine.parameter("slow_remote_write_share")
-    native.remote_writers = machine.parameter("slow_remote_writers")
-    native.remote_writer_cost = machine.parameter("slow_remote_writer_cost")
-    native.remote_mixed_cost = machine.parameter("slow_remote_mixed_cost")
+    for name in _SLOW_PARAMETERS:
+        setattr(native, name, machine.parameter(f"slow_{name}"))
     return native
 
 
@@ -120,9 +118,9 @@ def slow_nodes(machine: Machine) -> list[int]:
 
 
 def kernel_scheduler(machine: Machine) -> _native.KernelScheduler:
-    """What the kernel's scheduler does: turns of 3 ms (CFS), and 25 % of imbalance between nodes.
+    """The kernel's scheduler: turns of 3 ms (CFS), and 25 % of imbalance between nodes.
 
-    A moved thread fetches again what its second-level cache held.
+    A moved thread fetches the content of its second-level cache again.
     """
     native = _native.KernelScheduler()
     native.turbo_ghz = machine.parameter("turbo_ghz")

@@ -12,7 +12,7 @@ FORMS = ("normalised", "raw")
 UTILISATIONS = ("cpu", "bandwidth")
 #: Weights of LNA, BWVN and Util.
 WEIGHTS = (0.45, 0.45, 0.1)
-#: What a byte written weighs against a byte read.
+#: Weight of a written byte relative to a read byte.
 WRITE_WEIGHT = 3.0
 
 
@@ -31,21 +31,21 @@ def terms(
 ) -> tuple[float, float, float]:
     """LNA, BWVN and Util of a migration between two epochs.
 
-    "raw" is as printed. LNA is the change of the local accesses to slow memory per second. BWVN is
-    the bandwidth after the migration in MB/s. Util is the change of a ratio. They differ by orders
-    of magnitude, and BWVN is a level, not a change.
+    "raw" follows the paper. LNA is the change of the local accesses to slow memory per second. BWVN
+    is the bandwidth after the migration in MB/s. Util is the change of a ratio. They differ by
+    orders of magnitude, and BWVN is a level, not a change.
 
-    "normalised" makes all three changes in units of one thread's share. With T threads, LNA = T x
+    "normalised" gives all three changes in units of one thread's share. With T threads, LNA = T x
     (change of the local accesses) / (all accesses before). BWVN = T x (change of BWVN) / (BWVN
-    before). Util = T x (change of the ratio). Moving one thread to its data gives LNA = +1 as long
-    as nothing else changes.
+    before). Util = T x (change of the ratio). Moving one thread to its data gives LNA = +1 if
+    nothing else changes.
 
     Args:
         before: the epoch before the migration.
         after: the epoch after it.
         form: "normalised" or "raw".
         utilisation: Util is that of the CPUs, or of the slow memory's bandwidth.
-        slow_gb_per_s: read bandwidth of all slow memory, for the latter.
+        slow_gb_per_s: read bandwidth of all slow memory, for utilisation "bandwidth".
     """
     local = after.local_slow_accesses - before.local_slow_accesses
     if utilisation == "cpu":

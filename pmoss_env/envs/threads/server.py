@@ -1,4 +1,4 @@
-"""Where threads run: the protocol of a server, and the simulated one."""
+"""Servers with threads: the protocol and the simulated server."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from pmoss_env.types import Float64Array, Int32Array
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """What one epoch showed. Rates are per second of the epoch.
+    """The sample of an epoch. Rates are per second of the epoch.
 
     Attributes:
-        seconds: length of the epoch; shorter where the program ended in it.
+        seconds: length of the epoch; shorter if the program ended in it.
         threads: (T,) int32, the threads' ids, ascending.
         cpus: (T,) int32, the core of each thread.
-        homes: (T,) int32, where the data of each thread are: an index of ``ThreadServer.nearest``.
+        homes: (T,) int32, the place of each thread's data: an index of ``ThreadServer.nearest``.
         major_faults: (T,) float64.
         minor_faults: (T,) float64.
-        core_load: (C,) float64, how much there is to do on each core: threads or utilisation.
+        core_load: (C,) float64, load of each core: threads or utilisation.
         inputs: (C, 12) float64, ``INPUTS`` of every core, unscaled; 0 where no thread ran.
         slow_read_gb_per_s: of the whole machine.
         slow_write_gb_per_s: of the whole machine.
         local_slow_accesses: lines per second of slow memory by cores of its own socket.
         remote_slow_accesses: the same by cores of other sockets.
-        utilisation: share of the CPUs that worked.
+        utilisation: share of the CPUs that were busy.
     """
 
     seconds: float
@@ -58,14 +58,14 @@ class Sample:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a program has come to.
+    """The result of a program so far.
 
     Attributes:
-        seconds: real time so far.
+        seconds: real time.
         user_seconds: processor time in user mode, all threads.
         kernel_seconds: processor time in the kernel.
-        requests: answered; NaN where they are not counted.
-        p99_ms: 99th percentile of the requests' latency; NaN where it is not measured.
+        requests: number of answered requests; NaN if not counted.
+        p99_ms: 99th percentile of the requests' latency; NaN if not measured.
     """
 
     seconds: float
@@ -91,13 +91,13 @@ class ThreadServer(Protocol):
         """Whether the program has ended."""
 
     def advance(self, seconds: float) -> Sample:
-        """Lets the program run for an epoch and returns what it showed."""
+        """Runs the program for an epoch and returns the sample."""
 
     def move(self, thread: int, core: int) -> bool:
-        """Moves a thread to a core; False where it could not be (the thread is gone, ...)."""
+        """Moves a thread to a core; False if it failed, e.g. because the thread has ended."""
 
     def outcome(self) -> Outcome:
-        """What the program has come to."""
+        """The program's result so far."""
 
     def close(self) -> None:
         """Releases the program; safe to repeat."""
@@ -107,9 +107,9 @@ class SimulatedServer:
     """A program's threads on a machine model, in C++ (native/threads).
 
     Args:
-        machine: with slow memory: nodes without cores, and the parameters of one.
-        program: what the threads do.
-        data_nodes: the threads' data lie on these nodes in turn; None: the first slow node.
+        machine: with nodes without cores, and the parameters of slow memory.
+        program: the requests of the threads.
+        data_nodes: nodes of the threads' data, cyclically; None: the first slow node.
         seed: of the kernel's placement and the counters' noise.
     """
 
@@ -165,7 +165,7 @@ class SimulatedServer:
         self._native.place(list(cores))
 
     def advance(self, seconds: float) -> Sample:
-        """Lets the program run for an epoch and returns what it showed."""
+        """Runs the program for an epoch and returns the sample."""
         native = self._native
         passed = native.advance(seconds)
         self._seconds += passed
@@ -193,7 +193,7 @@ class SimulatedServer:
         return True
 
     def outcome(self) -> Outcome:
-        """What the program has come to."""
+        """The program's result so far."""
         native = self._native
         return Outcome(
             self._seconds,
@@ -208,7 +208,7 @@ class SimulatedServer:
 
 
 def nearest_cores(machine: Machine) -> list[Int32Array]:
-    """The cores of the node that is nearest to each node's memory; its own where it has cores."""
+    """For each node's memory, the cores of the nearest node with cores."""
     with_cores = np.unique(machine.node_of_core)
     result = []
     for node in range(machine.nodes):

@@ -1,4 +1,4 @@
-"""Pictures of threads on cores: how many, and how remote their accesses to slow memory are."""
+"""Pictures of threads on cores: their number, and the share of remote accesses."""
 
 from __future__ import annotations
 
@@ -41,6 +41,6 @@ def as_image(machine: Machine, sample: Sample, title: str) -> npt.NDArray[np.uin
 
 
 def _arguments(machine: Machine, sample: Sample) -> tuple[Machine, Schedule, Any]:
-    # Every core may run a thread here, whatever it does for an index.
+    # Every core may run a thread, whatever its role for an index.
     open_to_all = replace(machine, role_of_core=("worker",) * machine.cores)
     return open_to_all, Schedule(sample.cpus, sample.homes), unbalance(sample.inputs)

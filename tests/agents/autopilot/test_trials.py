@@ -20,7 +20,7 @@ class Told(TriedIndex):
         machine = SimpleNamespace(local_schedule=lambda cores: SimpleNamespace(cores=cores))
         backend = SimpleNamespace(machine=machine, slices=4)
         with pytest.MonkeyPatch.context() as patch:
-            for name in ("RealCoTenants", "live_runtime"):
+            for name in ("HostCoTenants", "live_runtime"):
                 patch.setattr(f"pmoss_env.envs.continual.live_index.{name}", lambda *_, **__: None)
             super().__init__(backend, seconds)
         self.round_seconds = seconds / self.rounds

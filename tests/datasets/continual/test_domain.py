@@ -12,7 +12,7 @@ from pmoss_datasets.continual.fitting import Fit, co_tenants
 from pmoss_datasets.continual.worlds import World, improved
 from pmoss_datasets.formats import D4RLView
 from pmoss_env.backends.model_snapshot import model_snapshot
-from pmoss_env.envs.continual.drift import Asked, Conditions
+from pmoss_env.envs.continual.drift import Conditions, Demand
 from pmoss_env.errors import DatasetError, DescriptionError, UnsupportedError
 from pmoss_env.types import CoTenant
 
@@ -198,7 +198,9 @@ def test_a_jump_of_the_load_is_not_repeated():
         slices=64,
         session=SimpleNamespace(
             epoch=0,
-            drift=SimpleNamespace(conditions=lambda _: Conditions(asked=Asked(shift=next(places)))),
+            drift=SimpleNamespace(
+                conditions=lambda _: Conditions(demand=Demand(shift=next(places)))
+            ),
         ),
     )
     planner._past_asked = []

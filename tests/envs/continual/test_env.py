@@ -121,7 +121,7 @@ def test_observations_and_infos_hold_what_they_should():
 def test_an_open_load_is_served_as_it_comes():
     env = make(drift="daily-load", load="open:5", epochs=24)
     env.reset(seed=1)
-    loads = [env.session.drift.conditions(epoch).asked.load for epoch in range(25)]
+    loads = [env.session.drift.conditions(epoch).demand.load for epoch in range(25)]
     rewards = [env.step(leave(env))[1] for _ in range(24)]
     np.testing.assert_allclose(rewards, 5.0 * np.array(loads[1:]), rtol=1e-3)
 
@@ -129,7 +129,7 @@ def test_an_open_load_is_served_as_it_comes():
 def test_another_mix_serves_other_queries():
     env = make(drift="daily-mix", epochs=24)
     env.reset(seed=1)
-    mixes = [env.session.drift.conditions(epoch).asked.mix for epoch in range(1, 25)]
+    mixes = [env.session.drift.conditions(epoch).demand.mix for epoch in range(1, 25)]
     rewards = np.array([env.step(leave(env))[1] for _ in range(24)])
     means = [rewards[np.equal(mixes, mix)].mean() for mix in range(5)]
     assert len(set(means)) == 5
@@ -138,7 +138,7 @@ def test_another_mix_serves_other_queries():
 
 
 def test_a_load_that_cannot_change_is_refused():
-    with pytest.raises(UnsupportedError, match="load = 'closed': drift 'daily-load' lets"):
+    with pytest.raises(UnsupportedError, match="load = 'closed': drift 'daily-load' varies"):
         make(drift="daily-load")
     with pytest.raises(DescriptionError, match="points do not move"):
         make(
@@ -191,7 +191,11 @@ def test_masked_moves_are_left_out_or_refused():
     [
         ({"drift": "job"}, UnknownNameError, "jobs"),
         ({"drift_options": {"counts": 2}}, UnknownNameError, "count"),
-        ({"epochs": 1_000_001}, DescriptionError, "epochs = 1000001: must be at most 1,000,000"),
+        (
+            {"epochs": 1_000_001},
+            DescriptionError,
+            "epochs = 1000001: must be a whole number from . to 1,000,000",
+        ),
         ({"backend_options": {1: 2}}, DescriptionError, "backend_options has the key 1: must be"),
         ({"drift_options": [1]}, DescriptionError, "must hold parameters by name"),
         ({"drift_options": {"count": 1.5}}, DescriptionError, "count.* = 1.5"),
@@ -202,7 +206,11 @@ def test_masked_moves_are_left_out_or_refused():
         ({"epochs": 0}, DescriptionError, "epochs = 0: must be a whole number from 1"),
         ({"epochs": 2.0}, DescriptionError, "epochs = 2.0"),
         ({"moves_per_epoch": 0}, DescriptionError, "moves_per_epoch = 0"),
-        ({"workload_seed": 2**64}, DescriptionError, "workload_seed = 18.*: must be at most 18,"),
+        (
+            {"workload_seed": 2**64},
+            DescriptionError,
+            "workload_seed = 18.*: must be a whole number from . to 18,",
+        ),
         ({"moves_per_epoch": 33}, DescriptionError, "moves_per_epoch = 33: must be at most 32"),
         ({"moves_per_epoch": 65, "slices": 64}, DescriptionError, "must be at most 64: each of"),
         ({"slices": 0}, DescriptionError, "slices = 0"),

@@ -46,11 +46,11 @@ def test_every_family_runs_on_every_machine_and_repeats(name, machine):
     assert name == "none" or len(set(courses(family, described, epochs=300))) > 1
     for conditions in first:
         check_co_tenants(conditions.co_tenants, described, tuple(CO_TENANT_FAMILIES), "analytic")
-        assert 0 <= conditions.asked.shift < 16
+        assert 0 <= conditions.demand.shift < 16
     drift = draw_drift(family, described, 16, 5, 2)
     rng = np.random.default_rng(0)
     before = drift.states
-    foretold = [drift.foretold(epoch, rng) for epoch in range(1, 5)]
+    foretold = [drift.sample_conditions(epoch, rng) for epoch in range(1, 5)]
     assert drift.states == before and len(foretold) == 4
 
 
@@ -61,7 +61,7 @@ def test_several_epochs_are_foretold_from_one_state():
     for _ in range(3):
         state = family.advance(state, rng)
     # It may lie beyond the course.
-    found = drift.foretold(7, np.random.default_rng(5), ahead=3)
+    found = drift.sample_conditions(7, np.random.default_rng(5), ahead=3)
     assert found == family.conditions(state)
 
 
@@ -112,16 +112,16 @@ def test_ramps_rise_and_fall():
 
 
 def test_the_load_moves_at_its_speed_and_jumps():
-    shifts = [each.asked.shift for each in courses(MovingLoad(speed=2.0), epochs=20)]
+    shifts = [each.demand.shift for each in courses(MovingLoad(speed=2.0), epochs=20)]
     assert shifts == [2 * epoch % 16 for epoch in range(20)]
     jumping = [
-        each.asked.shift for each in courses(MovingLoad(speed=0.0, jump_every=4), epochs=200)
+        each.demand.shift for each in courses(MovingLoad(speed=0.0, jump_every=4), epochs=200)
     ]
     assert 25 < np.count_nonzero(np.diff(jumping)) < 75
 
 
 def test_what_is_popular_comes_back_at_the_same_hour():
-    shifts = [each.asked.shift for each in courses(Popularity(places=3, day=12), epochs=48)]
+    shifts = [each.demand.shift for each in courses(Popularity(places=3, day=12), epochs=48)]
     assert shifts[:36] == shifts[12:]
     places, counts = np.unique(shifts[:12], return_counts=True)
     assert len(places) == 3 and set(counts) == {4}
@@ -154,7 +154,7 @@ def test_other_indexes_are_re_scheduled_to_nodes_that_serve_none():
 
 
 def test_the_load_comes_and_goes_with_the_hour():
-    loads = [one.asked.load for one in courses(DailyLoad(day=24, least=0.25), epochs=72)]
+    loads = [one.demand.load for one in courses(DailyLoad(day=24, least=0.25), epochs=72)]
     assert loads[24:] == loads[:48]
     assert min(loads) == pytest.approx(0.25) and max(loads) == pytest.approx(1.0)
     assert np.mean(loads) == pytest.approx(0.625)
@@ -168,7 +168,7 @@ def test_the_mix_goes_from_its_own_to_another_and_back():
         (0.4, 0, 0.4, 0.2)
     )
     assert (between.lookup, between.insert) == pytest.approx((0.45, 0.25))
-    mixes = [one.asked.mix for one in courses(family, epochs=36)]
+    mixes = [one.demand.mix for one in courses(family, epochs=36)]
     assert mixes[12:] == mixes[:24] and set(mixes) == {0, 1, 2}
     exact = DailyMix(scan=0.34, insert=0.56, update=0.10)  # they add up to a little more than 1
     exact.check(SERVER, 16)
@@ -180,27 +180,39 @@ def test_the_mix_goes_from_its_own_to_another_and_back():
 
 #: Beyond all machines, beyond what is waited for, and what no number is.
 _BOUNDS = [
-    ("jobs", {"count": 10**9}, "count = 1000000000: must be at most 65,536"),
+    ("jobs", {"count": 10**9}, "count = 1000000000: must be a whole number from . to 65,536"),
     ("jobs", {"compute_epochs": [5, 10**30]}, r"compute_epochs = .* from 0 to 100000"),
     ("jobs", {"idle_epochs": float("inf")}, "idle_epochs = inf: must be a number from 1 to 100,0"),
     ("jobs", {"idle_epochs": 1e12}, "idle_epochs = 10+.0: must be a number from 1 to 100,000"),
-    ("jobs", {"idle_epochs": 10**400}, r"drift_options\['idle_epochs'\]: is beyond all numbers"),
-    ("periodic-cores", {"count": 10**9}, "count = 1000000000: must be at most 65,536"),
-    ("periodic-cores", {"period": 10**30}, "period = 10+: must be at most 100,000"),
-    ("ramps", {"count": 10**9}, "count = 1000000000: must be at most 65,536"),
-    ("ramps", {"rise": 10**30}, "rise = 10+: must be at most 100,000"),
-    ("ramps", {"stay": 10**30}, "stay = 10+: must be at most 100,000"),
+    ("jobs", {"idle_epochs": 10**400}, r"drift_options\['idle_epochs'\]: is too large"),
+    (
+        "periodic-cores",
+        {"count": 10**9},
+        "count = 1000000000: must be a whole number from . to 65,536",
+    ),
+    (
+        "periodic-cores",
+        {"period": 10**30},
+        "period = 10+: must be a whole number from . to 100,000",
+    ),
+    ("ramps", {"count": 10**9}, "count = 1000000000: must be a whole number from . to 65,536"),
+    ("ramps", {"rise": 10**30}, "rise = 10+: must be a whole number from . to 100,000"),
+    ("ramps", {"stay": 10**30}, "stay = 10+: must be a whole number from . to 100,000"),
     ("ramps", {"idle_epochs": 0.5}, "idle_epochs = 0.5: must be a number from 1 to 100,000"),
     ("memory", {"count": 1e9}, "count = 1000000000.0: must be a number from 0 to 65,536"),
-    ("popularity", {"places": 17}, "places = 17: must be at most 16"),
+    ("popularity", {"places": 17}, "places = 17: must be a whole number from . to 16"),
     ("popularity", {"day": 2}, "day = 2: must be"),
     ("daily-load", {"day": 1}, "day = 1: must be"),
     ("daily-load", {"least": 0.0}, "least = 0: some load must come"),
     ("daily-load", {"least": float("nan")}, r"least = nan: must lie in \[0, 1\]"),
     ("daily-mix", {"scan": 0.6, "update": 0.6}, r"scan \+ insert \+ update = 1.2: must lie"),
     ("daily-mix", {"levels": 1}, "levels = 1: must be"),
-    ("daily-mix", {"levels": 10**6}, "levels = 1000000: must be at most 16"),
-    ("other-indexes", {"count": 10**9}, "count = 1000000000: must be at most 65,536"),
+    ("daily-mix", {"levels": 10**6}, "levels = 1000000: must be a whole number from . to 16"),
+    (
+        "other-indexes",
+        {"count": 10**9},
+        "count = 1000000000: must be a whole number from . to 65,536",
+    ),
     ("other-indexes", {"day": 1}, "day = 1: must be"),
     ("other-indexes", {"least": 1.5}, r"least = 1.5: must lie in \[0, 1\]"),
     ("other-indexes", {"time": [0.5, 1.0]}, r"time = .* from 0 to 0.95"),

@@ -12,7 +12,7 @@ from stable_baselines3.common.env_checker import check_env as check_env_for_sb3
 from pmoss_env import _native
 from pmoss_env.backends.live import LiveRound, mean_snapshot
 from pmoss_env.envs.continual import INFO_KEYS, Conditions, ContinualSchedulingEnv
-from pmoss_env.envs.continual.drift import Asked
+from pmoss_env.envs.continual.drift import Demand
 from pmoss_env.envs.continual.live_index import LiveIndex
 from pmoss_env.errors import BackendError, DescriptionError, PmossError, UnsupportedError
 from pmoss_env.machines import load_machine
@@ -146,7 +146,7 @@ def test_what_only_a_model_can_is_refused():
     with pytest.raises(UnsupportedError, match="oracles plan in the true machine"):
         _ = LiveIndex(env.session.backend, 0.02).native
     with pytest.raises(UnsupportedError, match="only co-tenants drift"):
-        env.session.live._disturb(Conditions(asked=Asked(shift=2)))
+        env.session.live._disturb(Conditions(demand=Demand(shift=2)))
     env.close()
 
 
@@ -154,7 +154,7 @@ def test_what_only_a_model_can_is_refused():
     ("options", "error", "named"),
     [
         ({"machine": "toy"}, UnsupportedError, "not this host"),
-        ({"drift": "moving-load"}, UnsupportedError, "only co-tenants come and go"),
+        ({"drift": "moving-load"}, UnsupportedError, "only co-tenants change"),
         ({"noise": 1.0}, UnsupportedError, "noise = 1.0: is of the model"),
         ({"deviation": 0.1}, UnsupportedError, "deviation"),
         ({"p99_limit_us": 50.0}, UnsupportedError, "p99_limit_us"),
@@ -187,7 +187,7 @@ def test_co_tenants_that_cannot_run_are_told():
         _native.CoTenants([("noise", 0, 0.5, 0, -1)])
     env = make()
     with pytest.raises(PmossError, match="core 77"):
-        env.session.live._beside.become((CoTenant("busy_core", 77, 0.5),))
+        env.session.live._co_tenants.run((CoTenant("busy_core", 77, 0.5),))
     threads = threads_of_process()
     many = _native.CoTenants([("spin", 0, 0.8, 0, -1), ("memory_stream", 0, 0.3, 1 << 21, -1)])
     assert threads_of_process() > threads

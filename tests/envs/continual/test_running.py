@@ -5,7 +5,7 @@ import pytest
 
 from pmoss_env import _native
 from pmoss_env.backends.native_forms import native_machine
-from pmoss_env.envs.continual.drift import Asked, Conditions
+from pmoss_env.envs.continual.drift import Conditions, Demand
 from pmoss_env.envs.continual.migration import Migration
 from pmoss_env.envs.continual.running import RunningIndex
 from pmoss_env.machines import load_machine
@@ -114,7 +114,7 @@ def test_a_copy_by_which_nothing_moves_changes_no_bit():
 
 
 def test_a_copying_thread_keeps_its_limit_and_co_tenants_slow_it():
-    index = running(most_gb_per_s=0.1)
+    index = running(max_gb_per_s=0.1)
     index.move(0, other_core(index))
     epoch = index.run(QUIET, 1.0)
     assert epoch.moved_bytes == pytest.approx(0.1e9)
@@ -170,7 +170,7 @@ def test_data_follow_one_after_the_other_in_the_order_of_the_moves():
 
 
 def test_data_that_arrive_at_the_very_end_are_there_in_the_next_epoch():
-    index, exact = running(most_gb_per_s=0.5), running(most_gb_per_s=0.5)
+    index, exact = running(max_gb_per_s=0.5), running(max_gb_per_s=0.5)
     for one in (index, exact):
         one.move(0, other_core(one))
     need = index.run(QUIET, 100.0).pieces[0][0]
@@ -201,7 +201,7 @@ def test_cold_caches_cost_time_but_little():
 def test_a_load_that_moves_is_that_of_other_slices():
     index = running()
     seen = index.run(QUIET, 1.0).snapshot.slice_throughput
-    shifted = index.run(Conditions(asked=Asked(shift=3)), 1.0).snapshot.slice_throughput
+    shifted = index.run(Conditions(demand=Demand(shift=3)), 1.0).snapshot.slice_throughput
     share, other = seen / seen.sum(), shifted / shifted.sum()
     np.testing.assert_allclose(np.roll(share, 3), other, rtol=1e-9)
     back = index.run(QUIET, 1.0).snapshot.slice_throughput
@@ -209,7 +209,7 @@ def test_a_load_that_moves_is_that_of_other_slices():
 
 
 def test_an_instance_that_begins_again_is_as_one_that_begins():
-    busy = Conditions((CoTenant("memory_stream", 0, 0.7),), Asked(shift=2))
+    busy = Conditions((CoTenant("memory_stream", 0, 0.7),), Demand(shift=2))
     index, cores = running(), load_machine("toy").workers[np.arange(SLICES) % 4]
     index.move(0, other_core(index))
     index.run(busy, 0.001)  # its data are still under way

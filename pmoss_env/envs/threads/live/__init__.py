@@ -1,1 +1,1 @@
-"""Scheduling the threads of a live process: its affinity, what restores it, its times, a load."""
+"""Scheduling the threads of a live process by affinity."""

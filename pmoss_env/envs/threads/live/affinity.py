@@ -1,4 +1,4 @@
-"""Pinning the threads of a live process, and giving them their affinity back."""
+"""Pins the threads of a live process, and restores their affinity."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from pmoss_env.errors import ProcessError
 
 
 class Affinity:
-    """Pins threads of one process, and undoes it on close().
+    """Pins threads of a process until close().
 
-    A guardian process holds what was before: it restores when this process dies in any way that
-    leaves the guardian alive, SIGKILL among them. Only what kills both at once (a container that
-    is torn down, a power failure) leaves a target pinned. A CPU that is offline at that time is not
-    given back: the kernel drops it from every affinity that is set.
+    A guardian process stores the old affinities and restores them when this process dies, even by
+    SIGKILL. A target only stays pinned if both die at once (a container that is torn down, a power
+    failure). A CPU that is offline at that time is not restored: the kernel drops it from every
+    affinity that is set.
 
     Args:
         process: id of the target.
@@ -56,15 +56,15 @@ class Affinity:
         """Binds a thread to a CPU.
 
         Returns:
-            None if that was done, else why not: the thread is gone, the CPU is offline or outside
-            of the affinity that the thread had, or the kernel refuses.
+            None, or the reason if it failed: the thread has ended, the CPU is offline or outside of
+            the thread's old affinity, or the kernel refuses.
         """
         try:
             start = guardian.start_of(self.process, thread)
-            known, mask = self._record.masks.get(thread, (None, []))
-            if known != start:
-                heir = self._record.inherited(self.process, thread)
-                mask = self.mask if heir else guardian.mask_of(self.process, thread)
+            recorded_start, mask = self._record.masks.get(thread, (None, []))
+            if recorded_start != start:
+                inherited = self._record.inherited(self.process, thread)
+                mask = self.mask if inherited else guardian.mask_of(self.process, thread)
             if cpu not in mask:
                 return f"CPU {cpu} is outside of the thread's affinity"
             self._remember({"thread": thread, "start": start, "mask": mask, "cpu": cpu})
@@ -78,7 +78,7 @@ class Affinity:
         return None
 
     def release_heirs(self) -> int:
-        """Frees threads that inherited a pin from the thread that started them; how many."""
+        """Frees threads that inherited a pin from their parent thread; returns their number."""
         freed = 0
         for thread in threads_of(self.process) if self._record.masks else []:
             with contextlib.suppress(OSError):
@@ -88,25 +88,25 @@ class Affinity:
         return freed
 
     def close(self) -> None:
-        """Restores every thread that is still there; safe to repeat."""
+        """Restores every living thread; safe to repeat."""
         guardian.restore(self.process, self._record)
         self._record = guardian.Record()
         if self._guardian is not None:
             assert self._guardian.stdin is not None
             with contextlib.suppress(ProcessError, OSError):
-                self._tell("done")
+                self._send("done")
                 self._guardian.stdin.close()
             try:
                 self._guardian.wait(timeout=10)
             except subprocess.TimeoutExpired:
-                # On a host so busy that it has not even begun: there is nothing left to restore.
+                # On a very busy host it may not have started: there is nothing to restore.
                 self._guardian.kill()
                 self._guardian.wait()
             self._guardian = None
 
     def _remember(self, entry: dict[str, Any]) -> None:
         if self._guardian is None:
-            # A session of its own: a Ctrl-C or a hang-up of the terminal does not reach it.
+            # In a session of its own, it gets no Ctrl-C and no hang-up of the terminal.
             self._guardian = subprocess.Popen(
                 [sys.executable, "-I", str(Path(guardian.__file__)), str(self.process)],
                 stdin=subprocess.PIPE,
@@ -119,8 +119,8 @@ class Affinity:
         self._note(entry)
 
     def _note(self, entry: dict[str, Any]) -> None:
-        # The guardian gets the record before anything changes.
-        self._tell(entry)
+        # The guardian gets the record before a change.
+        self._send(entry)
         self._record.note(entry)
 
     def _early(self) -> list[tuple[int, int]]:
@@ -130,7 +130,7 @@ class Affinity:
                 result.append((thread, guardian.start_of(self.process, thread)))
         return result
 
-    def _tell(self, entry: object) -> None:
+    def _send(self, entry: object) -> None:
         assert self._guardian is not None
         assert self._guardian.stdin is not None
         try:
@@ -143,17 +143,17 @@ class Affinity:
 
 
 def _ask_permission(process: int) -> None:
-    """Raises the OSError that setting the affinity of a process would meet; changes nothing."""
+    """Raises the OSError of setting a process's affinity; changes nothing."""
     try:
         os.sched_setaffinity(process, ())
     except OSError as error:
-        # The kernel looks at the owner first, then at the CPUs; a set without any is refused.
+        # The kernel checks the owner first, then the CPUs; an empty set is invalid.
         if error.errno != errno.EINVAL:
             raise
 
 
 def threads_of(process: int) -> list[int]:
-    """The ids of the threads of a process, ascending; none if it is gone."""
+    """The ids of the threads of a process, ascending; none after its end."""
     try:
         return sorted(int(name) for name in os.listdir(f"/proc/{process}/task"))
     except OSError:

@@ -1,9 +1,8 @@
-"""Gives threads their affinity back when the tool that pinned them dies.
+"""Restores the affinity of threads when the process that pinned them dies.
 
-A program of its own that imports nothing of the package: ``python guardian.py PID``. It reads one
-JSON object per line from its standard input, what a ``Record`` notes. When the pipe closes without
-a line ``"done"``, it restores the threads that were pinned. It also frees those that inherited a
-pin. It ends right after the tool.
+A program without imports of the package: ``python guardian.py PID``. It reads the entries of a
+``Record`` from its standard input, one JSON object per line. When the pipe closes without a line
+``"done"``, it restores the pinned threads, and frees those that inherited a pin. Then it ends.
 """
 
 from __future__ import annotations
@@ -18,19 +17,19 @@ from typing import Any, TextIO
 
 
 def start_of(process: int, thread: int) -> int:
-    """When a thread started, in clock ticks since boot: distinguishes threads that reuse an id.
+    """Start time of a thread in clock ticks since boot, which tells apart threads with the same id.
 
-    Raises OSError if it is gone.
+    Raises OSError if it has ended.
     """
     text = Path(f"/proc/{process}/task/{thread}/stat").read_text()
     return int(text[text.rindex(")") + 2 :].split()[19])
 
 
 def mask_of(process: int, thread: int) -> list[int]:
-    """The CPUs that a thread may run on, ascending: also those that are offline now.
+    """The CPUs that a thread may run on, ascending, including offline ones.
 
-    os.sched_getaffinity leaves these out, and what it returned would forbid them for good.
-    Raises OSError if the thread is gone.
+    os.sched_getaffinity omits these, and setting its result would forbid them.
+    Raises OSError if the thread has ended.
     """
     text = Path(f"/proc/{process}/task/{thread}/status").read_text()
     _, _, rest = text.partition("\nCpus_allowed_list:")
@@ -43,13 +42,12 @@ def mask_of(process: int, thread: int) -> list[int]:
 
 @dataclass
 class Record:
-    """What must be known to undo all pins of a process.
+    """The information to undo all pins of a process.
 
     Attributes:
-        early: start time of every thread that was there before the first pin: whatever its
-            affinity, it has not inherited it.
-        masks: start time and affinity, before it was pinned, of each pinned thread.
-        cpus: those that threads were pinned to.
+        early: start time of every thread that existed before the first pin: it has inherited none.
+        masks: start time and old affinity of each pinned thread.
+        cpus: CPUs of the pins.
     """
 
     early: dict[int, int] = field(default_factory=dict)
@@ -66,9 +64,9 @@ class Record:
             self.cpus.add(entry["cpu"])
 
     def inherited(self, process: int, thread: int) -> bool:
-        """Whether a thread has a pin only because the thread that started it had one.
+        """Whether a thread has a pin only because its parent thread had one.
 
-        Raises OSError if it is gone.
+        Raises OSError if it has ended.
         """
         start = start_of(process, thread)
         if thread in self.masks and self.masks[thread][0] == start:
@@ -80,15 +78,15 @@ class Record:
 
 
 def restore(process: int, record: Record) -> int:
-    """Gives the threads of a process their affinity back.
+    """Restores the affinity of the threads of a process.
 
     Args:
         process: its id.
         record: of its pins.
 
     Returns:
-        How many threads it changed. One that is gone, or whose id is another's now, is left alone;
-        one that inherited a pin gets the widest affinity that a pinned thread had.
+        The number of changed threads. Ended threads, and threads that reuse an id, are skipped.
+        Threads that inherited a pin get the widest affinity of a pinned thread.
     """
     changed = 0
     if not record.masks:
@@ -109,7 +107,7 @@ def restore(process: int, record: Record) -> int:
                 os.sched_setaffinity(thread, mask)
                 changed += 1
         except OSError:
-            continue  # ended meanwhile
+            continue  # it has ended
     return changed
 
 
@@ -120,7 +118,7 @@ def watch(process: int, lines: TextIO) -> None:
         try:
             entry = json.loads(line)
         except ValueError:
-            continue  # the tool died in the middle of a line
+            continue  # an incomplete line
         if entry == "done":
             return
         record.note(entry)

@@ -1,4 +1,4 @@
-"""The threads of a live process as a server to schedule: /proc, perf events, and affinity only."""
+"""The threads of a live process as a server, by /proc, perf events and affinity."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from pmoss_env.platforms import require_host
 from pmoss_env.types import Int32Array
 
 _LINE_GB = 64e-9
-#: Accesses that a second of processor time stands for where no counter shows any.
+#: Assumed accesses per second of processor time without counters.
 _ASSUMED_LINES_PER_S = 1e7
-#: Epochs after which the pages of the process are counted again.
+#: Epochs between two counts of the process's pages.
 _PAGES_EVERY = 10
 _COLUMN = {name: column for column, name in enumerate(INPUT_NAMES)}
 
 
 @dataclass
 class Report:
-    """What happened to a process; for people and for logs.
+    """A report about a process, for people and for logs.
 
     Attributes:
-        moves: threads that were moved.
-        intended: moves that a dry run would have made.
-        refused: how often a move was not made, by reason.
-        released: threads that were freed of an inherited pin.
-        notes: what the numbers rest on.
-        monitoring_seconds: processor time of this process inside ``advance``.
+        moves: number of moved threads.
+        intended: number of moves in a dry run.
+        refused: number of refused moves, by reason.
+        released: number of threads freed of an inherited pin.
+        notes: sources of the numbers.
+        monitoring_seconds: processor time of this process in ``advance``.
     """
 
     moves: int = 0
@@ -48,13 +48,13 @@ class Report:
     monitoring_seconds: float = 0.0
 
     def refuse(self, reason: str) -> None:
-        """Counts a move that was not made."""
+        """Counts a refused move."""
         self.refused[reason] = self.refused.get(reason, 0) + 1
 
 
 @dataclass
 class _Thread:
-    """What the kernel counts of a thread, since it began."""
+    """The kernel's counts of a thread since its start."""
 
     start: int
     cpu: int
@@ -65,28 +65,28 @@ class _Thread:
 
 
 class ProcessServer:
-    """A live process, observed once per epoch and moved by affinity.
+    """A live process, observed once per epoch and scheduled by affinity.
 
     Accesses to slow memory are counted by perf events that distinguish local from remote loads. On
     a host without them they are estimated: a thread's processor time times the share of the
     process's pages on the slow node (/proc/PID/numa_maps). The estimate gives the same P_ub for
-    threads that all use the same data. The bandwidths are those of the misses of the last-level
-    cache, 0 where they are not counted. ``report.notes`` says which.
+    threads with the same data. The bandwidths are those of last-level cache misses, 0 if they are
+    not counted. ``report.notes`` names the sources.
 
     Args:
         process: its id.
-        slow_node: the node with the slow memory, as the kernel numbers it: CXL, Optane in memory
+        slow_node: the kernel's number of the node with the slow memory: CXL, Optane in memory
             mode, or a far node.
         dry_run: decides everything and sets nothing.
         moves_per_second: rate limit over all threads; further moves are refused and counted.
         seconds_between_moves: of the same thread.
-        machine: what it runs on; this host if None.
-        near: the cores near the slow node's memory; by the kernel's distances if None.
-        sleep: waits for the end of an epoch; tests replace it.
+        machine: of the process; None: this host.
+        near: the cores near the slow node's memory; None: by the kernel's distances.
+        sleep: waits for the end of an epoch; for tests.
 
     Raises:
         ProcessError: the process does not exist, or this user may not set its affinity.
-        DescriptionError: no such node, or an impossible rate.
+        DescriptionError: no such node, or an invalid rate.
     """
 
     def __init__(
@@ -152,11 +152,11 @@ class ProcessServer:
 
     @property
     def ended(self) -> bool:
-        """Whether the process has ended, or waits for its parent to notice."""
+        """Whether the process has ended, or is a zombie."""
         return _state_of(self.process) in ("", "Z", "X")
 
     def advance(self, seconds: float) -> Sample:
-        """Waits for the end of the epoch and reads what happened in it."""
+        """Waits for the end of the epoch and returns its sample."""
         left = self._sampled + seconds - time.monotonic()
         if left > 0.0:
             self._sleep(left)
@@ -166,7 +166,7 @@ class ProcessServer:
         return sample
 
     def move(self, thread: int, core: int) -> bool:
-        """Pins a thread to a core; False, and counted in the report, where that was not done."""
+        """Pins a thread to a core; False for a refused move, which the report counts."""
         now = time.monotonic()
         if self._dry_run:
             self.report.intended += 1
@@ -187,12 +187,12 @@ class ProcessServer:
         return True
 
     def outcome(self) -> Outcome:
-        """Real and processor time since it is observed; its requests are not counted."""
+        """Real and processor time since the start; requests are not counted."""
         nan = float("nan")
         return Outcome(self._sampled - self._began, self._user, self._kernel, nan, nan)
 
     def close(self) -> None:
-        """Gives every thread the affinity back that it had; safe to repeat."""
+        """Restores every thread's affinity; safe to repeat."""
         self._affinity.close()
 
     def _cores_near(self, slow_node: int) -> list[int]:
@@ -250,7 +250,7 @@ class ProcessServer:
             was = before.get(thread)
             if was is None or was.start != state.start:
                 self._count_from_now({thread: state})
-                continue  # new: it has no epoch yet
+                continue  # a new thread, without an epoch
             user, kernel = state.user - was.user, state.kernel - was.kernel
             self._user += user * self._tick
             self._kernel += kernel * self._tick
@@ -258,7 +258,7 @@ class ProcessServer:
             core = self._core_of_cpu.get(state.cpu, -1)
             busy = (user + kernel) * self._tick
             if core < 0 or busy <= 0.0:
-                continue  # idle, or on a CPU that was not there at the beginning
+                continue  # idle, or on a CPU that is not in the machine
             minor, major = (state.minor - was.minor) / passed, (state.major - was.major) / passed
             kept.append((thread, core, minor, major))
             row = inputs[core]
@@ -317,9 +317,9 @@ class ProcessServer:
             state = _read_thread(self.process, thread)
             if state is not None:
                 result[thread] = state
-        for gone in set(self._counters) - set(result):
-            del self._counters[gone]
-            self._counts.pop(gone, None)
+        for ended in set(self._counters) - set(result):
+            del self._counters[ended]
+            self._counts.pop(ended, None)
         return result
 
     def _count_from_now(self, threads: dict[int, _Thread]) -> None:
@@ -340,7 +340,7 @@ class ProcessServer:
         return {name: max(value - before.get(name, 0.0), 0.0) for name, value in now.items()}
 
     def _read_busy(self) -> dict[int, float]:
-        """Ticks that each CPU has worked since boot."""
+        """Busy ticks of each CPU since boot."""
         result = {}
         for line in Path("/proc/stat").read_text().splitlines():
             words = line.split()
@@ -350,7 +350,7 @@ class ProcessServer:
         return result
 
     def _read_slow_share(self) -> float:
-        """Share of the process's pages that lie on the slow node; the last one if unreadable."""
+        """Share of the process's pages on the slow node; the last one if unreadable."""
         slow = total = 0
         try:
             text = Path(f"/proc/{self.process}/numa_maps").read_text()

@@ -71,7 +71,7 @@ class Child:
         grouped: bool = False,
         max_bytes: int = MAX_BYTES,
     ) -> None:
-        self._wording, self._grouped, self._most_bytes = wording, grouped, max_bytes
+        self._wording, self._grouped, self._max_bytes = wording, grouped, max_bytes
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # closed with the child
         try:
             self._process = subprocess.Popen(
@@ -175,7 +175,7 @@ class Child:
 
     def _receive(self, deadline: float) -> dict[str, Any]:
         try:
-            length = length_of_frame(self._read(8, deadline), self._most_bytes)
+            length = length_of_frame(self._read(8, deadline), self._max_bytes)
             message = parse_json(self._read(length, deadline))
         except ValueError as error:
             raise self._gone(f"{self._wording.what} sent no message: {error}") from error

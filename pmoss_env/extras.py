@@ -1,4 +1,4 @@
-"""Optional packages: asked for before long work begins, not after it."""
+"""Checks for optional packages before long work begins."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 from pmoss_env.errors import MissingExtraError
 
-#: Importable modules by what pip calls them, and the extra that brings them.
+#: The package and the extra of each module.
 _EXTRAS = {
     "h5py": ("h5py", "datasets"),
     "jinja2": ("Jinja2", "report"),

@@ -1,4 +1,4 @@
-"""What this host offers for measuring, and what is lost where something is missing."""
+"""The abilities of this host for measurements, and the loss without each."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from pmoss_env.types import COUNTERS
 
 @dataclass(frozen=True)
 class Check:
-    """One fact about the host.
+    """A fact about the host.
 
     Attributes:
-        name: what was looked at.
-        value: what was found, as the kernel gives it.
-        verdict: what follows for measurements.
+        name: of the fact.
+        value: as the kernel reports it.
+        verdict: consequence for measurements.
     """
 
     name: str
@@ -29,13 +29,13 @@ class Check:
 
 @dataclass(frozen=True)
 class EventReport:
-    """One event of the counter vocabulary on this host.
+    """An event of the counter vocabulary on this host.
 
     Attributes:
-        name: the kernel-side event.
+        name: the kernel's name.
         source: "hardware", "software" or "none".
-        lost: what cannot be seen without it; empty if it counts.
-        reason: why it does not count, or counts only in part; else empty.
+        lost: what remains unknown without it; empty if it is counted.
+        reason: reason why it is not counted, or only in part; else empty.
     """
 
     name: str
@@ -46,7 +46,7 @@ class EventReport:
 
 @dataclass(frozen=True)
 class HostReport:
-    """All that `pmoss doctor` prints."""
+    """The output of `pmoss doctor`."""
 
     summary: str
     checks: tuple[Check, ...]
@@ -54,7 +54,7 @@ class HostReport:
 
 
 def host_report(root: str = "/") -> HostReport:
-    """Looks at cores, nodes, permissions, kernel settings and every event, one by one."""
+    """Reads cores, nodes, permissions, kernel settings and every event."""
     require_host("a report on this host")
     topology = _native.host_topology(root)
     facts = _native.host_facts(root)
@@ -72,7 +72,7 @@ def host_report(root: str = "/") -> HostReport:
 
 
 def _event_report(counter: Counter, event: Mapping[str, Any] | None) -> EventReport:
-    """What the table says is lost without the counter, where the kernel cannot count it."""
+    """The report of a counter; with its loss if the kernel cannot count it."""
     if event is None:
         reason = "the native module was built before this counter was in the table: build it again"
         return EventReport(counter.event, "none", counter.lost, reason)

@@ -1,4 +1,4 @@
-"""Pages that need nothing else, no script either, and follow the reader's light or dark."""
+"""Self-contained HTML pages without scripts, in the reader's light or dark mode."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def html_page(
     Args:
         title: plain text, also the first heading.
         body: HTML below that heading.
-        style: CSS beyond that of every page.
-        colours: (light, dark) beyond COLOURS, by name.
+        style: additional CSS.
+        colours: additional (light, dark) colours by name.
     """
     light, dark = (
         "".join(f"--{name}:{pair[theme]};" for name, pair in {**COLOURS, **(colours or {})}.items())
@@ -67,7 +67,7 @@ def html_page(
 
 
 def html_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table that scrolls where the page is narrower; all cells are plain text."""
+    """A table that scrolls on a narrow page; all cells are plain text."""
 
     def line(cells: Sequence[str], kind: str) -> str:
         inside = "".join(f"<{kind}>{escape(cell)}</{kind}>" for cell in cells)

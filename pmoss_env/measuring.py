@@ -1,4 +1,4 @@
-"""Measuring several schedules one after the other on any backend."""
+"""Measures several schedules on any backend."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def measure_schedules(
     """Measures baselines by name; those that read counters read Grouped's snapshot.
 
     Args:
-        backend: set to its workload instance.
+        backend: with its workload instance.
         names: baselines, see pmoss_env.baselines.
         seed: of the baselines and the measurements.
         progress: called with (measured so far, to measure).
@@ -61,16 +61,16 @@ def measure_rounds(
     settings: Mapping[str, Any] | None = None,
     on_snapshot: Callable[[int, str, HardwareSnapshot], None] | None = None,
 ) -> list[dict[str, HardwareSnapshot]]:
-    """Measures baselines several times over, so that what changes meanwhile meets all of them.
+    """Measures baselines in several rounds, so that changes of the host affect all of them.
 
     Args:
-        backend: set to its workload instance.
+        backend: with its workload instance.
         names: baselines, see pmoss_env.baselines.
-        rounds: how often each is measured.
+        rounds: number of measurements of each.
         seed: of the baselines and the measurements; each round has its own.
-        out: file of rows, one per snapshot; whole rounds that it holds are not measured again.
-        settings: what else must agree between the runs that share ``out``.
-        on_snapshot: called with (round, name, snapshot), also for those of the file.
+        out: file of rows, one per snapshot; complete rounds of the file are not measured again.
+        settings: further settings that must be the same to continue ``out``.
+        on_snapshot: called with (round, name, snapshot), also for snapshots of the file.
 
     Returns:
         The snapshots of each round, in the order of ``names``.
@@ -88,10 +88,10 @@ def measure_rounds(
     result = []
     with ResultFile(out, header, key=("round", "schedule")) as file:
         for number in range(rounds):
-            known = [file.get(number, name) for name in names]
-            if all(known):
+            rows = [file.get(number, name) for name in names]
+            if all(rows):
                 snapshots = {
-                    row["schedule"]: unpack_snapshot(row["snapshot"]) for row in known if row
+                    row["schedule"]: unpack_snapshot(row["snapshot"]) for row in rows if row
                 }
             else:
                 snapshots = measure_schedules(backend, names, seed=seed + 1000 * number)

@@ -1,8 +1,8 @@
-"""Where a result comes from: command, version, machine, and digests of the code that makes it.
+"""The provenance of a result: command, version, machine, and digests of its code.
 
-The code of a result is what its modules import, directly or through others, and floors of the
-native code. Digests leave out comments, docstrings and empty lines. They are kept per folder, so
-that a stale result can say what has changed since.
+The code of a result is all that its modules import, directly or indirectly, and floors of the
+native code. Digests omit comments, docstrings and empty lines. They are stored per folder, so that
+a stale result can name the changed folders.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ MODELLED: tuple[str, ...] = (
     *("threads", "workload"),
 )
 MEASURED: tuple[str, ...] = (*MODELLED, "numa", "pmu", "runtime", "scan")
-#: Commands, and what writes results down, decide no figure.
+#: Modules that do not affect the numbers: commands and writers of results.
 _COMMANDS = "cli"
 _WRITERS = ("pmoss_env.provenance", "pmoss_benchmarks.report", "pmoss_env.version")
 _ENDINGS = (".cpp", ".hpp", ".inc", ".toml")
 
 
 def provenance(modules: Sequence[str], native: Sequence[str] = MODELLED) -> dict[str, Any]:
-    """What every result says of itself.
+    """The provenance of a result.
 
     Args:
-        modules: that make it; what they import follows.
+        modules: modules that make it; their imports are added.
         native: floors of the native code that it needs.
     """
     return {
@@ -51,12 +51,12 @@ def provenance(modules: Sequence[str], native: Sequence[str] = MODELLED) -> dict
 
 
 def command_line() -> str:
-    """The command that this process runs, without the folder of the program."""
+    """The command line of this process, without the folder of the program."""
     return shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
 
 
 def describe_machine() -> dict[str, Any]:
-    """The machine in words, as the kernel gives them; in a portable build as Python does."""
+    """The machine as the kernel describes it; in a portable build as Python does."""
     if not looks_at_host():
         return {
             "cpu_model": platform.processor(),
@@ -70,10 +70,10 @@ def describe_machine() -> dict[str, Any]:
 
 
 def processors_of(report: Mapping[str, Any]) -> str:
-    """The processors that made a result, with "and" between them.
+    """The processors that made a result, joined by "and".
 
     Args:
-        report: with the machine of its last call; cells by another processor hold ``cpu_model``.
+        report: has the machine of its last call; cells of other processors have ``cpu_model``.
     """
     made = {report["machine"]["cpu_model"]}
     if isinstance(cells := report.get("cells"), dict):
@@ -85,7 +85,7 @@ def code_of(modules: Sequence[str], native: Sequence[str] = MODELLED) -> dict[st
     """Digests of the code behind a result.
 
     Args:
-        modules: modules or packages by dotted name; those of other projects are left out.
+        modules: modules or packages by dotted name; those of other projects are ignored.
         native: folders of the native code.
 
     Returns:
@@ -107,7 +107,7 @@ def code_of(modules: Sequence[str], native: Sequence[str] = MODELLED) -> dict[st
 
 
 def has_digests(report: Mapping[str, Any]) -> bool:
-    """Whether a result holds digests of the code that made it, and not of native code alone."""
+    """Whether a result has digests of its Python code."""
     return bool((report.get("code") or {}).get("modules"))
 
 
@@ -115,14 +115,14 @@ def changed_since(code: Mapping[str, Any]) -> list[str]:
     """Folders whose code differs from that of a result.
 
     Args:
-        code: of code_of(), as a result holds it.
+        code: result of code_of(), as stored.
 
     Returns:
-        Folders, sorted; a module that is gone counts as its folder.
+        Folders, sorted; for a missing module its name as a path.
     """
-    gone = [name for name in code["modules"] if not _exists(name)]
-    if gone:
-        return sorted(name.replace(".", "/") for name in gone)
+    missing = [name for name in code["modules"] if not _exists(name)]
+    if missing:
+        return sorted(name.replace(".", "/") for name in missing)
     now = code_of(code["modules"], code["native"])["digests"]
     then = code["digests"]
     unknown = {name for name in then if name.startswith("native/") and name not in now}
@@ -130,18 +130,18 @@ def changed_since(code: Mapping[str, Any]) -> list[str]:
 
 
 def _closure(modules: Iterable[str]) -> set[str]:
-    """The modules, those of packages among them, and all of ours that they import."""
-    known: set[str] = set()
+    """The modules, those inside packages, and all modules of PACKAGES that they import."""
+    closure: set[str] = set()
     waiting = [name for module in modules for name in _inside(module)]
     while waiting:
         name = waiting.pop()
-        if name in known or name in _WRITERS or _COMMANDS in name.split("."):
+        if name in closure or name in _WRITERS or _COMMANDS in name.split("."):
             continue
-        known.add(name)
+        closure.add(name)
         waiting += _imports(name)
         if "." in name:
             waiting.append(name.rpartition(".")[0])
-    return known
+    return closure
 
 
 def _inside(module: str) -> Iterator[str]:
@@ -155,21 +155,21 @@ def _inside(module: str) -> Iterator[str]:
 
 @cache
 def _imports(name: str) -> tuple[str, ...]:
-    """Modules of ours that a module imports anywhere, inside functions, too."""
-    found: list[str] = []
+    """Modules of PACKAGES that a module imports anywhere, also inside functions."""
+    names: list[str] = []
     for node in ast.walk(ast.parse(_file(name).read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            found += [alias.name for alias in node.names]
+            names += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            found.append(node.module)
-            found += [f"{node.module}.{alias.name}" for alias in node.names]
-    ours = [name for name in found if name.partition(".")[0] in PACKAGES]
-    return tuple(name for name in ours if _exists(name))
+            names.append(node.module)
+            names += [f"{node.module}.{alias.name}" for alias in node.names]
+    names = [name for name in names if name.partition(".")[0] in PACKAGES]
+    return tuple(name for name in names if _exists(name))
 
 
 @cache
 def _place(name: str) -> Path | None:
-    """The source file of a module of ours; None if there is none."""
+    """The source file of a module; None without one."""
     top, *rest = name.split(".")
     spec = importlib.util.find_spec(top)
     if spec is None or spec.origin is None:
@@ -195,13 +195,13 @@ def _is_package(name: str) -> bool:
 
 
 def _presets(folder: Path) -> list[Path]:
-    """TOML files of a package: beside its modules, and in its folders that hold none."""
+    """TOML files of a package: beside its modules, and in its folders without modules."""
     data = [path for path in folder.iterdir() if path.is_dir() and not any(path.glob("*.py"))]
-    return sorted([*folder.glob("*.toml"), *(p for at in data for p in at.rglob("*.toml"))])
+    return sorted([*folder.glob("*.toml"), *(p for folder in data for p in folder.rglob("*.toml"))])
 
 
 def _native_files(folder: str) -> list[Path]:
-    """Sources of a native floor in a checkout; none in an installation without them."""
+    """Sources of a native floor in a checkout; none in an installation."""
     root = _file("pmoss_env").parents[1] / "native" / folder
     return sorted(path for path in root.rglob("*") if path.suffix in _ENDINGS)
 

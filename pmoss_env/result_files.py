@@ -1,9 +1,8 @@
-"""Files of results that a long command fills row by row, and goes on with after an interruption.
+"""Files of results that a long command writes row by row and continues after an interruption.
 
-A file is JSON lines: a header that says what decides the results, then one object per row. Binary
-records travel as one base64 field with a checksum (see packed()): a line stays a line, damage ends
-at the next newline, and any tool can read the rest. The third more bytes only last until the
-command is done.
+A file has JSON lines: a header with the settings of the results, then an object per row. Binary
+records are a base64 field with a checksum (see packed()). So damage ends at the next newline, and
+any tool can read the other rows.
 """
 
 from __future__ import annotations
@@ -30,19 +29,18 @@ except ImportError:  # Windows
 
 _log = logging.getLogger(__name__)
 
-#: Rows reach the kernel at once, so a kill loses none. They reach the disk at least this often
-#: (seconds): what a power cut can cost.
+#: Rows are written at once, so a kill loses none. They are synced to the disk at least this often
+#: (seconds), which bounds the loss by a power failure.
 SYNC_SECONDS = 1.0
-#: The field of a row that tells whether its text is what was written.
+#: The field of a row with the checksum of its text.
 _SEAL = "row_crc32"
 
 
 class ResultFile:
-    """Results by key, each whole once it is written and kept when the file is opened again.
+    """Rows of results by key, which survive an interruption.
 
-    The file appears with the first row and belongs to one process at a time. What a kill or a full
-    disk cut short is dropped when the file is opened again, and so are damaged rows. Both are
-    logged as a warning.
+    The file is created with the first row and belongs to one process at a time. Incomplete and
+    damaged rows are dropped when the file is opened again, with a warning in the log.
 
     Attributes:
         path: of the file; None keeps the rows in memory only.
@@ -50,11 +48,11 @@ class ResultFile:
     """
 
     def __init__(self, path: Path | None, header: Mapping[str, Any], key: Sequence[str]) -> None:
-        """Reads what an interrupted command left.
+        """Reads the rows of an interrupted command.
 
         Args:
-            path: of the file; its folder is made with the first row.
-            header: plain JSON that decides the rows, such as settings and version.
+            path: of the file; its folder is created with the first row.
+            header: plain JSON that determines the rows, such as settings and version.
             key: fields of every row that identify it.
 
         Raises:
@@ -62,7 +60,7 @@ class ResultFile:
         """
         self.path = path
         self.rows: dict[tuple[Any, ...], dict[str, Any]] = {}
-        # As it will be read: tuples become lists.
+        # As JSON has it: tuples become lists.
         self._header: dict[str, Any] = json.loads(json.dumps(header))
         self._key = tuple(key)
         self._file: int | None = None
@@ -84,15 +82,15 @@ class ResultFile:
         return self.rows.get(key)
 
     def append(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """Keeps one row and returns it as it will be read: tuples become lists.
+        """Writes a row and returns it as JSON has it: tuples become lists.
 
         Raises:
-            DatasetError: the file cannot be written; the rows before stay.
+            DatasetError: the file cannot be written; earlier rows stay.
         """
         line = json.dumps(row)
         kept: dict[str, Any] = json.loads(line)
         if self.path is not None:
-            # A disk that was full may have taken no header yet.
+            # On a full disk the header may be missing.
             if self._file is None or self._end == 0:
                 self._begin(self.path)
             self._write(_sealed(line))
@@ -100,13 +98,13 @@ class ResultFile:
         return kept
 
     def remove(self) -> None:
-        """Deletes the file: its rows are in the final results."""
+        """Deletes the file, after its rows are in the final results."""
         self.close()
         if self.path is not None:
             self.path.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Brings the rows to the disk and lets others write the file."""
+        """Syncs the rows to the disk and unlocks the file."""
         if self._file is not None:
             os.fsync(self._file)
             os.close(self._file)
@@ -162,7 +160,7 @@ class ResultFile:
             self._synced = time.monotonic()
 
     def _read(self) -> None:
-        """Takes the whole rows; the file ends behind the last of them."""
+        """Reads the complete rows; truncates the file after the last of them."""
         assert self._file is not None and self.path is not None
         damaged = position = 0
         for number, line in enumerate(self._lines()):
@@ -170,7 +168,7 @@ class ResultFile:
             row = _parsed(line)
             if number == 0:
                 if not line.endswith(b"\n") and json.dumps(self._header).encode().startswith(line):
-                    break  # a kill within the header: nothing followed it
+                    break  # the header is incomplete
                 self._check_header(row)
             elif row is None or not all(_is_key(row.get(name)) for name in self._key):
                 damaged += 1
@@ -208,7 +206,7 @@ class ResultFile:
 
 
 def read_rows(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The header and the whole rows of a file, also while a command writes it; nothing is changed.
+    """The header and the complete rows of a file, also while a command writes it.
 
     Raises:
         DatasetError: the file cannot be read, or is no file of results.
@@ -224,7 +222,7 @@ def read_rows(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
 
 
 def write_rows(path: Path, header: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> None:
-    """Writes a file of results whole or not at all.
+    """Writes a file of results atomically.
 
     Args:
         path: of the file.
@@ -236,12 +234,12 @@ def write_rows(path: Path, header: Mapping[str, Any], rows: Iterable[Mapping[str
 
 
 def _is_key(value: Any) -> bool:
-    """Whether a field is there and can name a row."""
+    """Whether a field exists and can be a key."""
     return isinstance(value, str | int | float)
 
 
 def packed(record: bytes) -> dict[str, Any]:
-    """The fields of a row that hold a binary record."""
+    """The fields of a row with a binary record."""
     return {"base64": base64.b64encode(record).decode("ascii"), "crc32": zlib.crc32(record)}
 
 
@@ -251,14 +249,14 @@ def unpacked(row: Mapping[str, Any]) -> bytes:
 
 
 def _parsed(line: bytes) -> dict[str, Any] | None:
-    """The object of a whole line; None if it is cut short or damaged."""
+    """The object of a line; None if it is incomplete or damaged."""
     if not line.endswith(b"\n"):
         return None
     try:
         row = parse_json(line)
         if not isinstance(row, dict):
             return None
-        # Rows of older versions have none.
+        # Rows of older versions have no checksum.
         if (code := row.pop(_SEAL, None)) is not None and code != _code(json.dumps(row)):
             return None
         if "base64" in row and zlib.crc32(unpacked(row)) != row.get("crc32"):
@@ -269,7 +267,7 @@ def _parsed(line: bytes) -> dict[str, Any] | None:
 
 
 def _sealed(line: str) -> str:
-    """A row with a checksum of its text as its last field."""
+    """A row with the checksum of its text as the last field."""
     return f'{line[:-1]}{", " if len(line) > 2 else ""}"{_SEAL}": {_code(line)}}}'
 
 
@@ -278,7 +276,6 @@ def _code(line: str) -> int:
 
 
 def _lock(file: int) -> None:
-    """Keeps other commands from writing the file; OSError if one does already."""
-    # Windows locks files otherwise: there nothing keeps two commands apart.
+    """Locks the file for writing; OSError if it is locked. Does nothing on Windows."""
     if fcntl is not None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""Schedules as JSON files, to keep one and to take it up again."""
+"""Schedules as JSON files."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _KEYS = ("cores", "nodes", "routing", "data")
 
 
 def write_schedule(path: str | Path, schedule: Schedule) -> None:
-    """Writes a schedule, whole or not at all."""
+    """Writes a schedule atomically."""
     write_atomically(path, json.dumps({"format": FORMAT, **pack_schedule(schedule)}) + "\n")
 
 
 def read_schedule(path: str | Path, machine: Machine) -> Schedule:
-    """A schedule for a machine.
+    """Reads a schedule for a machine.
 
     Args:
         path: a file of write_schedule(), or any JSON object with ``cores``, the core of each slice;
             without ``nodes`` the data lie on the cores' nodes.
-        machine: whose cores these are.
+        machine: gives the cores.
 
     Raises:
         ScheduleError: the file cannot be read, or holds no schedule for this machine; names both.

@@ -13,7 +13,7 @@ import numpy as np
 from pmoss_env import __version__, _native
 from pmoss_env.backends.base import Subject, SubjectBackend, check_dispatch
 from pmoss_env.backends.deviation import check_deviation, machine_rng, true_machine
-from pmoss_env.backends.model_snapshot import model_snapshot
+from pmoss_env.backends.native_counts import model_snapshot
 from pmoss_env.backends.native_forms import (
     native_interference,
     native_machine,

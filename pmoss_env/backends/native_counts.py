@@ -1,8 +1,8 @@
-"""The counts of the native runner as snapshots."""
+"""The results of the native runner and of the native models as snapshots."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,8 +11,10 @@ import numpy as np
 from pmoss_env import _native
 from pmoss_env.errors import BackendError, PlacementError
 from pmoss_env.indexes import check_hint
+from pmoss_env.machines import Machine
 from pmoss_env.types import (
     COUNTER_INDEX,
+    COUNTER_NAMES,
     COUNTERS,
     Float64Array,
     HardwareSnapshot,
@@ -141,3 +143,32 @@ def per_query_of(
         return per_query, f"counted for {observed:.0%} of the queries only"
     per_query[missing] = totals.sum() / counted.sum()
     return per_query, ""
+
+
+def model_snapshot(
+    raw: Mapping[str, Any], machine: Machine, load: LoadRegime, provenance: Mapping[str, Any]
+) -> HardwareSnapshot:
+    """The snapshot of a ``_native.ModelSnapshot``; missing counters are unavailable."""
+    slices = len(raw["counters"]["queries"])
+    counters = np.zeros((slices, len(COUNTERS)))
+    available = np.zeros(len(COUNTERS), dtype=np.bool_)
+    for i, name in enumerate(COUNTER_NAMES):
+        if name in raw["counters"]:
+            counters[:, i] = raw["counters"][name]
+            available[i] = True
+    links = np.asarray(raw["link_gb_per_s"])[~np.eye(machine.sockets, dtype=np.bool_).ravel()]
+    offcore = np.concatenate([raw["read_gb_per_s"], raw["write_gb_per_s"], links])
+    return HardwareSnapshot(
+        throughput=float(raw["throughput"]),
+        slice_throughput=counters[:, 0].copy(),
+        slice_counters=counters,
+        counters_available=available,
+        running_ratio=available.astype(np.float64),
+        offcore=offcore,
+        offcore_names=machine.offcore_names,
+        offcore_available=np.ones(offcore.size, dtype=np.bool_),
+        latency_p50_us=float(raw["latency_p50_us"]),
+        latency_p99_us=float(raw["latency_p99_us"]),
+        load=str(load),
+        provenance=dict(provenance),
+    )

@@ -15,7 +15,7 @@ import numpy as np
 
 from pmoss_env import __version__, _native
 from pmoss_env.backends.base import Subject, SubjectBackend, check_dispatch
-from pmoss_env.backends.model_snapshot import model_snapshot
+from pmoss_env.backends.native_counts import model_snapshot
 from pmoss_env.backends.native_forms import native_interference, native_machine
 from pmoss_env.backends.recordings import POINT_RECORDINGS, RecordingOptions, Recordings
 from pmoss_env.backends.reporting import with_progress

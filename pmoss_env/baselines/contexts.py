@@ -1,4 +1,4 @@
-"""What a baseline may know where the paper's Grouped runs."""
+"""The context of baselines with the paper's Grouped as the incumbent."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pmoss_env.baselines import Context, grouped
 def grouped_context(
     model: IncrementalBackend, rng: np.random.Generator, *, seed: int = 0
 ) -> Context:
-    """The context of a model's instance: Grouped is the incumbent, and the model can be searched.
+    """The context of a model's instance, with Grouped as the incumbent and the model as backend.
 
     Args:
-        model: set to the instance.
+        model: with the instance.
         rng: of the baseline.
         seed: of the measurement.
     """

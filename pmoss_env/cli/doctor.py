@@ -1,4 +1,4 @@
-"""`pmoss doctor`: what this host offers, and what is lost without each."""
+"""`pmoss doctor`: the abilities of this host, and the losses without each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pmoss_env.cli.console import AsJson, console, show_json, table
 
 
 def doctor(as_json: AsJson = False) -> None:
-    """Say what this host offers for measuring, and what is lost where something is missing."""
+    """Show the abilities of this host for measurements, and the loss without each."""
     from pmoss_env.host_report import host_report
 
     report = host_report()

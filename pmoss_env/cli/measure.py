@@ -1,4 +1,4 @@
-"""`pmoss measure`: one schedule, measured on this host or modelled."""
+"""`pmoss measure`: measures schedules on this host or on a model."""
 
 from __future__ import annotations
 
@@ -36,8 +36,7 @@ def measure(
         str | None,
         typer.Option(
             help="A kind of index, such as btree (slices are key ranges) or rtree (cells of a grid "
-            "over points in the plane), or plugin:LIBRARY of your own. Default: what the workload "
-            "is for."
+            "over points in the plane), or plugin:LIBRARY. Default: the workload's."
         ),
     ] = None,
     workload: Annotated[
@@ -60,13 +59,15 @@ def measure(
     ] = None,
     options: BackendOption = None,
     seconds: Annotated[float, typer.Option(help="Length of one measurement (hardware).")] = 2.0,
-    seed: Annotated[int, typer.Option(min=0, help="Of the schedules and the measurement.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of schedules and measurements.")] = 0,
     rounds: Annotated[
-        int, typer.Option(min=1, help="Measure all schedules so often, in turn; each is shown.")
+        int, typer.Option(min=1, help="Number of measurements of each schedule, in turn.")
     ] = 1,
     out: Annotated[
         Path | None,
-        typer.Option(help="Snapshots with their provenance (.jsonl); goes on if it is there."),
+        typer.Option(
+            help="Snapshots with their provenance (.jsonl); an existing file is continued."
+        ),
     ] = None,
 ) -> None:
     """Measure schedules of an index and print throughput, latency and counters.
@@ -124,14 +125,14 @@ def measure(
 def _add_callbacks(
     arguments: dict[str, Any], backend: str, seconds: float, progress: Stages
 ) -> None:
-    """Lets the backend tell how far it is; on this host also how much to load and to measure."""
+    """Adds progress to the backend's arguments; on this host also defaults for its size."""
     from pmoss_env.backends import backend_class, backend_options
 
     if backend_class(backend).measures_host:
         size = arguments.setdefault("records", 1_000_000)
         arguments.setdefault("seconds", seconds)
         arguments["progress"] = lambda done: progress("loading the index", done, size)
-        arguments["on_round"] = lambda told: progress.note(round_in_words(told))
+        arguments["on_round"] = lambda of_round: progress.note(round_in_words(of_round))
     elif "progress" in backend_options(backend):
         arguments["progress"] = lambda what, seconds: progress(what, 0, 1)
 
@@ -139,7 +140,7 @@ def _add_callbacks(
 def _settings(
     subject: Backend, backend: str, workload: str, load: str, arguments: dict[str, Any]
 ) -> dict[str, Any]:
-    """What must agree for a result file to be gone on with."""
+    """The settings that must be the same to continue a result file."""
     return {
         "machine": subject.machine.name,
         "workload": workload,
@@ -171,7 +172,7 @@ def _print_measured(subject: Backend, measured: list[dict[str, HardwareSnapshot]
 
 
 def _row(name: str, snapshots: list[HardwareSnapshot]) -> tuple[str, ...]:
-    """Medians over the rounds, and how far the throughput went."""
+    """Medians over the rounds, and the range of the throughput."""
     throughputs = sorted(snapshot.throughput for snapshot in snapshots)
     span = f"{throughputs[0]:.3f} .. {throughputs[-1]:.3f}" if len(snapshots) > 1 else ""
     return (
@@ -184,13 +185,13 @@ def _row(name: str, snapshots: list[HardwareSnapshot]) -> tuple[str, ...]:
 
 
 def _print_round(number: int, name: str, snapshot: HardwareSnapshot) -> None:
-    """One line of the live view: throughput, and that of each node's workers."""
+    """A line of the live view: throughput, and that of each node's workers."""
     nodes = snapshot.provenance.get("node_mq_per_s", {})
-    told = "  ".join(f"node {node}: {value:.3f}" for node, value in nodes.items())
+    by_node = "  ".join(f"node {node}: {value:.3f}" for node, value in nodes.items())
     busy = snapshot.counter("elapsed_us").sum()
     console.print(
         f"round {number}  {name:<20}{snapshot.throughput:8.3f} Mq/s  "
-        f"p99 {snapshot.latency_p99_us:.0f} us  {busy:.2f} cores busy  {told}"
+        f"p99 {snapshot.latency_p99_us:.0f} us  {busy:.2f} cores busy  {by_node}"
     )
 
 

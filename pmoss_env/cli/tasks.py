@@ -1,10 +1,10 @@
-"""Which index and workload a command runs when only one of them is named."""
+"""The index and the workload of a command that names only one of them."""
 
 from __future__ import annotations
 
 
 def index_and_workload(index: str | None, workload: str | None) -> tuple[str, str]:
-    """Both, from either: the index that the workload is for, the usual workload of the index.
+    """Both, from either: the index of the workload, or the usual workload of the index.
 
     Raises:
         UnknownNameError: no such index or workload.

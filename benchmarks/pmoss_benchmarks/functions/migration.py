@@ -20,8 +20,7 @@ from pmoss_env.backends.native_forms import native_interference, native_machine
 from pmoss_env.backends.simulated import SimulatedBackend
 from pmoss_env.baselines import Context, grouped, lpt, slice_load
 from pmoss_env.envs.continual.drift import Conditions
-from pmoss_env.envs.continual.migration import Migration
-from pmoss_env.envs.continual.running import RunningIndex
+from pmoss_env.envs.continual.running import Migration, RunningIndex
 from pmoss_env.errors import DescriptionError
 from pmoss_env.interference import draw_co_tenants
 from pmoss_env.types import Float64Array, Instance, Int32Array

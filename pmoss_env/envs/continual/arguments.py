@@ -12,7 +12,7 @@ from pmoss_env.baselines import STATIC_BASELINES
 from pmoss_env.checks import check_number, check_whole
 from pmoss_env.envs.continual.drift import DriftFamily, make_family
 from pmoss_env.envs.continual.families import FAMILIES
-from pmoss_env.envs.continual.migration import Migration
+from pmoss_env.envs.continual.running import Migration
 from pmoss_env.errors import DescriptionError, UnknownNameError, UnsupportedError
 
 BACKENDS = ("analytic", "simulated", "hardware")

@@ -12,14 +12,40 @@ from dataclasses import dataclass
 import numpy as np
 
 from pmoss_env import _native
-from pmoss_env.backends.model_snapshot import model_snapshot
-from pmoss_env.backends.native_forms import native_interference
+from pmoss_env.backends.native_counts import model_snapshot
+from pmoss_env.backends.native_forms import native_interference, record_shares
 from pmoss_env.backends.profilers import make_profiler
+from pmoss_env.checks import check_number
 from pmoss_env.envs.continual.drift import Conditions
-from pmoss_env.envs.continual.migration import Migration
 from pmoss_env.machines import Machine
 from pmoss_env.types import Float64Array, HardwareSnapshot, Int32Array, LoadRegime
 from pmoss_env.workloads import Workload
+
+
+@dataclass(frozen=True)
+class Migration:
+    """The size and speed of the copies that move slices.
+
+    A moved slice changes its core at once. Its data follow, one copy at a time. Until they have
+    arrived the slice is served remotely. A copy is traffic of the source's memory, the target's
+    memory and the links between them. None of a moved slice's lines are cached at first.
+
+    Attributes:
+        record_bytes: bytes that move with a record; 1,000 as in YCSB.
+        max_gb_per_s: limit of the copying thread; 0: no limit.
+    """
+
+    record_bytes: float = 1000.0
+    max_gb_per_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_number("record_bytes", self.record_bytes, 1, 2**30)
+        check_number("max_gb_per_s", self.max_gb_per_s, 0.0)
+
+    def slice_bytes(self, workload: Workload, slices: int) -> Float64Array:
+        """(slices,) float64, bytes that move with each slice."""
+        shares = np.array(record_shares(workload, slices))
+        return shares * (workload.records * self.record_bytes)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 from pmoss_env import _native
 from pmoss_env.backends.live import mean_of
-from pmoss_env.backends.model_snapshot import model_snapshot
+from pmoss_env.backends.native_counts import model_snapshot
 from pmoss_env.backends.simulated import SimulatedBackend
 from pmoss_env.envs.continual.drift import Conditions
 from pmoss_env.envs.continual.running import Epoch, RunningIndex

@@ -1,4 +1,4 @@
-"""A key-value load on this host: real threads, real copies, the four patterns and the mixes."""
+"""A key-value load on this host, with threads and copies of values."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from pmoss_env.platforms import require_host
 
 @dataclass(frozen=True)
 class LoadResult:
-    """What a load did.
+    """The result of a load.
 
     Attributes:
-        requests: answered.
+        requests: number answered.
         seconds: real time.
         user_seconds: processor time in user mode, of the whole process since the start.
         kernel_seconds: processor time in the kernel, the same.
@@ -51,17 +51,17 @@ def run_load(
     Args:
         pattern: a key of ``PROGRAMS``.
         threads: of the load.
-        keys: values in the store, which takes keys x value_bytes of memory.
+        keys: number of values in the store, which takes keys x value_bytes of memory.
         value_bytes: of each value.
-        node: where the values lie; None: where the kernel puts them.
-        requests: to answer; None: no limit.
-        seconds: to run; None: no limit.
-        seed: of the keys that are chosen.
+        node: node of the values; None: as the kernel places them.
+        requests: limit of requests; None: no limit.
+        seconds: time limit; None: no limit.
+        seed: of the chosen keys.
         on_start: called when the store is filled and the threads run.
 
     Raises:
         UnknownNameError: no such pattern.
-        DescriptionError: an impossible value.
+        DescriptionError: an invalid value.
         BackendError: memory or the node is refused, or a value was damaged.
     """
     require_host("a load on this host")

@@ -11,7 +11,7 @@ from pmoss_datasets.continual.domain import ORACLES, POLICIES
 from pmoss_datasets.continual.fitting import Fit, co_tenants
 from pmoss_datasets.continual.worlds import World, improved
 from pmoss_datasets.formats import D4RLView
-from pmoss_env.backends.model_snapshot import model_snapshot
+from pmoss_env.backends.native_counts import model_snapshot
 from pmoss_env.envs.continual.drift import Conditions, Demand
 from pmoss_env.errors import DatasetError, DescriptionError, UnsupportedError
 from pmoss_env.types import CoTenant

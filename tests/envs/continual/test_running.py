@@ -6,8 +6,7 @@ import pytest
 from pmoss_env import _native
 from pmoss_env.backends.native_forms import native_machine
 from pmoss_env.envs.continual.drift import Conditions, Demand
-from pmoss_env.envs.continual.migration import Migration
-from pmoss_env.envs.continual.running import RunningIndex
+from pmoss_env.envs.continual.running import Migration, RunningIndex
 from pmoss_env.machines import load_machine
 from pmoss_env.types import CoTenant, LoadRegime
 from pmoss_env.workloads import load_workload

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pmoss_env import _native
-from pmoss_env.backends.model_snapshot import model_snapshot
+from pmoss_env.backends.native_counts import model_snapshot
 from pmoss_env.backends.native_forms import native_interference, native_machine
 from pmoss_env.backends.profilers import make_profiler
 from pmoss_env.errors import BackendError, MissingExtraError, UnsupportedError

@@ -32,7 +32,10 @@ def whole_numbers(name: str, values: Any) -> Int32Array:
         name: name of the values, for the error.
         values: integers in any form NumPy takes.
     """
-    array = np.asarray(values)
+    try:
+        array = np.asarray(values)
+    except ValueError as error:  # lists among numbers
+        raise ScheduleError(f"{name}: must be a one-dimensional list of whole numbers") from error
     if array.ndim != 1:
         raise ScheduleError(f"{name} has shape {array.shape}: must be one-dimensional")
     if array.size == 0:

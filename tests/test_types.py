@@ -30,6 +30,7 @@ def test_schedule_is_frozen_and_compares_by_value() -> None:
         (np.array([2**32 + 3, 1]), "4294967299 does not fit 32 bits"),
         (np.array([3.9, 1.0]), "of type float64: must be whole numbers"),
         ([True, False], "of type bool"),
+        ([1, [2]], "must be a one-dimensional list"),
     ],
 )
 def test_schedule_takes_no_core_that_would_be_cut_to_fit(cores: object, complaint: str) -> None:

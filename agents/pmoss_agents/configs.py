@@ -26,6 +26,11 @@ MOST_THREADS = 1024
 #: Sizes of networks and batches beyond which no memory is enough.
 _LARGEST = {
     "width": 4096,
+    "hidden": 4096,
+    "features": 4096,
+    "demands": 4096,
+    "members": 64,
+    "blocks": 64,
     "layers": 64,
     "heads": 256,
     "channels": 4096,

@@ -20,7 +20,7 @@ _WORDS = {
     "array": "a list",
     "object": "a table",
 }
-_MESSAGE = re.compile(r"(?P<what>.*?)(?: - at `\$\.?(?P<path>.*)`)?")
+_MESSAGE = re.compile(r"(?P<what>.*?)(?: - at `\$\.?(?P<path>.*)`)?", re.DOTALL)
 
 
 def check(kind: Any, values: Mapping[str, Any], where: str = "") -> None:

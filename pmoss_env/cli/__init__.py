@@ -25,9 +25,8 @@ def main() -> None:
     except OSError as error:
         reason = error.strerror or str(error)
         _exit_with(f"{error.filename}: {reason}" if error.filename else reason)
-    except (MemoryError, RuntimeError) as error:
-        # Python 3.11 wraps an interrupt during the creation of a class.
-        if isinstance(error.__cause__, KeyboardInterrupt):
+    except Exception as error:
+        if _caused_by_interrupt(error):
             _interrupted()
         # PyTorch has no error of its own for this.
         if not isinstance(error, MemoryError) and "can't allocate memory" not in str(error):
@@ -41,6 +40,17 @@ def main() -> None:
     finally:
         # From here on a signal ends the interpreter without a traceback.
         signals.end_at_once()
+
+
+def _caused_by_interrupt(error: BaseException | None) -> bool:
+    """Whether an interrupt caused an error.
+
+    Python 3.11 wraps an interrupt during the creation of a class. ``zipfile`` raises ValueError
+    where it closes an archive whose last file is incomplete.
+    """
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _interrupted() -> NoReturn:

@@ -263,11 +263,13 @@ def checked_mode(autoreset_mode: Any) -> str:
 
 #: Most native threads of a batch: more than any host has cores.
 MAX_THREADS = 1024
+#: Most sub-environments of a vector environment. On the default machine each takes about 2 MB.
+MAX_ENVS = 4096
 
 
 def check_counts(num_envs: Any, threads: Any) -> None:
     """Raises DescriptionError for an invalid number of sub-environments or threads."""
-    check_whole("num_envs", num_envs, 1)
+    check_whole("num_envs", num_envs, 1, MAX_ENVS)
     check_whole("threads", threads, 1, MAX_THREADS)
 
 

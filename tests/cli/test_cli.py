@@ -1,5 +1,6 @@
 """The commands, run as a user runs them."""
 
+import errno
 import json
 import os
 import signal
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from pmoss_env.cli.signals import resume_hint
 from pmoss_env.errors import DatasetError
 from tests.cli.invoking import PMOSS, pmoss, pmoss_json
 
@@ -74,6 +76,7 @@ def test_doctor_judges_every_event() -> None:
         (["train", "{tmp}/a.safetensors", "-e", "machine=toy"], "learns from data"),
         (["evaluate", "{tmp}/none.safetensors"], "none.safetensors"),
         (["validate", "{tmp}/none.jsonl"], "none.jsonl: cannot be read"),
+        (["benchmark", "performance", "--rounds=-9223372036854775809"], "must be from 1 to"),
         (["benchmark", "performance", "--only", "speed"], "unknown part 'speed'"),
         (["benchmark", "offline", "--suite", "big", "--out", "{tmp}/o"], "unknown suite 'big'"),
         (["benchmark", "offline", "--agent", "cqll", "--out", "{tmp}/o"], "Did you mean 'cql'?"),
@@ -311,6 +314,76 @@ def test_collect_train_evaluate_validate(tmp_path: Path) -> None:
     assert "1 mismatches" in pmoss("validate", results, status=1)
     (tmp_path / "r.jsonl").write_text("\n".join(lines[:-1]) + "\n")
     assert "rows = 6, but 5 follow" in pmoss("validate", results, status=2)
+
+
+SMALL = ("layers=1", "heads=2", "width=32", "batch_size=2", "updates=4", "save_every=2")
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt(), OSError(errno.ENOSPC, "No space left")])
+def test_a_training_without_a_checkpoint_can_begin_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: BaseException
+) -> None:
+    """As with a full disk at the first checkpoint, or Ctrl-C before it within an update."""
+    from pmoss_agents.spatial.decision_transformer import DecisionTransformer
+
+    out, log = tmp_path / "a.safetensors", tmp_path / "log.jsonl"
+    pmoss("collect", str(tmp_path / "data"), "-e", "machine=toy", "-e", "slices=8")
+    words = ["train", str(tmp_path / "data"), str(out), "--log", str(log)]
+    words += [word for change in SMALL for word in ("--set", change)]
+
+    def fails(agent: object, path: object) -> None:
+        assert log.exists()
+        raise stop
+
+    with monkeypatch.context() as broken:
+        broken.setattr(DecisionTransformer, "save", fails)
+        pmoss(*words, status=130 if isinstance(stop, KeyboardInterrupt) else 2)
+    assert resume_hint() == "no checkpoint was written yet: give the same command again"
+    assert not out.exists() and not log.exists()
+    assert "saved to" in pmoss(*words)
+    # A log that a kill left, with no checkpoint, says what to do.
+    before = log.read_text()
+    out.unlink()
+    assert "log.jsonl: exists already; --overwrite replaces it" in pmoss(*words, status=2)
+    assert log.read_text() == before
+    assert "saved to" in pmoss(*words, "--overwrite")
+    assert len(log.read_text().splitlines()) == 4
+
+
+def test_a_log_of_something_else_is_not_replaced(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_text("notes\n")
+    pmoss("collect", str(tmp_path / "data"), "-e", "machine=toy", "-e", "slices=8")
+    words = ["train", str(tmp_path / "data"), str(tmp_path / "a.safetensors"), "--log", str(log)]
+    assert "is no line of a training's log" in pmoss(*words, "--overwrite", status=2)
+    assert log.read_text() == "notes\n"
+
+
+@pytest.mark.parametrize(
+    "content", [b"[]", b"{}", b"3", b"", b"{", b"\xff", b"[" * 100_000, b'{"format": []}']
+)
+def test_a_report_that_is_none_is_told_in_a_line(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "report.json"
+    path.write_bytes(content)
+    told = pmoss("validate", str(path), status=2)
+    assert "error: " in told and str(path) in told
+
+
+@pytest.mark.parametrize("name", ["pmoss-budget", "pmoss-confirmation", "pmoss-wanted"])
+@pytest.mark.parametrize("content", [{}, {"settings": 3, "rows": 4}, {"settings": {}, "rows": []}])
+def test_a_report_without_its_parts_is_told_in_a_line(
+    tmp_path: Path, name: str, content: dict[str, object]
+) -> None:
+    path = tmp_path / "report.json"
+    path.write_text(json.dumps({"format": name, **content}))
+    told = pmoss("validate", str(path), status=2)
+    assert "error: " in told and str(path) in told
+
+
+@pytest.mark.parametrize("option", ["--seeds", "--episodes", "--budget", "--schedules"])
+def test_counts_of_an_evaluation_are_bounded(option: str) -> None:
+    told = pmoss("evaluate", "-b", "lpt", option, "99999999999999999999", status=2)
+    assert "1000000" in told
 
 
 def test_quick_demo_writes_everything(tmp_path: Path) -> None:

@@ -49,6 +49,10 @@ def test_list_show_and_verify(root: Path) -> None:
     assert ID in told and f"0 of the {total} of the standard suite are built" in told
     assert "## Known limits" in run("datasets", "show", ID)
     assert "1 datasets, nothing wrong" in run("datasets", "verify", ID, "--rebuild")
+    with pytest.raises(DescriptionError, match=r"--trust bin\.so: only --rebuild imports"):
+        CliRunner().invoke(
+            make_app(), ["datasets", "verify", "--trust", "bin.so"], catch_exceptions=False
+        )
     with h5py.File(root / ID / "data.hdf5", "a") as file:
         file["seed"][1] += 1
     told = run("datasets", "verify", root, code=1)

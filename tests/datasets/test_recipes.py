@@ -85,6 +85,7 @@ def test_recipes_are_read_from_files(tmp_path):
         (b'tier = "golden"', "unknown tier 'golden'"),
         (b'[[behaviours]]\npolicy = "lpd"', "unknown policy 'lpd'"),
         (b"counterfactuals = 1", "counterfactuals = 1: must be true or false"),
+        (rb'"a\nb" = 1', "a\nb: unknown"),
     ):
         path.write_bytes(content)
         with pytest.raises(DescriptionError, match=rf"recipe\.toml: {text}"):

@@ -1,8 +1,10 @@
 """Names from files command no terminal, and end no command."""
 
+import io
 import signal
 import subprocess
 import sys
+import zipfile
 
 import pytest
 
@@ -85,6 +87,21 @@ def test_an_interrupt_of_an_import_is_an_interrupt(monkeypatch, capsys):
 
     def make_app():
         type("Made", (), {"part": Interrupts()})
+
+    monkeypatch.setattr("pmoss_env.cli.app.make_app", make_app)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 130 and capsys.readouterr().err.startswith("interrupted")
+
+
+@pytest.mark.usefixtures("same_signals")
+def test_an_interrupt_of_an_archive_is_an_interrupt(monkeypatch, capsys):
+    """An archive that is half-written cannot be closed, and says so."""
+
+    def make_app():
+        with zipfile.ZipFile(io.BytesIO(), "w") as archive:
+            archive.open("half", "w")
+            raise KeyboardInterrupt
 
     monkeypatch.setattr("pmoss_env.cli.app.make_app", make_app)
     with pytest.raises(SystemExit) as ended:

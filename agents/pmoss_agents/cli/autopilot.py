@@ -217,6 +217,8 @@ def _run(agent: str, policy: Any, settings: dict[str, Any], seed: int, places: _
         *misplaced_lines(provenance, "the last schedule"),
     ):
         console.print(line)
+    if file.lost:
+        raise typer.Exit(1)
 
 
 def _write_report(

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from pmoss_datasets.evaluation import Replay
     from pmoss_env.result_files import ResultFile
 
+#: Of seeds, episodes and evaluations; evaluate() has the same bound.
+MOST = 1_000_000
 #: Replays of files that other floors write, by the ending of their names: each takes the path, the
 #: progress and, by name, how many episodes.
 REPLAYS: dict[str, Callable[..., Replay]] = {}
@@ -46,13 +48,13 @@ def evaluate(
     ] = None,
     domain: DomainOption = None,
     env: EnvOption = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Evaluation seeds, from 101 on.")] = 5,
-    episodes: Annotated[int, typer.Option(min=1, help="Incumbents per seed.")] = 4,
+    seeds: Annotated[int, typer.Option(min=1, max=MOST, help="Evaluation seeds, from 101 on.")] = 5,
+    episodes: Annotated[int, typer.Option(min=1, max=MOST, help="Incumbents per seed.")] = 4,
     budget: Annotated[
-        int, typer.Option(min=1, help="Evaluations of local search, also of score 100.")
+        int, typer.Option(min=1, max=MOST, help="Evaluations of local search, also of score 100.")
     ] = 2000,
     schedules: Annotated[
-        int, typer.Option(min=1, help="Random schedules of score 0, per episode.")
+        int, typer.Option(min=1, max=MOST, help="Random schedules of score 0, per episode.")
     ] = 100,
     pad: PadOption = False,
     trust: TrustOption = False,

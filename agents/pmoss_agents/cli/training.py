@@ -15,6 +15,7 @@ from pmoss_env.cli.pairs import pairs
 
 if TYPE_CHECKING:
     from pmoss_agents import Agent
+    from pmoss_agents.learning import Lesson
     from pmoss_agents.trainer import Progress
 
 
@@ -59,7 +60,9 @@ def train(
             "Its config stays but for --set. Only surrogate can."
         ),
     ] = None,
-    overwrite: Annotated[bool, typer.Option(help="Replace a checkpoint that is there.")] = False,
+    overwrite: Annotated[
+        bool, typer.Option(help="Replace a checkpoint and a log that are there.")
+    ] = False,
     log: Annotated[
         Path | None,
         typer.Option(
@@ -83,7 +86,7 @@ def train(
     Example: pmoss train runs/data runs/mine.safetensors --agent my_agent:Mine
     """
     from pmoss_agents.checkpoints import SUFFIX
-    from pmoss_agents.learning import find_lesson, learn, new_agent
+    from pmoss_agents.learning import find_lesson, new_agent
     from pmoss_env.errors import DescriptionError
 
     if env and len(paths) > 1:
@@ -109,14 +112,35 @@ def train(
     lesson = find_lesson(dataset, pairs(env), domain=of, agent=agent, config=config)
     if learner is None:
         learner = new_agent(lesson, agent, config, given)
-    if log is not None and not resume and log.exists():
-        raise DescriptionError(f"{log}: is there already: name another file, or give --resume")
-    with progress_bar("training") as bar:
-        metrics = learn(learner, lesson, progress=_telling(bar, log, learner), checkpoint=out)
-    learner.save(out)
+    if log is not None and not resume:
+        check_absent(log, overwrite, ", --resume goes on with it where there is a checkpoint")
+    metrics = _learned(learner, lesson, out, log, resume)
     told = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
     told = told or "all updates were made before"
     console.print(f"{learner.name}: {told}; saved to {out}")
+
+
+def _learned(
+    learner: Agent, lesson: Lesson, out: Path, log: Path | None, resume: bool
+) -> dict[str, float]:
+    """The last update's metrics of a training, which leaves no log without a checkpoint."""
+    from pmoss_agents.learning import learn
+    from pmoss_env.cli.signals import set_resume_hint
+    from pmoss_env.files import file_stamp
+
+    before = file_stamp(out)
+    with progress_bar("training") as bar:
+        progress = _telling(bar, log, learner)
+        try:
+            metrics = learn(learner, lesson, progress=progress, checkpoint=out)
+            learner.save(out)
+        except BaseException:
+            if not resume and file_stamp(out) == before:
+                if log is not None:
+                    log.unlink(missing_ok=True)
+                set_resume_hint("no checkpoint was written yet: give the same command again")
+            raise
+    return metrics
 
 
 def _check_checkpoint(out: Path, resume: bool, overwrite: bool) -> None:

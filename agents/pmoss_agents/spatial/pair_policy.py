@@ -36,7 +36,6 @@ from pmoss_agents.spatial.throughput_model import ELAPSED, QUERIES, Topology
 from pmoss_agents.trainer import Course, check_loss, cosine
 from pmoss_agents.weights import load_moments, load_weights, moments_of, torch_threads, weights_of
 from pmoss_datasets import Dataset
-from pmoss_env.errors import DescriptionError
 
 #: Says what each of (n, S) schedules is worth.
 Judge = Callable[[Array], Array]
@@ -86,15 +85,12 @@ class Config:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        checker(self.__class__.__module__, self)
+        check = checker("pair-policy", self)
         positive = ("updates", "judge_updates", "samples", "batch_size", "width", "hidden", "heads")
         for name in positive:
-            if getattr(self, name) < 1:
-                raise DescriptionError(f"{name} = {getattr(self, name)}: must be at least 1")
-        if self.features % self.heads:
-            raise DescriptionError(
-                f"features = {self.features}: must be a multiple of heads = {self.heads}"
-            )
+            check(name, getattr(self, name) >= 1, "be at least 1")
+        rule = f"be a multiple of heads = {self.heads}"
+        check("features", self.features % self.heads == 0, rule)
 
 
 def _set_rate(optimiser: torch.optim.AdamW, rate: float) -> None:

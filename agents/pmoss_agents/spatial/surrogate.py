@@ -51,7 +51,7 @@ from pmoss_agents.trainer import Course, check_loss, cosine
 from pmoss_agents.weights import load_moments, load_weights, moments_of, torch_threads, weights_of
 from pmoss_datasets import Dataset
 from pmoss_datasets.several import Several
-from pmoss_env.errors import CheckpointError, DatasetError, DescriptionError
+from pmoss_env.errors import CheckpointError, DatasetError
 
 #: Minutes for a plan.
 MOST_TRIES = 10**6
@@ -100,14 +100,12 @@ class Config:
     tries: int = field(default=0, metadata=LATER)
 
     def __post_init__(self) -> None:
-        checker(self.__class__.__module__, self)
+        check = checker("surrogate", self)
         groups = check_groups(self.inputs, "surrogate: inputs", MORE_GROUPS)
         object.__setattr__(self, "inputs", groups)
         for name in ("members", "updates", "batch_size", "width", "features", "demands", "rounds"):
-            if getattr(self, name) < 1:
-                raise DescriptionError(f"{name} = {getattr(self, name)}: must be at least 1")
-        if not 0 <= self.tries <= MOST_TRIES:
-            raise DescriptionError(f"tries = {self.tries}: must lie in [0, {MOST_TRIES}]")
+            check(name, getattr(self, name) >= 1, "be at least 1")
+        check("tries", 0 <= self.tries <= MOST_TRIES, f"lie in [0, {MOST_TRIES}]")
 
 
 class Pairs:

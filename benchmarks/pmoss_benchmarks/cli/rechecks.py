@@ -19,11 +19,12 @@ def recheck_report(path: Path, progress: Any, *, episodes: int | None) -> Replay
         episodes: how many; None: one.
 
     Raises:
-        DatasetError: the file is damaged.
+        DatasetError: the file is no such report, or damaged.
     """
     from pmoss_benchmarks.offline import wanted
     from pmoss_benchmarks.spatial import budget, confirmation, references
     from pmoss_datasets.evaluation import Replay
+    from pmoss_env.errors import DatasetError, PmossError
     from pmoss_env.files import read_json
 
     # Others say what they are; references are checked for their own form.
@@ -32,5 +33,15 @@ def recheck_report(path: Path, progress: Any, *, episodes: int | None) -> Replay
         confirmation.FORMAT: confirmation.recheck,
         wanted.FORMAT: wanted.recheck,
     }
-    recheck = known.get(read_json(path).get("format"), references.recheck)
-    return Replay(episodes or 1, tuple(recheck(path, episodes or 1, progress)))
+    try:
+        report = read_json(path)
+        if not isinstance(report, dict):
+            raise TypeError("is no JSON object")
+        recheck = known.get(str(report.get("format")), references.recheck)
+        return Replay(episodes or 1, tuple(recheck(path, episodes or 1, progress)))
+    except PmossError:
+        raise
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        raise DatasetError(
+            f"{path}: is no report that can be run again: {type(error).__name__}: {error}"
+        ) from error

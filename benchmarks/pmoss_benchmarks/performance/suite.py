@@ -26,7 +26,7 @@ from pmoss_benchmarks.performance.scan import measure_scan
 from pmoss_benchmarks.performance.simulator import measure_simulator
 from pmoss_benchmarks.performance.vector_environment import measure_vector_environment
 from pmoss_benchmarks.report import Figure, Report
-from pmoss_env.errors import UnknownNameError
+from pmoss_env.errors import DescriptionError, UnknownNameError
 from pmoss_env.provenance import command_line
 
 #: What can be measured; each gives its figures.
@@ -52,6 +52,9 @@ PARTS: dict[str, Callable[..., list[Figure]]] = {
     "scan": measure_scan,
 }
 
+#: Greatest values of the options.
+MOST = {"rounds": 10_000, "keys": 2**31}
+
 
 def run_performance(
     parts: Sequence[str] | None,
@@ -72,8 +75,12 @@ def run_performance(
 
     Raises:
         UnknownNameError: no such part.
-        DescriptionError: ``out`` holds something else, or figures of another machine.
+        DescriptionError: ``out`` holds something else, or figures of another machine; or an
+            option is below 1 or above its MOST.
     """
+    for name, value in options.items():
+        if not 1 <= value <= MOST[name]:
+            raise DescriptionError(f"{name} = {value}: must be from 1 to {MOST[name]:,}")
     for part in parts or ():
         if part not in PARTS:
             raise UnknownNameError("part", part, PARTS)

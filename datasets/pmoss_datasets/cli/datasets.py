@@ -325,6 +325,11 @@ def verify(
     from pmoss_env.indexes import register_plugin
 
     _check_root(root)
+    if trust and not rebuild:
+        raise DescriptionError(
+            f"--trust {', '.join(trust)}: only --rebuild imports policies of recipes; an index of "
+            "yours is named by --plugin"
+        )
     for library in plugin or ():
         register_plugin(library)
     folders = [

@@ -14,11 +14,12 @@ from typing import Any, cast
 import numpy as np
 
 from pmoss_datasets.domain import domain_of_env
-from pmoss_datasets.evaluation.results import NARROW, EpisodeResult, Evaluation
+from pmoss_datasets.evaluation.results import NARROW, EpisodeResult, Evaluation, check_fields
 from pmoss_datasets.fairness import check_policy
 from pmoss_datasets.interfaces import Rollout, score_of
 from pmoss_datasets.policies import Policy, SchedulePolicy
-from pmoss_env.errors import DescriptionError
+from pmoss_datasets.recipes import MOST_EVALUATIONS
+from pmoss_env.errors import DatasetError, DescriptionError
 from pmoss_env.result_files import ResultFile
 
 DEFAULT_ENV = "pmoss/SpatialScheduling-v0"
@@ -78,19 +79,23 @@ def evaluate(
 
     Raises:
         UnsupportedError: a machine that cannot be searched because it has no model.
-        DescriptionError: no seeds, episodes, schedules or policies; or an argument that the
-            environment does not have.
+        DescriptionError: no seeds, episodes, schedules or policies, or too many; or an argument
+            that the environment does not have.
+        DatasetError: a kept row is none of an evaluation.
         UnknownNameError: no such environment.
         PmossError: what a policy's check_env() raises, such as CheckpointError.
     """
-    for name, count in (
-        ("seeds", len(seeds)),
-        ("episodes_per_seed", episodes_per_seed),
-        ("random_schedules", random_schedules),
-        ("policies", len(policies)),
-    ):
-        if count < 1:
-            raise DescriptionError(f"{name} = {count}: must be at least 1")
+    total = len(policies) * len(seeds) * episodes_per_seed
+    _check_counts(
+        {
+            "seeds": len(seeds),
+            "episodes_per_seed": episodes_per_seed,
+            "random_schedules": random_schedules,
+            "policies": len(policies),
+            "episodes of all policies": total,
+        }
+    )
+    _check_counts({"search_budget": search_budget}, 0)
     domain = domain_of_env(env_id)
     env = domain.make_env(env_kwargs, env_id)
     judge = domain.judge(env)
@@ -98,7 +103,6 @@ def evaluate(
     file = ResultFile(None, {}, KEY) if kept is None else kept
     rows: list[EpisodeResult] = []
     misplaced: Counter[str] = Counter()
-    total = len(policies) * len(seeds) * episodes_per_seed
     try:
         of_seeds = [
             {name: _policy_of_seed(policy, seed) for name, policy in policies.items()}
@@ -111,6 +115,7 @@ def evaluate(
                 found = {name: file.get(name, seed, episode) for name in of_seed}
                 env_seed = episode_seed(seed, episode, seed_bits)
                 for before in filter(None, found.values()):
+                    _check_kept(before, file)
                     known[env_seed] = before["random_throughput"], before["search_throughput"]
                 # What an agent does may depend on the episodes before: it plays them again.
                 for name, policy in of_seed.items():
@@ -140,6 +145,14 @@ def evaluate(
     return Evaluation(*settings, rows, counts, seed_bits)
 
 
+def _check_counts(counts: Mapping[str, int], least: int = 1) -> None:
+    for name, count in counts.items():
+        if not least <= count <= MOST_EVALUATIONS:
+            raise DescriptionError(
+                f"{name} = {count}: must be from {least} to {MOST_EVALUATIONS:,}"
+            )
+
+
 def _row(
     policy: str,
     seed: int,
@@ -166,6 +179,16 @@ def _row(
         "seconds_per_decision": played.seconds / len(played.actions),
         **({} if played.evaluations is None else {"evaluations": played.evaluations}),
     }
+
+
+def _check_kept(row: Mapping[str, Any], file: ResultFile) -> None:
+    """Refuses a row whose checksum is right and whose values are not: DatasetError."""
+    values = {name: value for name, value in row.items() if name != "misplaced"}
+    where = f"{file.path}: remove it and begin again: {row['policy']}: "
+    seeds = dict.fromkeys(("seed", "episode", "env_seed"), (0, 2**63 - 1))
+    check_fields(EpisodeResult, values, where, seeds)
+    if not isinstance(row.get("misplaced"), bool):
+        raise DatasetError(f"{where}misplaced: must be true or false")
 
 
 def _result(row: Mapping[str, Any]) -> EpisodeResult:

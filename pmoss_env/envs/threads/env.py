@@ -20,7 +20,12 @@ from pmoss_env.envs.threads.decisions import (
     threads_to_move,
     unbalanced_cores,
 )
-from pmoss_env.envs.threads.observation import Observation, observation_space, observe
+from pmoss_env.envs.threads.observation import (
+    MAX_THREADS,
+    Observation,
+    observation_space,
+    observe,
+)
 from pmoss_env.envs.threads.options import RENDER_MODES, Options
 from pmoss_env.envs.threads.programs import load_program, slow_memory, slow_nodes
 from pmoss_env.envs.threads.reward import (
@@ -133,7 +138,7 @@ class ThreadSchedulingEnv(RepeatableEnv[Observation, np.int64]):
     - ``machine``: a name of ``pmoss_env.machines.machine_names()`` or a path to a machine file; it
       must have slow memory: nodes without cores.
     - ``program``: a key of ``pmoss_env.envs.threads.PROGRAMS``.
-    - ``threads``, ``requests``: None for the program's own.
+    - ``threads``, ``requests``: None for the program's own; at most 10,000 threads.
     - ``data_nodes``: nodes of the threads' data, cyclically; None: the first slow node.
     - ``threshold``: least P_ub of an unbalanced core.
     - ``stay``: whether 0 is an action.
@@ -188,11 +193,8 @@ class ThreadSchedulingEnv(RepeatableEnv[Observation, np.int64]):
         self._program = load_program(program)
         for name, value in (("threads", threads), ("requests", requests)):
             if value is not None:
-                check_whole(name, value, 1)
-        if threads is not None:
-            self._program = replace(self._program, threads=threads)
-        if requests is not None:
-            self._program = replace(self._program, requests=requests)
+                check_whole(name, value, 1, MAX_THREADS if name == "threads" else None)
+                self._program = replace(self._program, **{name: value})  # type: ignore[arg-type]
         self._data_nodes = None if data_nodes is None else list(data_nodes)
         self._server: ThreadServer | None = None
         self._given_server, self._history = False, EpisodeHistory(arguments)

@@ -15,9 +15,11 @@ from pmoss_env.types import Int8Array
 
 Observation = dict[str, npt.NDArray[Any]]
 _SCALES = np.array([entry.scale for entry in INPUTS])
+#: Most threads of a program. A core may run all of them, and the observation counts them.
+MAX_THREADS = 10_000
 #: Upper bound of a scaled input; larger values are clipped. Gymnasium's checker warns of infinite
 #: bounds.
-_MAX = 1e4
+_MAX = float(MAX_THREADS)
 
 
 def observation_space(machine: Machine, actions: int) -> spaces.Dict:

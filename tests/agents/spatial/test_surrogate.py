@@ -293,8 +293,14 @@ def test_what_it_lacks_is_said(agent, data, tmp_path):
         fresh = Surrogate(**SMALL)
         fresh.check_env(SpatialSchedulingEnv(**TOY))
         fresh.act(complete)
-    with pytest.raises(DescriptionError, match="members = 0"):
-        Surrogate(members=0)
+    for name, value in (
+        ("members", 0),
+        ("members", 2**62),
+        ("width", 2**62),
+        ("batch_size", 2**62),
+    ):
+        with pytest.raises(DescriptionError, match=f"surrogate: {name} = {value}: must be at"):
+            Surrogate(**{name: value})
 
 
 def test_data_without_counters_after_the_move_are_refused(data):

@@ -17,6 +17,7 @@ from pmoss_datasets.spatial import scoring
 from pmoss_env.cli.app import make_app
 from pmoss_env.errors import (
     CheckpointError,
+    DatasetError,
     DescriptionError,
     IllegalActionError,
     UnknownNameError,
@@ -139,6 +140,39 @@ def test_an_interrupted_evaluation_goes_on_with_the_same_bits(tmp_path, stop_aft
     for one, other in zip(result.rows, whole.rows, strict=True):
         assert replace(one, seconds_per_decision=0.0) == replace(other, seconds_per_decision=0.0)
     assert result.misplaced == whole.misplaced == {}
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("search_throughput", "9"), ("score", [1]), ("misplaced", 2)]
+)
+def test_a_kept_row_with_another_type_is_refused(tmp_path, field, value):
+    """Its checksum is right, so that only its types can tell."""
+    path = tmp_path / "rows.partial"
+    policy = {"lpt": SchedulePolicy("lpt")}
+    with ResultFile(path, {}, KEY) as kept:
+        evaluate(KWARGS, policy, [0], 1, 10, 2, kept=kept)
+        (row,) = kept.rows.values()
+    other = tmp_path / "other.partial"
+    with ResultFile(other, {}, KEY) as kept:
+        kept.append({**row, field: value})
+        with pytest.raises(DatasetError, match=f"other.partial: remove it.* {field}"):
+            evaluate(KWARGS, policy, [0], 1, 10, 2, kept=kept)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ({"seeds": []}, "seeds = 0"),
+        ({"episodes_per_seed": 10**20}, "episodes_per_seed = 1"),
+        ({"search_budget": 10**20}, "search_budget = 1"),
+        ({"random_schedules": 10**20}, "random_schedules = 1"),
+        ({"seeds": range(2000), "episodes_per_seed": 1000}, "episodes of all policies = 2000000"),
+    ],
+)
+def test_counts_have_bounds(arguments, complaint):
+    given = {"seeds": [0], **arguments}
+    with pytest.raises(DescriptionError, match=f"^{complaint}.*: must be from . to 1,000,000"):
+        evaluate(KWARGS, {"lpt": SchedulePolicy("lpt")}, **given)
 
 
 class SchedulePolicyOfLpt(SchedulePolicy):

@@ -14,9 +14,7 @@ import pytest
 
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
 from pmoss_env.envs.spatial.vector import SpatialVectorEnv
-from pmoss_env.errors import (
-    UnknownNameError,
-)
+from pmoss_env.errors import DescriptionError, UnknownNameError
 from tests.envs.alike import alike
 from tests.envs.spatial.batches import TOY, follow
 
@@ -81,6 +79,12 @@ def test_neither_number_nor_threads_change_the_bits(num_envs, threads):
     envs = SpatialVectorEnv(num_envs, threads=threads, noise=1.0, **TOY)
     singles = [SpatialSchedulingEnv(noise=1.0, **TOY) for _ in range(num_envs)]
     assert follow(envs, singles, 21, any_tile(4), 20) == 2 * num_envs
+
+
+@pytest.mark.parametrize("num_envs", [0, 4097, 10**9])
+def test_there_is_a_greatest_number_of_environments(num_envs):
+    with pytest.raises(DescriptionError, match=f"num_envs = {num_envs}: must be"):
+        gymnasium.make_vec("pmoss/toy-v0", num_envs=num_envs)
 
 
 def test_gymnasium_makes_it_and_declares_its_autoreset():

@@ -153,6 +153,7 @@ def test_illegal_actions():
         ({"program": "fillrandon"}, UnknownNameError, "fillrandom"),
         ({"machine": "skylake-x-8n"}, DescriptionError, "no node without cores"),
         ({"threads": 0}, DescriptionError, "threads = 0"),
+        ({"threads": 10**9}, DescriptionError, "threads = 1000000000: must .* to 10,000"),
         ({"requests": 1.5}, DescriptionError, "requests = 1.5"),
         ({"data_nodes": [4]}, DescriptionError, "nodes 0 to 3"),
         ({"data_nodes": []}, DescriptionError, "at least one"),

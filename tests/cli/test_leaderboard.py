@@ -14,6 +14,17 @@ def test_a_round_begins_and_is_shown(tmp_path: Path) -> None:
     assert "round r1" in pmoss("leaderboard", "show", "--tier", "analytic", *board)
 
 
+def test_a_bad_file_of_rows_is_named_and_the_round_is_shown(tmp_path: Path) -> None:
+    board, secret = ("--board", str(tmp_path / "board")), str(tmp_path / "secret")
+    pmoss("leaderboard", "commit", "r1", "--secret", secret, *board)
+    pmoss("leaderboard", "reveal", "r1", "--secret", secret, *board)
+    path = tmp_path / "board" / "r1" / "analytic" / "skylake-x-8n-btree-ycsb-a-busy-core"
+    path.mkdir(parents=True)
+    (path / "mine.jsonl").write_text("{}")
+    shown = pmoss("leaderboard", "show", *board, status=1)
+    assert "round r1" in shown and "left out: " in shown and "mine.jsonl: line 1" in shown
+
+
 def test_a_bad_folder_is_told_in_a_line(tmp_path: Path) -> None:
     assert "submission.toml" in pmoss("submit", str(tmp_path), "--practice", status=2)
 

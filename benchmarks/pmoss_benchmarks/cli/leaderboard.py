@@ -1,4 +1,4 @@
-"""`pmoss leaderboard` and `pmoss submit`: rounds on instances that nobody knew before."""
+"""`pmoss leaderboard` and `pmoss submit`: rounds on instances that are secret until a release."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pmoss_env.cli.console import AsJson, Stages, console, show_json, table
 if TYPE_CHECKING:
     from pmoss_benchmarks.leaderboard import Round
 
-app = typer.Typer(no_args_is_help=True, help="Agents on instances that nobody knew before.")
+app = typer.Typer(no_args_is_help=True, help="Agents on instances that are secret until a release.")
 
 BoardOption = Annotated[
     Path | None,
@@ -148,11 +148,11 @@ def show(
 
     folder = _board(board)
     round_ = _round(folder, round_name, revealed=True)
-    found: dict[str, Any] = {}
+    standings_of_tier: dict[str, Any] = {}
     problems: list[str] = []
     for name in tier or [one.name for one in round_.tiers]:
         of_tier = round_.tier(name)
-        found[name], wrong = standings(folder, round_, of_tier)
+        standings_of_tier[name], wrong = standings(folder, round_, of_tier)
         problems += wrong
         if as_json:
             continue
@@ -166,7 +166,7 @@ def show(
                 ),
                 "" if standing.mean is None else f"{standing.mean:.1f}",
             ]
-            for standing in found[name]
+            for standing in standings_of_tier[name]
         ]
         columns = ["name", "claimed kind", *(f">{task}" for task in of_tier.tasks), ">mean"]
         console.print(table(f"round {round_.name}, tier {name}: scores", columns, rows))
@@ -180,7 +180,7 @@ def show(
                     }
                     for standing in of
                 ]
-                for name, of in found.items()
+                for name, of in standings_of_tier.items()
             }
         )
     for text in problems:
@@ -236,7 +236,7 @@ def submit(
     with Stages() as progress:
         if practice:
             tiers = tier or [round_.tiers[0].name]
-            found = [
+            evaluations = [
                 one
                 for name in tiers
                 for one in practise(submission, round_, name, limits=limits, progress=progress)
@@ -246,7 +246,7 @@ def submit(
                 submission, at, round_, tiers=tuple(tier or ()), limits=limits, progress=progress
             )
     if practice:
-        for evaluation in found:
+        for evaluation in evaluations:
             for row in evaluation.rows:
                 score = "none" if row.score is None else f"{row.score:.1f}"
                 where = f"{evaluation.env_kwargs['machine']}, {evaluation.env_kwargs['workload']}"

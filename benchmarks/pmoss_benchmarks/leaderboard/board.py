@@ -23,6 +23,7 @@ from pmoss_benchmarks.leaderboard.rounds import (
     newest_round,
     rounds_of,
 )
+from pmoss_benchmarks.leaderboard.submissions import is_name
 from pmoss_datasets.evaluation import (
     Difference,
     EpisodeResult,
@@ -126,15 +127,17 @@ def play_house(
     paths = []
     chosen = [round_.tier(name) for name in tiers] or list(round_.tiers)
     for name in agents or {}:
+        if not is_name(name):
+            raise SubmissionError(f"{name!r}: take small letters, digits and hyphens for a name")
         if any(name in names_of_house(tier, task) for tier in chosen for task in tier.tasks):
             raise SubmissionError(f"{name}: plays in any case, as a rule or search of the project")
     for tier in chosen:
         for task in tier.tasks:
             stage = f"{tier.name} {task}"
-            told = _staged(progress, stage)
+            on_progress = _staged(progress, stage)
             path = row_file(board, round_, tier, task, HOUSE)
             if not path.exists():
-                house = play(round_, tier, task, _opponents(tier, task), progress=told)
+                house = play(round_, tier, task, _opponents(tier, task), progress=on_progress)
                 written(path, house, {"name": HOUSE, "kind": HOUSE})
             paths.append(path)
             for name, word in (agents or {}).items():
@@ -143,10 +146,11 @@ def play_house(
                 if policy is None:
                     continue
                 references = known_references(board, round_, tier, task)
-                found = play(
-                    round_, tier, task, {name: policy}, references=references, progress=told
+                evaluation = play(
+                    round_, tier, task, {name: policy}, references=references, progress=on_progress
                 )
-                paths.append(written(path, found, {"name": name, "kind": AGENT, **_digest(word)}))
+                notes = {"name": name, "kind": AGENT, **_digest(word)}
+                paths.append(written(path, evaluation, notes))
     return paths
 
 
@@ -165,15 +169,15 @@ def _digest(word: str) -> dict[str, str]:
 def _opponents(tier: Tier, task: str) -> dict[str, Policy]:
     """The domain's rules and searches that can play a task."""
     domain = tier.domain_of(task)
-    found: dict[str, Policy] = {}
+    policies: dict[str, Policy] = {}
     with closing(domain.make_env(tier.env_of(task))) as env:
         env.reset(seed=0)
         for name in domain.opponents():
             if name in domain.unplaced or domain.absence(env, name, tier.search_budget) is not None:
                 continue
             budget = tier.search_budget if domain.takes_budget(name) else None
-            found[name] = domain.policy(name, budget=budget)
-    return found
+            policies[name] = domain.policy(name, budget=budget)
+    return policies
 
 
 def _playing(word: str, tier: Tier, task: str) -> Policy | None:
@@ -234,15 +238,15 @@ def standings(board: Path, round_: Round, tier: Tier) -> tuple[list[Standing], l
                 kinds[row.policy] = "search"
             else:
                 kinds[row.policy] = "rule"
-    found = []
+    table = []
     for name, tasks in rows_of.items():
         scores = {task: _score(rows) for task, rows in tasks.items()}
         whole = len(scores) == len(tier.tasks)
         mean = float(np.mean([s.value for s in scores.values()])) if whole else None
         seconds = [row.seconds_per_decision for rows in tasks.values() for row in rows]
         sealed = name not in unsealed
-        found.append(Standing(name, kinds[name], sealed, scores, mean, float(np.mean(seconds))))
-    return sorted(found, key=lambda s: (s.mean is None, -(s.mean or 0.0), s.name)), problems
+        table.append(Standing(name, kinds[name], sealed, scores, mean, float(np.mean(seconds))))
+    return sorted(table, key=lambda s: (s.mean is None, -(s.mean or 0.0), s.name)), problems
 
 
 def _is_sealed(entrant: Mapping[str, Any], round_: Round) -> bool:
@@ -287,9 +291,9 @@ def check_board(
             problems += file.problems
             if file.problems or (tiers and file.tier not in tiers):
                 continue
-            told = _staged(progress, file.name)
-            found = replay(file.path, told, episodes=episodes).mismatches
-            problems += [f"{file.name}: {text}" for text in found]
+            on_progress = _staged(progress, file.name)
+            replayed = replay(file.path, on_progress, episodes=episodes)
+            problems += [f"{file.name}: {text}" for text in replayed.mismatches]
     return problems
 
 
@@ -340,11 +344,12 @@ def _files(board: Path, round_: Round, tier: str = "") -> Iterator[_File]:
             yield _File(path, name, of_tier, task, {}, [], [str(error)])
             continue
         entrant = entrant_of(header)
-        found = list(_problems(round_, tiers[of_tier], task, path.stem, header, rows))
+        problems = list(_problems(round_, tiers[of_tier], task, path.stem, header, rows))
         identity = entrant.get("kind"), entrant.get("digest")
         if entrants.setdefault(path.stem, identity) != identity:
-            found.append("entrant: kind or digest: is another one than in the files before")
-        yield _File(path, name, of_tier, task, entrant, rows, [f"{name}: {text}" for text in found])
+            problems.append("entrant: kind or digest: is another one than in the files before")
+        problems = [f"{name}: {text}" for text in problems]
+        yield _File(path, name, of_tier, task, entrant, rows, problems)
 
 
 def entrant_of(header: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -384,6 +389,8 @@ def _problems(
     seed = evaluation_seed(round_.secret, tier.name, task)
     if any(row.seed != seed for row in rows):
         yield "seed: does not come from the round's secret"
+    if any(row.score is None and row.search_throughput > row.random_throughput for row in rows):
+        yield "score: is missing"
     policies = dict.fromkeys(row.policy for row in rows)
     for policy in policies:
         if [row.episode for row in rows if row.policy == policy] != list(range(tier.episodes)):
@@ -401,6 +408,8 @@ def _problems(
         return
     if entrant.get("kind") not in KINDS:
         yield f"entrant: kind: must be {' or '.join(KINDS)}; {HOUSE} is that of {HOUSE}.jsonl alone"
+    if not is_name(stem):
+        yield f"{stem!r}: is no name of a row: it has small letters, digits and hyphens alone"
     if stem in of_house:
         yield f"{stem}: is the name of a rule or a search of the project"
     if policies.keys() != {stem}:

@@ -188,8 +188,8 @@ def _needed() -> Iterator[Path]:
     yield from map(Path, (sys.prefix, sys.base_prefix, sys.exec_prefix))
     yield from (Path(p) for p in sys.path if Path(p).name in ("site-packages", "dist-packages"))
     for name in _OUR_PACKAGES:
-        found = find_spec(name)
-        yield from map(Path, (found.submodule_search_locations or ()) if found else ())
+        spec = find_spec(name)
+        yield from map(Path, (spec.submodule_search_locations or ()) if spec else ())
     native = sys.modules.get("pmoss_env._native")
     if native is not None and native.__file__:
         yield Path(native.__file__)

@@ -147,9 +147,9 @@ def _threads_of_user() -> int:
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             status = (process / "status").read_text()
-            told = dict(line.partition(":\t")[::2] for line in status.splitlines())
-            if int(told["Uid"].split()[0]) == own:
-                count += int(told["Threads"])
+            fields = dict(line.partition(":\t")[::2] for line in status.splitlines())
+            if int(fields["Uid"].split()[0]) == own:
+                count += int(fields["Threads"])
     return count
 
 

@@ -144,25 +144,25 @@ class IsolatedPolicy:
         }
         try:
             self.confined = self._is_confined(start)
-            told = self._timed(self._child.receive, "to start")
+            methods = self._timed(self._child.receive, "to start")
         except BaseException:
             self.close()
             raise
-        # A policy is asked to plan, or told rewards, where it has such a method.
-        if told.get("plans") is True:
+        # plan() and observe() are called where the policy has them.
+        if methods.get("plans") is True:
             self.plan = self._plan
-        if told.get("observes") is True:
+        if methods.get("observes") is True:
             self.observe = self._observe
 
     def _is_confined(self, start: Mapping[str, Any]) -> bool:
         """What the process says before it loads the policy, which could patch what it says."""
-        told = self._ask(start, "to start")
-        if "unconfined" in told:
+        reply = self._ask(start, "to start")
+        if "unconfined" in reply:
             raise PlatformError(
                 "the policy is not loaded, for the kernel does not confine its process: "
-                f"{told['unconfined']}"
+                f"{reply['unconfined']}"
             )
-        return told.get("confined") is True
+        return reply.get("confined") is True
 
     def _ask(self, request: Mapping[str, Any], what: str) -> dict[str, Any]:
         return self._timed(lambda seconds: self._child.ask(request, seconds), what)

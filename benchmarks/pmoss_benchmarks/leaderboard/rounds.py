@@ -1,7 +1,7 @@
 """Rounds of the leaderboard: a digest first, the secret behind it with a release.
 
 The file of a round is ``ROUND/round.toml`` below the board. Its digest is SHA-256 of the round's
-name and secret. So nobody can choose a secret after having seen how agents do on its instances.
+name and secret. So a secret cannot be chosen after its instances were played.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ SCHEME = 2
 _SEED_BITS = {1: NARROW, 2: WIDE}
 #: What anybody may practise with: it is no secret.
 PRACTICE = "00" * 32
-_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,40}")
+#: Of rounds and of rows.
+NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,40}")
 _HEX = re.compile(r"[0-9a-f]{64}")
 
 
@@ -128,7 +129,7 @@ def commit(
     Raises:
         SubmissionError: the round or the file is there already, or the name is none.
     """
-    if not _NAME.fullmatch(name):
+    if not NAME.fullmatch(name):
         raise SubmissionError(f"round {name!r}: take small letters, digits and hyphens")
     if (board / name / FILE).exists():
         raise SubmissionError(f"{board / name / FILE}: is there already: take another name")
@@ -180,9 +181,9 @@ def rounds_of(board: Path) -> list[Round]:
 
 def newest_round(board: Path) -> Round:
     """The round whose name comes last; SubmissionError if there is none."""
-    if not (found := rounds_of(board)):
+    if not (rounds := rounds_of(board)):
         raise SubmissionError(f"{board}: holds no round: begin one by `pmoss leaderboard commit`")
-    return found[-1]
+    return rounds[-1]
 
 
 def read_round(board: Path, name: str) -> Round:

@@ -31,6 +31,7 @@ from importlib.machinery import all_suffixes
 from pathlib import Path
 from typing import Any
 
+from pmoss_benchmarks.leaderboard.rounds import NAME
 from pmoss_datasets.checked import check
 from pmoss_env.errors import DescriptionError, SubmissionError, UnknownNameError
 from pmoss_env.files import read_bytes, read_toml
@@ -39,7 +40,6 @@ FILE = "submission.toml"
 SUFFIX = ".safetensors"
 #: Most files of a folder, and most bytes of one of them.
 MOST_FILES, MOST_BYTES = 200, 64 << 20
-_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,40}")
 _POLICY = re.compile(r"(?P<module>[A-Za-z_]\w*):(?P<name>[A-Za-z_]\w*)(?:@(?P<file>.+))?")
 #: Names of our own rows.
 RESERVED = ("house", "practice")
@@ -92,7 +92,7 @@ class Submission:
     digest: str
 
     def agent(self, task: str) -> Agent | None:
-        """Who plays a task; None if nobody does."""
+        """The agent that plays a task; None without one."""
         if self.tasks and task not in self.tasks:
             return None
         return self.agents.get(task, self.agents.get(""))
@@ -151,6 +151,11 @@ class _File:
     agents: dict[str, str] = field(default_factory=dict)
 
 
+def is_name(text: str) -> bool:
+    """Whether a row of another entrant than the project may have a name."""
+    return NAME.fullmatch(text) is not None and text not in RESERVED
+
+
 def read_submission(folder: str | Path) -> Submission:
     """A checked folder. Nothing of it is executed.
 
@@ -164,57 +169,57 @@ def read_submission(folder: str | Path) -> Submission:
     if not (folder / FILE).is_file():
         raise SubmissionError(f"{folder}: has no {FILE}, which says what the agent is")
     try:
-        told = read_toml(folder / FILE, _told)
+        file = read_toml(folder / FILE, _file)
         digest = _digest(folder, files)
     except (DescriptionError, UnknownNameError, OSError) as error:
         raise SubmissionError(str(error)) from error
-    words = {**({"": told.agent} if told.agent else {}), **told.agents}
+    words = {**({"": file.agent} if file.agent else {}), **file.agents}
     where = folder / FILE
     if not words:
         raise SubmissionError(f"{where}: agent: is missing, and [agents] names none")
-    if not told.agent and not told.tasks:
+    if not file.agent and not file.tasks:
         raise SubmissionError(f"{where}: name the tasks, or an agent for all of them")
-    if lacking := [task for task in told.tasks if task not in words and not told.agent]:
+    if lacking := [task for task in file.tasks if task not in words and not file.agent]:
         raise SubmissionError(f"{where}: agents: names none for {', '.join(lacking)}")
     return Submission(
         folder=folder,
-        name=told.name,
-        authors=tuple(told.authors),
-        licence=told.licence,
+        name=file.name,
+        authors=tuple(file.authors),
+        licence=file.licence,
         agents={task: _agent(folder, word) for task, word in words.items()},
-        tasks=tuple(told.tasks),
+        tasks=tuple(file.tasks),
         digest=digest,
     )
 
 
-def _told(data: dict[str, Any]) -> _File:
+def _file(data: dict[str, Any]) -> _File:
     check(_File, data)
-    told = _File(**data)
-    if not _NAME.fullmatch(told.name) or told.name in RESERVED:
+    file = _File(**data)
+    if not is_name(file.name):
         raise DescriptionError(
-            f"name = {told.name!r}: take small letters, digits and hyphens, and none of "
+            f"name = {file.name!r}: take small letters, digits and hyphens, and none of "
             f"{', '.join(RESERVED)}"
         )
-    for key, texts in (("authors", told.authors), ("licence", [told.licence])):
+    for key, texts in (("authors", file.authors), ("licence", [file.licence])):
         if not texts or not all(text.strip() and text.isprintable() for text in texts):
             raise DescriptionError(f"{key}: must be there, and printable")
-    return told
+    return file
 
 
 def _agent(folder: Path, word: str) -> Agent:
     """An agent as the file names it."""
     if not word.isprintable():
         raise SubmissionError(f"{folder}: agent = {word!r}: must be printable")
-    if found := _POLICY.fullmatch(word):
-        module = found["module"]
+    if match := _POLICY.fullmatch(word):
+        module = match["module"]
         if not (folder / f"{module}.py").is_file():
             raise SubmissionError(f"{folder}: agent = {word!r}: there is no {module}.py")
         if module in sys.modules or importlib.util.find_spec(module) is not None:
             raise SubmissionError(
                 f"{folder}: agent = {word!r}: a module {module} is installed: name yours otherwise"
             )
-        file = _checkpoint(folder, found["file"]) if found["file"] else None
-        return Agent(module, found["name"], file)
+        file = _checkpoint(folder, match["file"]) if match["file"] else None
+        return Agent(module, match["name"], file)
     return Agent("", "", _checkpoint(folder, word))
 
 

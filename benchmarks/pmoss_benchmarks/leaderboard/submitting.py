@@ -46,13 +46,13 @@ def practise(
         PolicyError: the policy failed.
     """
     of_tier = round_.tier(tier)
-    found = []
+    evaluations = []
     tasks = _tasks(submission, of_tier)
     with submission.copied() as copy:
         for task in tasks:
             seed = evaluation_seed(PRACTICE, tier, task)
             with closing(_player(copy, of_tier, task, PRACTICE, limits)) as player:
-                found.append(
+                evaluations.append(
                     evaluate(
                         of_tier.env_of(task),
                         {submission.name: player},
@@ -65,7 +65,7 @@ def practise(
                         seed_bits=round_.seed_bits,
                     )
                 )
-    return found
+    return evaluations
 
 
 def submit(

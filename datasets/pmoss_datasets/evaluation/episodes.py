@@ -36,7 +36,7 @@ def episode_seed(seed: int, episode: int, bits: int = NARROW) -> int:
     Args:
         seed: of the evaluation.
         episode: its number.
-        bits: of what is returned. 63 are as many as nobody can try, if nobody knows ``seed``.
+        bits: of the result, NARROW or WIDE. There are too many wide ones to try them all.
     """
     if bits == NARROW:
         return int(np.random.SeedSequence((seed, episode)).generate_state(1)[0])

@@ -58,6 +58,7 @@ def _wrong_rows_are_found(board: Path, path: Path) -> None:
         return "\n".join(check_board(board))
 
     assert "throughput" in problems(header, {**rows[0], "throughput": 1e3}, rows[1])
+    assert "score: is missing" in problems(header, {**rows[0], "score": None}, rows[1])
     assert "does not come from" in problems(header, {**rows[0], "seed": 7}, rows[1])
     assert "every episode once" in problems({**header, "rows": 1}, rows[0])
     assert "search_budget" in problems({**header, "search_budget": 3}, *rows)

@@ -163,6 +163,11 @@ def test_the_houses_file_holds_the_projects_policies_alone(forger: Callable[...,
     assert "local-search: has not every episode once" in told
 
 
+@pytest.mark.parametrize("name", ["Mine", "mine ", "l\u0440t", "practice", "x" * 42])
+def test_a_row_has_a_name_that_a_submission_may_have(forger: Callable[..., str], name: str) -> None:
+    assert "is no name of a row" in forger(name, name, {"name": name, "kind": "submission"})
+
+
 @pytest.mark.parametrize(
     ("entrant", "told"),
     [

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
 import typer
+
+from pmoss_env.files import parse_json
 
 
 def pairs(words: Sequence[str] | None) -> dict[str, Any]:
@@ -24,8 +25,8 @@ def pairs(words: Sequence[str] | None) -> dict[str, Any]:
         if not equals or not key:
             raise typer.BadParameter(f"{word!r}: must be key=value")
         try:
-            result[key] = json.loads(text)
-        except json.JSONDecodeError:
+            result[key] = parse_json(text)
+        except ValueError:
             result[key] = text
     if "index" in result:
         result["index"] = named_index(result["index"])

@@ -67,6 +67,7 @@ def test_doctor_judges_every_event() -> None:
         (["collect", "{tmp}/d", "-e", "machine=nowhere"], "unknown machine 'nowhere'"),
         (["collect", "{tmp}/d", "-e", "foo=1"], "foo: unknown; known are actions, backend,"),
         (["evaluate", "-e", "foo=1"], "environment argument 'foo': unknown; known are"),
+        (["evaluate", "-e", "slices=" + "[" * 100_000], "environment argument slices"),
         (["train", "{tmp}/none", "{tmp}/a.safetensors"], "none"),
         (["train", "{tmp}/a.safetensors"], "give DATASET OUT; OUT alone"),
         (

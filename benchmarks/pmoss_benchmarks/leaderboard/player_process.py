@@ -24,6 +24,7 @@ from pmoss_agents import find_policy
 from pmoss_benchmarks.leaderboard.confinement import confine
 from pmoss_benchmarks.leaderboard.messages import unpack, unpack_context
 from pmoss_datasets.domain import find_domain
+from pmoss_datasets.fairness import check_policy
 from pmoss_datasets.policies import Planner
 from pmoss_env.backends.frames import read_frame, write_frame
 from pmoss_env.processes import die_with_parent
@@ -82,8 +83,7 @@ class _Player:
             sys.path.insert(0, start["folder"])
         self._policy: Any = find_policy(start["word"])
         self._env = find_domain(start["domain"]).make_env(start["env"])
-        if (check_env := getattr(self._policy, "check_env", None)) is not None:
-            check_env(self._env)
+        check_policy(self._policy, self._env)
         self.plans = isinstance(self._policy, Planner)
         self.observes = hasattr(self._policy, "observe")
         self._answers: dict[str, Callable[[Any], Any]] = {

@@ -30,7 +30,7 @@ ORACLE = """
 
 class Oracle(First):
     def check_env(self, env):
-        self.env = env
+        self.arguments = env.spec.kwargs
 
     def plan(self, context, order):
         low, high, *others = seed_behind(context.rng.bit_generator.state)
@@ -40,10 +40,12 @@ class Oracle(First):
             seed = high << 32 | low
         else:
             raise LookupError("this generator leads to no seed")
-        self.env.reset(seed=seed)
+        from pmoss_datasets.domain import find_domain
         from pmoss_env.baselines import local_search
-        backend = self.env.session.new_searchable_backend()
-        best = local_search(self.env.context(np.random.default_rng(1), backend), 2000)
+        env = find_domain("spatial").make_env(self.arguments)
+        env.reset(seed=seed)
+        backend = env.session.new_searchable_backend()
+        best = local_search(env.context(np.random.default_rng(1), backend), 2000)
         self.actions = context.machine.tile_of_core[best.schedule.cores[order]].tolist()
 
     def act(self, observation, action_mask):

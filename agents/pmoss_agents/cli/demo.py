@@ -32,7 +32,7 @@ def demo(
     """
     from pmoss_agents.demo import FULL, QUICK, TUNED, run_demo
     from pmoss_agents.demo.page import host_in_words, lead
-    from pmoss_agents.demo.tuning import CHECKPOINT, DATA, FOLDER
+    from pmoss_agents.demo.plan import CHECKPOINT, DATA
     from pmoss_datasets.domain import find_domain
     from pmoss_datasets.schema import FIRST_DOMAIN
 
@@ -57,7 +57,7 @@ def demo(
     )
     console.print(lead(result))
     console.print(f"The agent is {plan.agent}: pmoss agents show {plan.agent}")
-    console.print(f"Tuned: {out / FOLDER / CHECKPOINT}, learned from {out / FOLDER / DATA}")
+    console.print(f"Tuned: {out / CHECKPOINT}, learned from {out / DATA}")
     times = ", ".join(f"{stage} {seconds:.0f} s" for stage, seconds in result.seconds.items())
     console.print(f"Time: {times}.")
     page = f"   page: {out / 'demo.html'}" if html else ""

@@ -20,29 +20,16 @@ _WIDTH = 40
 
 
 @dataclass(frozen=True)
-class Watched:
-    """Rounds of the live run under one schedule.
-
-    Attributes:
-        throughputs: of each round, Mq/s.
-        snapshot: of the last one.
-    """
-
-    throughputs: tuple[float, ...]
-    snapshot: HardwareSnapshot
-
-
-@dataclass(frozen=True)
 class Host:
     """What was seen on this host.
 
     Attributes:
-        schedules: rounds by the schedule's name, in the order in which they ran.
+        throughputs: of each round, Mq/s, by the schedule's name, in the order in which they ran.
         lost: queries that were sent and never answered.
         roles_share_cores: whether routers, workers and sweepers had to share cores.
     """
 
-    schedules: dict[str, Watched]
+    throughputs: dict[str, tuple[float, ...]]
     lost: int
     roles_share_cores: bool
 
@@ -76,36 +63,34 @@ def watch_host(
         progress=lambda done: progress("load an index", done, records),
     )
     assert isinstance(backend, HardwareBackend)
-    found: dict[str, Watched] = {}
+    throughputs: dict[str, tuple[float, ...]] = {}
     context = Context(backend.machine, backend.slices)
-    schedule = make_baseline(SCHEDULES[0])(context)
-    first = schedule
+    first = make_baseline(SCHEDULES[0])(context)
+    snapshot: HardwareSnapshot | None = None
     try:
         with LiveRuntime(backend, sweep_seconds=round_seconds, seed=seed) as live:
-            live.start(schedule)
+            live.start(first)
             for number, name in enumerate(SCHEDULES):
                 if number:
-                    seen = found[SCHEDULES[0]].snapshot
                     rng = np.random.default_rng([seed, number])
-                    context = Context(backend.machine, backend.slices, first, seen, rng, backend)
+                    context = Context(
+                        backend.machine, backend.slices, first, snapshot, rng, backend
+                    )
                     live.switch(make_baseline(name, shared=True)(context))
-                snapshots: list[HardwareSnapshot] = []
-                while len(snapshots) < rounds:
-                    told = live.next_round(timeout=60)
+                rates: list[float] = []
+                while len(rates) < rounds:
+                    passed = live.next_round(timeout=60)
                     # A round in which the schedule changed is of neither.
-                    if told is None or told.switches < number or told.pending:
+                    if passed is None or passed.switches < number or passed.pending:
                         continue
-                    snapshots.append(told.snapshot)
-                    on_round(_in_words(name, told.snapshot.throughput))
-                    progress("serve, re-schedule", number * rounds + len(snapshots), 2 * rounds)
-                found[name] = Watched(tuple(one.throughput for one in snapshots), snapshots[-1])
+                    snapshot = passed.snapshot
+                    rates.append(snapshot.throughput)
+                    bar = "#" * min(_WIDTH, round(10 * rates[-1]))
+                    on_round(f"now on this host  {name:<8} {rates[-1]:6.2f} Mq/s  {bar}")
+                    progress("serve, re-schedule", number * rounds + len(rates), 2 * rounds)
+                throughputs[name] = tuple(rates)
             ended = live.stop()
     finally:
         backend.close()
     lost = int(ended["issued"] - ended["executed"])
-    return Host(found, lost, bool(ended["roles_share_cores"]))
-
-
-def _in_words(name: str, throughput: float) -> str:
-    bar = "#" * min(_WIDTH, round(10 * throughput))
-    return f"now on this host  {name:<8} {throughput:6.2f} Mq/s  {bar}"
+    return Host(throughputs, lost, bool(ended["roles_share_cores"]))

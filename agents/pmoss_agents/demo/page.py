@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from html import escape
 
-from pmoss_agents.demo.picture import kind_of
-from pmoss_agents.demo.plan import AGENT, SEARCH, TUNED, DemoResult
+from pmoss_agents.demo.plan import AGENT, SEARCH, TUNED, DemoResult, kind_of
 from pmoss_agents.explaining import compare, headline
 from pmoss_agents.explaining.chip import draw_run
 from pmoss_agents.explaining.page import chip_style
@@ -38,21 +36,20 @@ _STYLE = """
 
 def demo_page(result: DemoResult) -> str:
     """The page as text."""
-    of = {one.policy: one for one in result.summaries}
     placement = result.placement
     comparison = compare(placement.machine, placement.before, placement.after)
     chips = "".join(
         f"<figure><figcaption>{escape(run.name)}, {run.snapshot.throughput:.1f} Mq/s</figcaption>"
         f"{draw_run(comparison, run)}</figure>"
-        for run in (comparison.before, comparison.after)
+        for run in comparison.runs
     )
-    told = escape(", ".join(f"{key} {value}" for key, value in result.plan.env_kwargs.items()))
+    task = escape(", ".join(f"{key} {value}" for key, value in result.plan.env_kwargs.items()))
     body = f"""<p class="lead">{escape(lead(result))}</p>
 <h2>A modelled server, and incumbents that no data hold</h2>
 {_bars(result)}
-<p class="quiet">Means over {of[AGENT].episodes} episodes: {told}. In brackets 95 % intervals.
-Red learned from logged counters; "tuned" went on learning from {result.plan.logged_episodes}
-episodes of this server. Blue searches. Behind a name stands how many schedules it may try
+<p class="quiet">Means over {result.summaries[0].episodes} episodes: {task}. In brackets 95 %
+intervals. Red learned from logged counters; "tuned" went on learning from
+{result.plan.logged_episodes} episodes of this server. Blue searches. Behind a name stands how many schedules it may try
 on the server before it decides. {SEARCH} asks the model {result.plan.search_budget:,} times.</p>
 <h2>One of these episodes</h2>
 <p>{escape(headline(comparison))}</p>
@@ -64,7 +61,7 @@ link near its bandwidth. {escape(_disturbed(result))} Point at anything for its 
 <p>{escape(host_in_words(result))}</p>
 {_rounds(result)}
 <h2>All figures</h2>
-{html_table(*_table(result))}
+{_table(result)}
 <p class="quiet">pmoss_env {__version__}; agent {escape(result.plan.agent)}. Every episode of the
 server replays to the last bit: pmoss validate {escape(str(result.folder / "results.jsonl"))}</p>"""
     style, colours = chip_style()
@@ -74,72 +71,68 @@ server replays to the last bit: pmoss validate {escape(str(result.folder / "resu
 def lead(result: DemoResult) -> str:
     """What the comparison says, one fact in a sentence."""
     plan = result.plan
-    of = {one.policy: one for one in result.summaries}
-    shipped, tuned, measured = of[AGENT], of[TUNED], of[plan.with_measurements(TUNED)]
-    rules = [one for one in result.summaries if kind_of(one.policy) == "rule"]
-    best = max(rules, key=lambda one: one.throughput)
-    equal = [of[name] for name in of if name.endswith(f" + {plan.measurements}")]
-    rival = max((one for one in equal if one is not measured), key=lambda one: one.throughput)
+    rates = {summary.policy: summary.throughput for summary in result.summaries}
+    best = max((name for name in rates if kind_of(name) == "rule"), key=rates.__getitem__)
+    agent = plan.with_measurements(TUNED)
+    rival = max(
+        rates[name] for name in rates if name.endswith(f" + {plan.measurements}") and name != agent
+    )
     return (
         f"The agent that ships never saw co-tenants like these: at once it serves "
-        f"{shipped.throughput:.1f} million queries per second. It then learns for "
+        f"{rates[AGENT]:.1f} million queries per second. It then learns for "
         f"{result.seconds['fine-tuning']:.0f} seconds from {plan.logged_episodes} logged episodes "
-        f"of this server, and serves {tuned.throughput:.1f}. The best rule, {best.policy}, serves "
-        f"{best.throughput:.1f}. After {plan.measurements} tries on the server the agent serves "
-        f"{measured.throughput:.1f}, and the best search after as many {rival.throughput:.1f}. A "
-        f"search of the model serves {of[SEARCH].throughput:.1f} after {plan.search_budget:,} "
-        "evaluations."
+        f"of this server, and serves {rates[TUNED]:.1f}. The best rule, {best}, serves "
+        f"{rates[best]:.1f}. After {plan.measurements} tries on the server the agent serves "
+        f"{rates[agent]:.1f}, and the best search after as many {rival:.1f}. A search of the "
+        f"model serves {rates[SEARCH]:.1f} after {plan.search_budget:,} evaluations."
     )
 
 
 def host_in_words(result: DemoResult) -> str:
     """What was seen on this host."""
     parts = []
-    for name, seen in result.host.schedules.items():
-        low, high = min(seen.throughputs), max(seen.throughputs)
-        middle = sorted(seen.throughputs)[len(seen.throughputs) // 2]
-        parts.append(f"{middle:.2f} [{low:.2f}, {high:.2f}] under {name}")
-    seconds = result.plan.host_round_seconds
+    for name, rates in result.host.throughputs.items():
+        middle = sorted(rates)[len(rates) // 2]
+        parts.append(f"{middle:.2f} [{min(rates):.2f}, {max(rates):.2f}] under {name}")
     return (
         f"A real B+-tree of {result.plan.host_records:,} records was re-scheduled while it served. "
         f"Million queries per second: {', then '.join(parts)}, the median and range of rounds of "
-        f"{seconds:g} s. Lost queries: {result.host.lost}."
+        f"{result.plan.host_round_seconds:g} s. Lost queries: {result.host.lost}."
     )
 
 
 def _disturbed(result: DemoResult) -> str:
     """Which co-tenants the example's episode has."""
-    found = result.placement.instance.co_tenants
-    if not found:
+    co_tenants = result.placement.instance.co_tenants
+    if not co_tenants:
         return "This episode has no co-tenants."
-    family = CO_TENANT_FAMILIES[found[0].family]
-    places = ", ".join(str(number) for number in sorted({one.target for one in found}))
+    family = CO_TENANT_FAMILIES[co_tenants[0].family]
+    places = ", ".join(map(str, sorted({tenant.target for tenant in co_tenants})))
     return f"Co-tenants ({family.name}) sit on {family.target} {places}."
 
 
 def _bars(result: DemoResult) -> str:
-    top = max(one.throughput for one in result.summaries)
+    top = max(summary.throughput for summary in result.summaries)
     rows = []
-    for one in sorted(result.summaries, key=lambda one: -one.throughput):
-        kind = kind_of(one.policy)
+    for summary in sorted(result.summaries, key=lambda summary: -summary.throughput):
+        kind = kind_of(summary.policy)
         rows.append(
-            f'<div class="{kind}">{escape(one.policy)}</div><div class="bar {kind}">'
-            f'<i style="width:{55 * one.throughput / top:.1f}%"></i>'
-            f"<span>{_interval(one)}</span></div>"
+            f'<div class="{kind}">{escape(summary.policy)}</div><div class="bar {kind}">'
+            f'<i style="width:{55 * summary.throughput / top:.1f}%"></i>'
+            f"<span>{_interval(summary)}</span></div>"
         )
     return f'<div class="bars">{"".join(rows)}</div>'
 
 
 def _rounds(result: DemoResult) -> str:
     """The throughput of every round on this host, as bars."""
-    values = [
-        (name, value) for name, seen in result.host.schedules.items() for value in seen.throughputs
-    ]
-    names = list(result.host.schedules)
+    throughputs = result.host.throughputs
+    values = [(name, value) for name, rates in throughputs.items() for value in rates]
+    first, *others = throughputs
     top = max(value for _, value in values) or 1.0
     width, height = 600 / len(values), 90
     bars = "".join(
-        f'<rect class="{"later" if name != names[0] else "first"}" x="{number * width:.1f}" '
+        f'<rect class="{"first" if name == first else "later"}" x="{number * width:.1f}" '
         f'y="{height * (1 - value / top):.1f}" width="{0.85 * width:.1f}" '
         f'height="{height * value / top:.1f}"><title>{escape(name)}: {value:.2f} Mq/s</title>'
         "</rect>"
@@ -148,27 +141,28 @@ def _rounds(result: DemoResult) -> str:
     return (
         f'<svg class="rounds" viewBox="0 0 600 {height}" role="img" '
         f'aria-label="throughput of each round">{bars}</svg>'
-        f'<p class="quiet">Each bar is a round: first {escape(names[0])}, then '
-        f"{escape(' and '.join(names[1:]))}.</p>"
+        f'<p class="quiet">Each bar is a round: first {escape(first)}, then '
+        f"{escape(' and '.join(others))}.</p>"
     )
 
 
-def _table(result: DemoResult) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+def _table(result: DemoResult) -> str:
     head = ["", "Mq/s [95 %]", "score [95 %]", "schedules tried", "ms per decision"]
     rows = [
         (
-            one.policy,
-            _interval(one),
-            "" if one.score is None else f"{one.score:.1f}",
-            f"{result.plan.measured(one.policy):,}",
-            f"{1e3 * one.seconds_per_decision:.2f}",
+            summary.policy,
+            _interval(summary),
+            "" if summary.score is None else f"{summary.score:.1f}",
+            f"{result.plan.measured(summary.policy):,}",
+            f"{1e3 * summary.seconds_per_decision:.2f}",
         )
-        for one in sorted(result.summaries, key=lambda one: one.throughput)
+        for summary in sorted(result.summaries, key=lambda summary: summary.throughput)
     ]
-    return head, rows
+    return html_table(head, rows)
 
 
-def _interval(one: Summary) -> str:
-    if one.throughput_low is None or one.throughput_high is None:
-        return f"{one.throughput:.1f}"
-    return f"{one.throughput:.1f} [{one.throughput_low:.1f}, {one.throughput_high:.1f}]"
+def _interval(summary: Summary) -> str:
+    if summary.throughput_low is None or summary.throughput_high is None:
+        return f"{summary.throughput:.1f}"
+    low, high = summary.throughput_low, summary.throughput_high
+    return f"{summary.throughput:.1f} [{low:.1f}, {high:.1f}]"

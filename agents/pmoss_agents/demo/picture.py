@@ -6,15 +6,14 @@ from pathlib import Path
 
 import numpy as np
 
-from pmoss_agents.demo.plan import AGENT, SEARCH, TUNED, DemoResult
+from pmoss_agents.demo.plan import AGENT, TUNED, DemoResult, kind_of
 from pmoss_env.envs.spatial.viewer import INK, draw_placement
 from pmoss_env.machines import Machine
 from pmoss_env.pictures import new_figure, write_png
 from pmoss_env.types import CO_TENANT_FAMILIES
 
-#: Colours of what learned, of what measures or searches, and of rules.
-LEARNED, SEARCHES, RULES = "#c0504d", "#4f7cac", "#9aa7b8"
-
+#: By kind of policy.
+_COLOURS = {"learned": "#c0504d", "search": "#4f7cac", "rule": "#9aa7b8"}
 #: What a triangle says, by what co-tenants sit on.
 _MARKS = {
     "core": "triangle: a core that shares its time with another program",
@@ -22,47 +21,38 @@ _MARKS = {
 }
 
 
-def kind_of(policy: str) -> str:
-    """What a policy of the demo is: "learned", "search" or "rule"."""
-    if policy.split(" + ")[0] in (AGENT, TUNED):
-        return "learned"
-    return "search" if policy == SEARCH or " + " in policy else "rule"
-
-
 def draw_demo(result: DemoResult, path: Path) -> None:
     """Draws throughput per policy, and the learned placement on the chip."""
     figure = new_figure(13, 5.8, dpi=110)
     left, right = figure.subplots(1, 2, width_ratios=[1.1, 1.15])
-    colours = {"learned": LEARNED, "search": SEARCHES, "rule": RULES}
     ordered = sorted(result.summaries, key=lambda summary: summary.throughput)
-    values = [one.throughput for one in ordered]
-    reach = [
-        [one.throughput - (one.throughput_low or one.throughput) for one in ordered],
-        [(one.throughput_high or one.throughput) - one.throughput for one in ordered],
+    values = np.array([summary.throughput for summary in ordered])
+    ends = [
+        [summary.throughput_low or summary.throughput for summary in ordered],
+        [summary.throughput_high or summary.throughput for summary in ordered],
     ]
-    names = [one.policy for one in ordered]
+    kinds = [kind_of(summary.policy) for summary in ordered]
     left.barh(
-        names,
+        [summary.policy for summary in ordered],
         values,
-        xerr=reach,
-        color=[colours[kind_of(name)] for name in names],
+        xerr=np.abs(values - ends),
+        color=[_COLOURS[kind] for kind in kinds],
         capsize=2,
         ecolor="#333333",
         error_kw={"linewidth": 0.8},
     )
-    top = max(values)
-    for place, one in enumerate(ordered):
+    for place, (summary, kind) in enumerate(zip(ordered, kinds, strict=True)):
         left.text(
-            0.02 * top,
+            0.02 * values[-1],
             place,
-            f"{one.throughput:.1f}{_told(result, one.policy)}",
+            f"{summary.throughput:.1f}{_note(result, summary.policy)}",
             va="center",
             fontsize=8,
             color="white",
-            fontweight="bold" if kind_of(one.policy) == "learned" else "normal",
+            fontweight="bold" if kind == "learned" else "normal",
         )
-    for kind, label in (("learned", "learned"), ("search", "search"), ("rule", "rule")):
-        left.barh([0], [0], color=colours[kind], label=label)
+    for kind, colour in _COLOURS.items():
+        left.barh([0], [0], color=colour, label=kind)
     left.legend(loc="lower right", frameon=False, fontsize=8)
     left.set_xlabel("throughput, million queries per second")
     machine = result.placement.machine
@@ -76,7 +66,7 @@ def draw_demo(result: DemoResult, path: Path) -> None:
     ).astype(np.float64)
     tried = f"{result.plan.measurements} schedules tried"
     title = f"learned placement, {tried}: {run.snapshot.throughput:.1f} Mq/s"
-    targets = CO_TENANT_FAMILIES[result.plan.family].target
+    targets = CO_TENANT_FAMILIES[result.plan.env_kwargs["interference"]].target
     draw_placement(
         right,
         machine,
@@ -96,7 +86,7 @@ def draw_demo(result: DemoResult, path: Path) -> None:
     write_png(figure, path)
 
 
-def _told(result: DemoResult, policy: str) -> str:
+def _note(result: DemoResult, policy: str) -> str:
     """What a bar says behind its figure."""
     if policy == AGENT:
         return ", as it ships"

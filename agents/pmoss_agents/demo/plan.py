@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pmoss_agents.checkpoints import SUFFIX
 from pmoss_agents.demo.host import Host
 from pmoss_agents.explaining import Run
 from pmoss_datasets.evaluation import EpisodeResult, Summary
@@ -29,6 +30,8 @@ RULES = (
 SEARCH = "local-search"
 #: Rules from whose schedule a search begins that may measure as often as the agent.
 STARTS = ("best-fit", "greedy-capacity")
+#: Below the demo's folder: the logged episodes, and the agent that learned from them.
+DATA, CHECKPOINT = Path("tuning", "data"), Path("tuning", f"agent{SUFFIX}")
 #: progress(stage, done, total): called often within each stage of the demo.
 Progress = Callable[[str, int, int], None]
 
@@ -75,11 +78,6 @@ class Plan:
     host_rounds: int = 16
     host_round_seconds: float = 0.25
 
-    @property
-    def family(self) -> str:
-        """Of the server's co-tenants."""
-        return str(self.env_kwargs["interference"])
-
     def with_measurements(self, name: str) -> str:
         """What a policy goes by in tables that may measure."""
         return f"{name} + {self.measurements}"
@@ -105,6 +103,13 @@ QUICK = Plan(
     host_rounds=3,
     host_round_seconds=0.1,
 )
+
+
+def kind_of(policy: str) -> str:
+    """What a policy of the tables is: "learned", "search" or "rule"."""
+    if policy.split(" + ")[0] in (AGENT, TUNED):
+        return "learned"
+    return "search" if policy == SEARCH or " + " in policy else "rule"
 
 
 @dataclass(frozen=True)

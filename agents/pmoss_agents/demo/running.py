@@ -18,12 +18,14 @@ from time import perf_counter
 from typing import Any, TypeVar
 
 import pmoss_agents
-from pmoss_agents import pretrained
+from pmoss_agents import OfflineAgent, pretrained
 from pmoss_agents.demo.host import watch_host
 from pmoss_agents.demo.page import demo_page
 from pmoss_agents.demo.picture import draw_demo
 from pmoss_agents.demo.plan import (
     AGENT,
+    CHECKPOINT,
+    DATA,
     RULES,
     SEARCH,
     STARTS,
@@ -33,12 +35,14 @@ from pmoss_agents.demo.plan import (
     Plan,
     Progress,
 )
-from pmoss_agents.demo.tuning import fine_tune, log_episodes
 from pmoss_agents.explaining import Run
+from pmoss_datasets import Dataset, Recipe, collect
+from pmoss_datasets.collection import partial_path
 from pmoss_datasets.evaluation import EpisodeResult, aggregate, evaluate, write_results
 from pmoss_datasets.policies import Measured, SchedulePolicy
 from pmoss_env.baselines import Context, answer_after, make_baseline, measured_search
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
+from pmoss_env.errors import UnsupportedError
 from pmoss_env.extras import require
 from pmoss_env.files import write_atomically
 from pmoss_env.provenance import MEASURED, provenance
@@ -84,8 +88,8 @@ def run_demo(
         "this host",
         lambda: watch_host(*watch, seed=seed, progress=progress, on_round=on_round),
     )
-    logged = timed("log", lambda: log_episodes(plan, folder, progress))
-    tuned = timed("fine-tuning", lambda: fine_tune(plan, logged, folder, progress))
+    logged = timed("log", lambda: _log_episodes(plan, folder / DATA, progress))
+    tuned = timed("fine-tuning", lambda: _fine_tune(plan, logged, folder / CHECKPOINT, progress))
     policies = _policies(plan, agent, tuned)
     stage = "a server of 96 cores" if plan.env_kwargs["machine"] != "toy" else "a toy server"
     evaluation = timed(
@@ -118,6 +122,39 @@ def run_demo(
         write_atomically(folder / "demo.html", demo_page(result))
     write_atomically(folder / "summary.json", json.dumps(_summary(result), indent=2) + "\n")
     return result
+
+
+def _log_episodes(plan: Plan, path: Path, progress: Progress) -> Dataset:
+    """Episodes of the server as an operator has them: bad, plain and good schedules by rules."""
+    # An earlier demo that was stopped may have planned otherwise.
+    partial_path(path).unlink(missing_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    recipe = Recipe(
+        env=plan.env_kwargs,
+        episodes=plan.logged_episodes,
+        seed=plan.logged_seed,
+        reference_episodes=0,
+    )
+    return collect(
+        recipe,
+        path,
+        lambda done, total: progress("log schedules", done, total),
+        overwrite=path.exists(),
+    )
+
+
+def _fine_tune(plan: Plan, dataset: Dataset, path: Path, progress: Progress) -> OfflineAgent[Any]:
+    """The agent of the plan after some more updates on these data; its checkpoint is kept."""
+    shipped = pmoss_agents.load(plan.agent)
+    if not isinstance(shipped, OfflineAgent):
+        raise UnsupportedError(f"{plan.agent}: learns from no data")
+    tuned = shipped.renewed(updates=plan.updates, learning_rate=plan.learning_rate)
+    tuned.fit(
+        dataset,
+        progress=lambda done, total, metrics: progress("fine-tune the agent", done, total),
+    )
+    tuned.save(path)
+    return tuned
 
 
 def _policies(plan: Plan, agent: Any, tuned: Any) -> dict[str, Any]:
@@ -169,12 +206,10 @@ def _summary(result: DemoResult) -> dict[str, Any]:
     plan = result.plan
     card = pretrained.card(plan.agent)
     return {
-        **provenance(["pmoss_agents.demo", "pmoss_agents"], MEASURED),
+        **provenance(["pmoss_agents"], MEASURED),
         "task": dict(plan.env_kwargs),
         "host": {
-            "throughput_mq_per_s": {
-                name: found.throughputs for name, found in result.host.schedules.items()
-            },
+            "throughput_mq_per_s": result.host.throughputs,
             "lost_queries": result.host.lost,
             "roles_share_cores": result.host.roles_share_cores,
         },

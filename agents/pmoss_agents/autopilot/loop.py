@@ -32,7 +32,7 @@ VERDICTS = ("kept", "reverted", "trying", "stayed")
 
 
 @dataclass
-class Asked:
+class Decision:
     """What an agent saw, chose and was paid in one epoch.
 
     Attributes:
@@ -45,7 +45,7 @@ class Asked:
     """
 
     seen: Any
-    info: Mapping[str, Any]
+    info: dict[str, Any]
     most_moves: int
     actions: list[tuple[int, int]] = field(default_factory=list)
     illegal: int = 0
@@ -61,7 +61,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Told:
+class Outcome:
     """What one epoch has come to.
 
     Attributes:
@@ -72,9 +72,9 @@ class Told:
         cores: (slices,) that serve now.
         pending: slices whose data are under way.
         snapshot: of the rounds after the trial.
-        asked: what was seen before the moves, the moves, and what the epoch paid.
+        decision: what was seen before the moves, the moves, and what the epoch paid.
         speeds: (workers,) the share of its time that each worker core had before the moves.
-        expected: share by which the agent foretold a gain; None where it did not.
+        expected: share by which the agent expected a gain; None where it did not say.
         co_tenants: that ran in the epoch: the truth, which no agent sees.
         trouble: what went wrong, in words; empty otherwise.
         events: what came of retraining the agent.
@@ -88,7 +88,7 @@ class Told:
     cores: tuple[int, ...]
     pending: int
     snapshot: HardwareSnapshot
-    asked: Asked
+    decision: Decision
     speeds: tuple[float, ...]
     expected: float | None
     co_tenants: tuple[CoTenant, ...]
@@ -117,10 +117,10 @@ class Told:
             session: which loop of the file it belongs to.
         """
         plain = {**vars(self), "session": session, "snapshot": pack_snapshot(self.snapshot)}
-        plain |= plain.pop("asked").plain()
+        plain |= plain.pop("decision").plain()
         plain["trial"] = None if self.trial is None else asdict(self.trial)
-        plain["events"] = [asdict(one) for one in self.events]
-        plain["co_tenants"] = [asdict(one) for one in self.co_tenants]
+        plain["events"] = [asdict(event) for event in self.events]
+        plain["co_tenants"] = [asdict(tenant) for tenant in self.co_tenants]
         return plain
 
 
@@ -145,7 +145,7 @@ def fly(
     policy: Any,
     seed: int = 0,
     successor: Callable[[list[Event]], Any] | None = None,
-) -> Iterator[Told]:
+) -> Iterator[Outcome]:
     """Runs the loop, one epoch per item, until the epochs are over or the reader stops.
 
     An agent that raises has moved nothing: the last schedule goes on. All threads have ended when
@@ -165,42 +165,43 @@ def fly(
     session, index = env.session, env.session.live
     assert isinstance(index, TriedIndex)
     try:
-        broken = _check(policy, env)
+        check = getattr(policy, "check_env", None)
+        broken = "" if check is None else _attempt(check, env, refusals=True)
         observation, info = env.reset(seed=seed)
         rng = np.random.default_rng((seed, 2))
-        broken = broken or _start(policy, env, rng, first=True)
+        # A typed refusal is raised on: nothing runs yet that it could end.
+        broken = broken or _attempt(start, policy, env, rng, refusals=True)
         began, failures, backoff = time.monotonic(), _PATIENCE if broken else 0, Backoff()
         while session.running:
             events: list[Event] = []
             if successor is not None and (better := successor(events)) is not None:
                 policy, backoff = better, Backoff()
-                broken = _start(policy, env, rng)
+                broken = _attempt(start, policy, env, rng)
                 failures = _PATIENCE if broken else 0
             speeds = worker_speeds(env.context(rng))
             resting = index.trying or failures >= _PATIENCE
             resting = resting or not backoff.asks(speeds, session.throughput)
-            asked = Asked(observation, info, int(env.arguments.moves_per_epoch))
-            observation, info, trouble = _epoch(env, None if resting else policy, asked)
+            decision = Decision(observation, info, int(env.arguments.moves_per_epoch))
+            observation, info, trouble = _epoch(env, None if resting else policy, decision)
             failures = failures if resting else failures + 1 if trouble else 0
             trouble, broken = broken or trouble, ""
             if not resting and failures == _PATIENCE:
                 trouble += "; it is asked no more"
             if (trial := index.last) is not None:
-                rate = float(np.mean(trial.before))
-                backoff.tell(trial.kept, speeds, rate)
+                backoff.tell(trial.kept, speeds, float(np.mean(trial.before)))
                 if (tell := getattr(policy, "told", None)) is not None:
                     tell(trial.kept)
-            yield Told(
+            yield Outcome(
                 epoch=session.epoch,
                 seconds=time.monotonic() - began,
                 throughput=session.throughput,
-                trial=index.last,
+                trial=trial,
                 cores=tuple(session.cores_seen.tolist()),
                 pending=index.copies,
                 snapshot=session.snapshot,
-                asked=asked,
+                decision=decision,
                 speeds=tuple(speeds.tolist()),
-                expected=None if index.last is None else getattr(policy, "expected", None),
+                expected=None if trial is None else getattr(policy, "expected", None),
                 co_tenants=session.conditions(session.epoch).co_tenants,
                 trouble=trouble,
                 events=tuple(events),
@@ -210,50 +211,34 @@ def fly(
         env.close()
 
 
-def _check(policy: Any, env: ContinualSchedulingEnv) -> str:
-    """Asks a policy whether it plays here; what it raised, in words, but for typed refusals."""
+def _attempt(step: Callable[..., object], *arguments: Any, refusals: bool = False) -> str:
+    """Lets an agent begin; what it raised, in words. Typed refusals are raised on, if asked."""
     try:
-        if (check_env := getattr(policy, "check_env", None)) is not None:
-            check_env(env)
-    except PmossError:
-        raise
+        step(*arguments)
     except BaseException as error:
-        _let_stop(error)
-        return f"{_in_words(error)}; it is not asked"
-    return ""
-
-
-def _start(
-    policy: Any, env: ContinualSchedulingEnv, rng: np.random.Generator, first: bool = False
-) -> str:
-    """Begins a policy's episode; what it raised, in words, and nothing if it did not.
-
-    With ``first`` a typed refusal is raised on: nothing runs yet that it could end.
-    """
-    try:
-        start(policy, env, rng)
-    except BaseException as error:
-        _let_stop(error)
-        if isinstance(error, PmossError) and first:
+        if isinstance(error, KeyboardInterrupt) or (refusals and isinstance(error, PmossError)):
             raise
         return f"{_in_words(error)}; it is not asked"
     return ""
 
 
-def _epoch(env: ContinualSchedulingEnv, policy: Any, asked: Asked) -> tuple[Any, Any, str]:
+def _epoch(
+    env: ContinualSchedulingEnv, policy: Any, decision: Decision
+) -> tuple[Any, dict[str, Any], str]:
     """Asks for moves until the epoch has run: (observation, info, what went wrong)."""
     session, trouble = env.session, ""
     number = session.epoch
     leave = env.slices, int(np.argmax(env.machine.worker_tiles))
-    observation, info = asked.seen, asked.info
+    observation, info = decision.seen, decision.info
     before = info["illegal_actions"]
     while session.epoch == number:
         action: Any = leave
         try:
             if policy is not None and not trouble:
                 action = policy.act(observation, info["action_mask"])
+        except KeyboardInterrupt:
+            raise
         except BaseException as error:
-            _let_stop(error)
             trouble = _raised(env, error)
         if not session.running:
             raise PolicyError(
@@ -261,11 +246,11 @@ def _epoch(env: ContinualSchedulingEnv, policy: Any, asked: Asked) -> tuple[Any,
                 "plays in: the loop is at its end; an agent must leave it open"
             )
         try:
-            observation, asked.reward, _, _, info = env.step(action)
-            asked.actions.append((int(action[0]), int(action[1])))
+            observation, decision.reward, _, _, info = env.step(action)
+            decision.actions.append((int(action[0]), int(action[1])))
         except IllegalActionError as error:
             trouble = _raised(env, error)
-    asked.illegal = info["illegal_actions"] - before
+    decision.illegal = info["illegal_actions"] - before
     return observation, info, trouble
 
 
@@ -274,12 +259,6 @@ def _raised(env: ContinualSchedulingEnv, error: BaseException) -> str:
     assert env.session.live is not None
     env.session.live.cores = env.session.cores_seen.copy()
     return f"{_in_words(error)}; nothing moves"
-
-
-def _let_stop(error: BaseException) -> None:
-    """Lets pass what ends the loop; all else is the agent's own."""
-    if isinstance(error, KeyboardInterrupt):
-        raise error
 
 
 def _in_words(error: BaseException) -> str:
@@ -314,10 +293,10 @@ class EpochFile:
         self._file.rows.clear()  # they stay in the file
         self.trouble, self.lost = "", 0
 
-    def append(self, told: Told) -> None:
+    def append(self, outcome: Outcome) -> None:
         """Keeps an epoch, or says in ``trouble`` why not."""
         try:
-            self._file.append(told.row(self._session))
+            self._file.append(outcome.row(self._session))
             self.trouble = ""
         except (DatasetError, OSError) as error:
             self.lost += 1

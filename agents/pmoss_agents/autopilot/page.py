@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from pmoss_agents.autopilot.loop import VERDICTS, Told
+from pmoss_agents.autopilot.loop import VERDICTS, Outcome
 from pmoss_env.html_page import html_page, html_table
 
 _WIDTH, _HEIGHT = 900, 220
@@ -18,82 +18,89 @@ svg { width: 100%; height: auto; } td:last-child, th:last-child { text-align: le
 """
 
 
-def trial_in_words(told: Told) -> str:
-    """What the trial of an epoch has shown, beside what the agent foretold."""
-    if (trial := told.trial) is None:
+def trial_in_words(outcome: Outcome) -> str:
+    """What the trial of an epoch has shown, beside what the agent expected."""
+    if (trial := outcome.trial) is None:
         return ""
-    foretold = "" if told.expected is None else f"foretold {told.expected:+.0%}, "
-    measured = "nothing served" if told.measured is None else f"measured {told.measured:+.0%}"
-    return f"{trial.slices} slices, {foretold}{measured}, {len(trial.gains)} pairs"
+    expected = "" if outcome.expected is None else f"expected {outcome.expected:+.0%}, "
+    gain = outcome.measured
+    measured = "nothing served" if gain is None else f"measured {gain:+.0%}"
+    return f"{trial.slices} slices, {expected}{measured}, {len(trial.gains)} pairs"
 
 
-def belief_in_words(told: Told, workers: Sequence[int]) -> str:
+def belief_in_words(outcome: Outcome, workers: Sequence[int]) -> str:
     """What the counters say of the cores: the share of its time that each had for queries.
 
     Args:
-        told: of an epoch.
+        outcome: of an epoch.
         workers: the worker cores, in their order.
     """
-    slowest = sorted(zip(told.speeds, workers, strict=True))[:_CORES]
+    slowest = sorted(zip(outcome.speeds, workers, strict=True))[:_CORES]
     cores = ", ".join(f"core {core} {speed:.0%}" for speed, core in slowest)
-    return f"believes in: {cores}{', others more' if len(told.speeds) > _CORES else ''}"
+    return f"believes in: {cores}{', others more' if len(outcome.speeds) > _CORES else ''}"
 
 
-def report_page(told: Sequence[Told], title: str, notes: Sequence[str]) -> str:
+def in_words(outcomes: Sequence[Outcome]) -> str:
+    """How many epochs there were, what they served in the mean, and what became of proposals."""
+    verdicts = [outcome.verdict for outcome in outcomes]
+    counted = ", ".join(f"{verdicts.count(name)} {name}" for name in VERDICTS)
+    mean = sum(outcome.throughput for outcome in outcomes) / max(len(outcomes), 1)
+    return f"{len(outcomes)} epochs, {mean:.3f} Mq/s in the mean: {counted}."
+
+
+def report_page(outcomes: Sequence[Outcome], title: str, notes: Sequence[str]) -> str:
     """The page.
 
     Args:
-        told: of all epochs, at least one.
+        outcomes: of all epochs, at least one.
         title: what ran.
-        notes: what else is to be told, a paragraph each.
+        notes: a paragraph each.
     """
-    verdicts = [one.verdict for one in told]
-    counted = ", ".join(f"{verdicts.count(name)} {name}" for name in VERDICTS)
-    paragraphs = "".join(f"<p>{escape(note)}</p>" for note in notes)
+    paragraphs = "".join(f"<p>{escape(note)}</p>" for note in (in_words(outcomes), *notes))
     table = html_table(
         ["epoch", "s", "Mq/s", "under way", "verdict", "trial"],
         [
             (
-                str(one.epoch),
-                f"{one.seconds:.1f}",
-                f"{one.throughput:.3f}",
-                str(one.pending),
-                one.verdict,
-                "; ".join(_words(one)),
+                str(outcome.epoch),
+                f"{outcome.seconds:.1f}",
+                f"{outcome.throughput:.3f}",
+                str(outcome.pending),
+                outcome.verdict,
+                "; ".join(
+                    filter(
+                        None,
+                        (
+                            trial_in_words(outcome),
+                            outcome.trouble,
+                            *(event.text for event in outcome.events),
+                        ),
+                    )
+                ),
             )
-            for one in told
+            for outcome in outcomes
         ],
     )
-    body = f"<p>{len(told)} epochs: {counted}.</p>{paragraphs}{_timeline(told)}{table}"
-    return html_page(title, body, _STYLE)
+    return html_page(title, f"{paragraphs}{_timeline(outcomes)}{table}", _STYLE)
 
 
-def _words(told: Told) -> list[str]:
-    """All that an epoch has to tell."""
-    return [
-        *filter(None, (trial_in_words(told), told.trouble)),
-        *(event.text for event in told.events),
-    ]
-
-
-def _timeline(told: Sequence[Told]) -> str:
+def _timeline(outcomes: Sequence[Outcome]) -> str:
     """Throughput by time, with a mark where a change was tried."""
-    top = max(one.throughput for one in told) or 1.0
-    end = told[-1].seconds or 1.0
-    points = [
-        (_WIDTH * one.seconds / end, _HEIGHT * (1.0 - one.throughput / top / 1.1)) for one in told
-    ]
-    marks = "".join(
-        f'<circle class="{one.verdict}" cx="{x:.1f}" cy="{y:.1f}" r="4">'
-        f"<title>epoch {one.epoch}: {one.verdict}</title></circle>"
-        for one, (x, y) in zip(told, points, strict=True)
-        if one.trial is not None
-    )
-    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    top = max(outcome.throughput for outcome in outcomes) or 1.0
+    end = outcomes[-1].seconds or 1.0
+    line, marks = [], ""
+    for outcome in outcomes:
+        x = _WIDTH * outcome.seconds / end
+        y = _HEIGHT * (1.0 - outcome.throughput / top / 1.1)
+        line.append(f"{x:.1f},{y:.1f}")
+        if outcome.trial is not None:
+            marks += (
+                f'<circle class="{outcome.verdict}" cx="{x:.1f}" cy="{y:.1f}" r="4">'
+                f"<title>epoch {outcome.epoch}: {outcome.verdict}</title></circle>"
+            )
     return (
         f'<svg viewBox="-5 -5 {_WIDTH + 10} {_HEIGHT + 10}" role="img" '
         f'aria-label="Throughput over {end:.0f} s, at most {top:.3f} million queries per second">'
-        f'<polyline class="line" points="{line}"/>{marks}</svg>'
+        f'<polyline class="line" points="{" ".join(line)}"/>{marks}</svg>'
         f"<p>Throughput, at most {top:.3f} Mq/s. Blue: a change that was kept. Orange: one that "
         "was reverted.</p>"
     )

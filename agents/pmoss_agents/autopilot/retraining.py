@@ -24,7 +24,6 @@ from pmoss_agents import checkpoints
 from pmoss_agents.continual.pace import Pace, histories
 from pmoss_datasets.continual.epoch_log import log_dataset
 from pmoss_env.errors import DatasetError, PmossError
-from pmoss_env.files import write_atomically
 from pmoss_env.processes import idle_command
 from pmoss_env.types import Float64Array
 
@@ -45,7 +44,7 @@ class Event:
         text: the same in words.
         epochs: that it could learn from.
         held_out: epochs that both agents were judged by.
-        error: of the new agent there: mean distance of the foretold share of a core's time.
+        error: of the new agent on them: mean distance of the expected share of a core's time.
         present: of the present agent, or of the belief that nothing changes.
     """
 
@@ -69,7 +68,6 @@ class Retraining:
         self._log, self._every = log, every
         self.agent = log.with_name(f"{log.name}.agent{checkpoints.SUFFIX}")
         self._new = log.with_name(f"{log.name}.new{checkpoints.SUFFIX}")
-        self._result = log.with_name(f"{log.name}.new.json")
         self._waited = 0
         self._flies_own = False
         self._folder = ""
@@ -89,15 +87,14 @@ class Retraining:
         return None
 
     def _start(self) -> None:
-        self._result.unlink(missing_ok=True)
         # What an earlier session has learned does not fly in this one before it is swapped in.
         present = self.agent if self._flies_own else self.agent.with_name(f"{self._log.name}.none")
         # The process may be killed: who starts it removes what it leaves.
         self._folder = tempfile.mkdtemp(prefix="pmoss-retraining-")
         self._process = subprocess.Popen(
-            idle_command(__name__, self._log, present, self._new, self._result, self._folder),
+            idle_command(__name__, self._log, present, self._new, self._folder),
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
         )
 
@@ -106,47 +103,47 @@ class Retraining:
         status = self._process.poll()
         if status is None:
             return None
+        # One line: it fits into the pipe, so that nothing waits for it to be read.
+        line, _ = self._process.communicate()
         self._process = None
         shutil.rmtree(self._folder, ignore_errors=True)
         try:
-            event = Event(**json.loads(self._result.read_text()))
-        except (OSError, ValueError, TypeError):
+            event = Event(**json.loads(line))
+        except (ValueError, TypeError):
             how = f"signal {-status}" if status < 0 else f"status {status}"
             event = Event("failed", f"retraining ended with {how}; the agent stays")
-        found = None
+        agent = None
         if event.kind == "swapped":
             try:
                 os.replace(self._new, self.agent)
-                header, arrays = checkpoints.read(self.agent)
-                found = Pace.from_checkpoint(self.agent, header, arrays)
+                agent = Pace.from_checkpoint(self.agent, *checkpoints.read(self.agent))
                 self._flies_own = True
             except (OSError, PmossError) as error:
                 event = Event("failed", f"the new agent cannot be read: {error}; the other stays")
         events.append(event)
-        return found
+        return agent
 
     def close(self) -> None:
         """Ends a retraining that still runs, and removes what it left. Safe to repeat."""
         if self._process is not None:
             self._process.kill()
-            self._process.wait()
+            self._process.communicate()
             self._process = None
             shutil.rmtree(self._folder, ignore_errors=True)
-        for path in (self._new, self._result):
-            with suppress(OSError):
-                path.unlink(missing_ok=True)
+        with suppress(OSError):
+            self._new.unlink(missing_ok=True)
 
 
-def split(found: Sequence[Float64Array]) -> tuple[list[Float64Array], list[int]]:
+def split(histories: Sequence[Float64Array]) -> tuple[list[Float64Array], list[int]]:
     """What is learned from, and how many epochs after the first one of each episode that is.
 
     Args:
-        found: (epochs, workers) of each episode, in their order.
+        histories: (epochs, workers) of each episode, in their order.
     """
-    total = sum(len(history) - 1 for history in found)
+    total = sum(len(history) - 1 for history in histories)
     left = total - int(total * _HELD_OUT)
     learned, first = [], []
-    for history in found:
+    for history in histories:
         first.append(min(len(history) - 1, left))
         left -= first[-1]
         if first[-1] > 0:
@@ -167,19 +164,19 @@ def retrain(log: Path, present: Path, new: Path, folder: Path) -> Event:
     Raises:
         PmossError: there is nothing to learn from.
     """
-    found = histories(log_dataset(log, folder / "epochs"))
-    learned, first = split(found)
-    total = sum(len(history) - 1 for history in found)
+    played = histories(log_dataset(log, folder / "epochs"))
+    learned, first = split(played)
+    total = sum(len(history) - 1 for history in played)
     held_out = total - sum(first)
     if held_out < _LEAST or not learned:
         raise DatasetError(f"{total} epochs are too few to learn from and to judge by")
     candidate = Pace()
     candidate.learn(learned)
-    # Without a regression nothing is foretold to change.
+    # Without a regression it believes that nothing changes.
     before = Pace()
     if present.exists():
         before = Pace.from_checkpoint(present, *checkpoints.read(present))
-    errors, others = candidate.errors(found, first), before.errors(found, first)
+    errors, others = candidate.errors(played, first), before.errors(played, first)
     gains = others - errors
     sure = float(gains.mean()) > _SURE * float(gains.std(ddof=1)) / np.sqrt(gains.size)
     if sure:
@@ -198,17 +195,16 @@ def retrain(log: Path, present: Path, new: Path, folder: Path) -> Event:
 
 
 def main(words: Sequence[str]) -> None:
-    """The process.
+    """The process; it prints what came of it.
 
     Args:
-        words: log, present agent, new agent, the file for what came of it, and a folder.
+        words: log, present agent, new agent, and a folder.
     """
-    log, present, new, result, folder = map(Path, words)
     try:
-        event = retrain(log, present, new, folder)
+        event = retrain(*map(Path, words))
     except PmossError as error:
         event = Event("failed", f"retraining: {error}; the agent stays")
-    write_atomically(result, json.dumps(asdict(event)) + "\n")
+    print(json.dumps(asdict(event)))
 
 
 if __name__ == "__main__":

@@ -59,7 +59,7 @@ class _Open:
     Attributes:
         before: (slices,) cores.
         after: (slices,) cores.
-        seen: Mq/s of the epoch before it; 0 if there was none.
+        rate: Mq/s of the epoch before it; 0 if there was none.
         rates: Mq/s of the rounds that count, under either schedule.
         gains: of the pairs.
         rounds: of the epoch, under either schedule.
@@ -68,11 +68,24 @@ class _Open:
 
     before: Int32Array
     after: Int32Array
-    seen: float = 0.0
+    rate: float = 0.0
     rates: tuple[list[float], list[float]] = field(default_factory=lambda: ([], []))
     gains: list[float] = field(default_factory=list)
     rounds: tuple[list[LiveRound], list[LiveRound]] = field(default_factory=lambda: ([], []))
     passed: list[LiveRound] = field(default_factory=list)
+
+    def is_over(self, pairs: int) -> bool:
+        """Whether the old schedule serves another rate since so many pairs."""
+        rates = self.rates[0][pairs:]
+        if not self.rate or len(rates) < _FEW:
+            return False
+        return abs(float(np.mean(rates)) - self.rate) > _OTHER_RATE * self.rate
+
+    def ended(self, kept: bool) -> Trial:
+        """What came of it."""
+        moved = int(np.count_nonzero(self.before != self.after))
+        before, after = map(tuple, self.rates)
+        return Trial(moved, before, after, tuple(self.gains), kept)
 
 
 class TriedIndex(LiveIndex):
@@ -104,7 +117,7 @@ class TriedIndex(LiveIndex):
         self._late = 0
         self._rng = np.random.default_rng(seed)
         self._open: _Open | None = None
-        self._seen = 0.0
+        self._rate = 0.0
         self.last: Trial | None = None
         self.data: dict[str, Any] = {}
 
@@ -127,7 +140,7 @@ class TriedIndex(LiveIndex):
     def begin(self, workload_seed: int, conditions: Conditions, cores: Int32Array) -> None:
         """See LiveIndex."""
         self._open = self.last = None
-        self._seen = 0.0
+        self._rate = 0.0
         super().begin(workload_seed, conditions, cores)
 
     def run(self, conditions: Conditions, seconds: float, limit_us: float = 0.0) -> Epoch:
@@ -136,24 +149,24 @@ class TriedIndex(LiveIndex):
         if self._open is not None:
             self.cores = self._open.after.copy()
         epoch = super().run(conditions, seconds, limit_us)
-        self._seen = epoch.snapshot.throughput
+        self._rate = epoch.snapshot.throughput
         return epoch
 
     def change(self) -> tuple[list[LiveRound], list[LiveRound]]:
         """Tries it; ``cores`` are the old ones again unless it is kept."""
-        trial = self._open or _Open(self.served, self.cores, self._seen)
+        trial = self._open or _Open(self.served, self.cores, self._rate)
         self._open = None
         trial.rounds, trial.passed = ([], []), []
         verdict, pairs = Verdict.OPEN, len(trial.gains)
         while verdict is Verdict.OPEN:
             if len(trial.passed) + 2 * (1 + self._most_late) >= self.rounds and trial.passed:
-                if not _is_over(trial.seen, trial.rates[0][pairs:]):
+                if not trial.is_over(pairs):
                     self._open = trial
                 break
             verdict = self._pair(trial)
         kept = verdict is Verdict.KEEP
         if verdict is not Verdict.OPEN:
-            self.last = _told(trial, kept)
+            self.last = trial.ended(kept)
         if kept:
             self.served = self.cores.copy()
         else:
@@ -163,22 +176,22 @@ class TriedIndex(LiveIndex):
 
     def next_round(self) -> LiveRound:
         """See LiveIndex; takes note of how long queries wait."""
-        found = super().next_round()
-        # Where no query was completed nobody knows.
-        if not math.isnan(waited := found.snapshot.latency_p99_us * 1e-6 / self._seconds):
+        passed = super().next_round()
+        # It is not known where no query was completed.
+        if not math.isnan(waited := passed.snapshot.latency_p99_us * 1e-6 / self._seconds):
             self._late = 0 if waited < _SOON else min(math.ceil(waited), self._most_late)
-        return found
+        return passed
 
     def rounds_under(self, schedule: Schedule) -> list[LiveRound]:
         """Changes the schedule; the last round is the first that counts."""
         self.serve(schedule)
-        found = [self.next_round()]
-        # What waited may be told only now.
+        passed = [self.next_round()]
+        # How long queries waited may be known only now.
         late = self._late
-        while len(found) <= late:
-            found.append(self.next_round())
+        while len(passed) <= late:
+            passed.append(self.next_round())
             late = max(late, self._late)
-        return found
+        return passed
 
     def tried(self, before: Int32Array, after: Int32Array) -> Trial:
         """Runs two schedules in turn until the test has decided, however long that takes.
@@ -190,7 +203,7 @@ class TriedIndex(LiveIndex):
         trial = _Open(before, after)
         while (verdict := self._pair(trial)) is Verdict.OPEN:
             pass
-        return _told(trial, verdict is Verdict.KEEP)
+        return trial.ended(verdict is Verdict.KEEP)
 
     def _pair(self, trial: _Open) -> Verdict:
         """One round under either schedule.
@@ -205,15 +218,3 @@ class TriedIndex(LiveIndex):
             trial.rates[side].append(trial.passed[-1].snapshot.throughput)
         trial.gains.append(gain(*(rates[-1] for rates in trial.rates)))
         return judge(trial.gains)
-
-
-def _is_over(seen: float, rates: list[float]) -> bool:
-    if not seen or len(rates) < _FEW:
-        return False
-    return abs(float(np.mean(rates)) - seen) > _OTHER_RATE * seen
-
-
-def _told(trial: _Open, kept: bool) -> Trial:
-    moved = int(np.count_nonzero(trial.before != trial.after))
-    before, after = map(tuple, trial.rates)
-    return Trial(moved, before, after, tuple(trial.gains), kept)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,7 +17,7 @@ from pmoss_env.cli.pairs import pairs
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from pmoss_agents.autopilot.loop import Told
+    from pmoss_agents.autopilot.loop import Outcome
     from pmoss_env.envs.continual import ContinualSchedulingEnv
 
 #: Epochs that the live view lists.
@@ -106,14 +106,17 @@ def autopilot(
     from pmoss_env.indexes import DEFAULT
 
     given = pairs(env)
-    _check_given(out, html, given)
+    _check_files(out, html)
+    for name in ("drift", "index", "workload", "slices", "load", "epochs", "epoch_seconds"):
+        if name in given:
+            raise DescriptionError(f"-e {name}={given[name]}: give --{name.replace('_', '-')}")
     if retrain and out is None:
         raise DescriptionError("--retrain: there must be a file to learn from: give --out")
     policy = _policy(agent, trust)
     index, workload = index_and_workload(index, workload)
     settings: dict[str, Any] = {
         "drift": drift,
-        # The default is not named: files of epochs that are there go on.
+        # The default is not named, so that files without it go on.
         **({} if index == DEFAULT else {"index": index}),
         "workload": workload,
         "slices": slices,
@@ -123,15 +126,11 @@ def autopilot(
         "backend_options": {"records": records},
         **given,
     }
-    _run(agent, policy, settings, seed, _Places(out, html, retrain))
+    _run(agent, policy, settings, seed, out, html, retrain)
 
 
-#: Arguments of the environment that are options of their own here.
-_OPTIONS = ("drift", "index", "workload", "slices", "load", "epochs", "epoch_seconds")
-
-
-def _check_given(out: Path | None, html: Path | None, env: Mapping[str, Any]) -> None:
-    """Refuses files that cannot be written, and arguments that two options would name."""
+def _check_files(out: Path | None, html: Path | None) -> None:
+    """Refuses files that cannot be written, or that are no two files."""
     from pmoss_env.errors import DescriptionError
 
     for path in (out, html):
@@ -141,41 +140,37 @@ def _check_given(out: Path | None, html: Path | None, env: Mapping[str, Any]) ->
         raise DescriptionError(f"--html {html}: replaces what is there, so it must end in .html")
     if out and html and out.resolve() == html.resolve():
         raise DescriptionError(f"--out and --html: both are {out}; give each a file of its own")
-    for name in _OPTIONS:
-        if name in env:
-            raise DescriptionError(f"-e {name}={env[name]}: give --{name.replace('_', '-')}")
 
 
 def _policy(agent: str, trust: bool) -> Any:
-    """Who is named: policies of the domain go first, for names of agents may be any."""
+    """The policy of a name: policies of the domain go first, for names of agents may be any."""
     from pmoss_agents.policies import named_policies
     from pmoss_datasets.continual.domain import CONTINUAL
 
     if agent in CONTINUAL.policies():
         return CONTINUAL.policy(agent)
-    found = named_policies([], [agent], domain=CONTINUAL.name, trust=trust).policies
-    (policy,) = found.values()
+    (policy,) = named_policies([], [agent], domain=CONTINUAL.name, trust=trust).policies.values()
     return policy
 
 
-class _Places(NamedTuple):
-    """Where a loop writes, and after how many epochs an agent learns from it."""
-
-    out: Path | None
-    html: Path | None
-    retrain: int
-
-
-def _run(agent: str, policy: Any, settings: dict[str, Any], seed: int, places: _Places) -> None:
-    """Runs the loop, shows it, and tells at the end what came of it."""
+def _run(
+    agent: str,
+    policy: Any,
+    settings: dict[str, Any],
+    seed: int,
+    out: Path | None,
+    html: Path | None,
+    retrain: int,
+) -> None:
+    """Runs the loop, shows it, and says at the end what came of it."""
     from pmoss_agents.autopilot.loop import EpochFile, fly, running_env
+    from pmoss_agents.autopilot.page import in_words
     from pmoss_agents.autopilot.retraining import Retraining
     from pmoss_agents.autopilot.trials import TriedIndex
     from pmoss_env.backends.data_facts import misplaced_lines, placement_lines
     from pmoss_env.cli.signals import set_resume_hint
 
-    out, html, retrain = places
-    subject = running_env(settings, seed)
+    env = running_env(settings, seed)
     # How long it goes on decides no epoch.
     kept = {name: value for name, value in settings.items() if name != "epochs"}
     file = EpochFile(out, {**kept, "agent": agent})
@@ -183,35 +178,36 @@ def _run(agent: str, policy: Any, settings: dict[str, Any], seed: int, places: _
     set_resume_hint(
         "all threads have ended; --out holds every epoch, and goes on as another session"
     )
-    told: deque[Told] = deque(maxlen=100_000)
-    view = _View(subject)
+    outcomes: deque[Outcome] = deque(maxlen=100_000)
+    view = _View(env)
     try:
         with view:
-            for one in fly(subject, policy, seed, retraining):
-                file.append(one)
-                told.append(one)
-                view.show(one, file.trouble)
+            for outcome in fly(env, policy, seed, retraining):
+                file.append(outcome)
+                outcomes.append(outcome)
+                view.show(outcome, file.trouble)
     finally:
         if retraining is not None:
             retraining.close()
         file.close()
-        if html and told:
-            try:
-                _write_report(html, list(told), agent, subject, file.lost)
-            except OSError as error:
-                # A disk without room for the report still leaves what came of the run.
-                console.print(_summary(list(told), file.lost))
-                whole = len(told) - file.lost if out else 0
-                epochs = f"; {out} has {whole} of its epochs" if whole else ""
-                raise OSError(
-                    error.errno,
-                    f"{error.strerror}: no report was written{epochs}. Make room, or name a file "
-                    "on another disk, and run again",
-                    str(html),
-                ) from error
-    console.print(_summary(list(told), file.lost))
-    assert isinstance(subject.session.live, TriedIndex)
-    provenance = {"data": subject.session.live.data}
+        lost = f"{file.lost} epochs were not written." if file.lost else ""
+        try:
+            if html and outcomes:
+                _write_report(html, outcomes, agent, env, lost)
+        except OSError as error:
+            # A disk without room for the report still leaves what came of the run.
+            console.print(f"{in_words(outcomes)} {lost}".rstrip())
+            whole = len(outcomes) - file.lost if out else 0
+            epochs = f"; {out} has {whole} of its epochs" if whole else ""
+            raise OSError(
+                error.errno,
+                f"{error.strerror}: no report was written{epochs}. Make room, or name a file "
+                "on another disk, and run again",
+                str(html),
+            ) from error
+    console.print(f"{in_words(outcomes)} {lost}".rstrip())
+    assert isinstance(env.session.live, TriedIndex)
+    provenance = {"data": env.session.live.data}
     for line in (
         *placement_lines(provenance),
         *misplaced_lines(provenance, "the last schedule"),
@@ -222,27 +218,15 @@ def _run(agent: str, policy: Any, settings: dict[str, Any], seed: int, places: _
 
 
 def _write_report(
-    path: Path, told: list[Told], agent: str, env: ContinualSchedulingEnv, lost: int
+    path: Path, outcomes: Sequence[Outcome], agent: str, env: ContinualSchedulingEnv, lost: str
 ) -> None:
     from pmoss_agents.autopilot.page import report_page
     from pmoss_env.files import write_atomically
 
+    workload = env.session.backend.workload.name
+    task = f"{workload}, {env.slices} slices, drift {env.arguments.drift}."
     title = f"{agent} on {env.machine.description}"
-    notes = [
-        f"{env.session.backend.workload.name}, {env.slices} slices, drift {env.arguments.drift}.",
-        _summary(told, lost),
-    ]
-    write_atomically(path, report_page(told, title, notes))
-
-
-def _summary(told: list[Told], lost: int) -> str:
-    from pmoss_agents.autopilot.loop import VERDICTS
-
-    verdicts = Counter(one.verdict for one in told)
-    parts = [f"{verdicts[name]} {name}" for name in VERDICTS]
-    mean = sum(one.throughput for one in told) / max(len(told), 1)
-    words = f"{len(told)} epochs, {mean:.3f} Mq/s in the mean: {', '.join(parts)}."
-    return f"{words} {lost} epochs were not written." if lost else words
+    write_atomically(path, report_page(outcomes, title, [task, *filter(None, [lost])]))
 
 
 class _View:
@@ -268,28 +252,28 @@ class _View:
     def __exit__(self, *error: Any) -> None:
         self._live.__exit__(*error)
 
-    def show(self, told: Told, trouble: str) -> None:
+    def show(self, outcome: Outcome, trouble: str) -> None:
         """Takes an epoch, and shows it in one line; what an agent said may be longer.
 
         Args:
-            told: what came of it.
+            outcome: what came of it.
             trouble: with the file.
         """
         from pmoss_agents.autopilot.page import belief_in_words, trial_in_words
 
         parts = [
-            f"epoch {told.epoch}  {told.throughput:.3f} Mq/s  {told.verdict}",
-            trial_in_words(told),
-            f"{told.pending} slices under way" if told.pending else "",
-            one_line(told.trouble),
+            f"epoch {outcome.epoch}  {outcome.throughput:.3f} Mq/s  {outcome.verdict}",
+            trial_in_words(outcome),
+            f"{outcome.pending} slices under way" if outcome.pending else "",
+            one_line(outcome.trouble),
             one_line(trouble),
         ]
         lines = [
             "  ".join(filter(None, parts)),
-            *(f"  {one_line(event.text)}" for event in told.events),
+            *(f"  {one_line(event.text)}" for event in outcome.events),
         ]
         self._lines.extend(lines)
-        self._belief = belief_in_words(told, self._env.machine.workers.tolist())
+        self._belief = belief_in_words(outcome, self._env.machine.workers.tolist())
         if not console.is_terminal:
             for line in lines:
                 console.print(line)

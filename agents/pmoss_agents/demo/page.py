@@ -49,8 +49,9 @@ def demo_page(result: DemoResult) -> str:
 {_bars(result)}
 <p class="quiet">Means over {result.summaries[0].episodes} episodes: {task}. In brackets 95 %
 intervals. Red learned from logged counters; "tuned" went on learning from
-{result.plan.logged_episodes} episodes of this server. Blue searches. Behind a name stands how many schedules it may try
-on the server before it decides. {SEARCH} asks the model {result.plan.search_budget:,} times.</p>
+{result.plan.logged_episodes} episodes of this server. Blue searches. Behind a name stands how many
+schedules it may try on the server before it decides. {SEARCH} asks the model
+{result.plan.search_budget:,} times.</p>
 <h2>One of these episodes</h2>
 <p>{escape(headline(comparison))}</p>
 <div class="chips">{chips}</div>

@@ -101,14 +101,15 @@ def test_a_trainer_that_is_killed_or_fails_changes_nothing(log, tmp_path):
     assert finished(retraining, events) is None
     assert [event.kind for event in events] == ["failed"] and "signal 9" in events[0].text
     # What it wrote last is no checkpoint.
-    words = Event("swapped", "")
-    retraining._result.write_text(json.dumps(asdict(words)))
     retraining._new.write_bytes(b"half of")
     events.clear()
 
     class Ended:
         def poll(self):
             return 0
+
+        def communicate(self):
+            return json.dumps(asdict(Event("swapped", ""))).encode(), None
 
     retraining._process = Ended()
     assert retraining(events) is None

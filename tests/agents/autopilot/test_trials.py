@@ -13,8 +13,8 @@ from pmoss_env.envs.continual.live_index import LiveIndex
 OLD, NEW = np.zeros(4, dtype=np.int32), np.array([1, 0, 0, 0], dtype=np.int32)
 
 
-class Told(TriedIndex):
-    """Has no threads: its rounds tell what is given, and serve `rates` under either schedule."""
+class Scripted(TriedIndex):
+    """Has no threads: its rounds are as given, and serve `rates` under either schedule."""
 
     def __init__(self, seconds, waits=None, rates=(1.0, 1.0)):
         machine = SimpleNamespace(local_schedule=lambda cores: SimpleNamespace(cores=cores))
@@ -32,7 +32,7 @@ class Told(TriedIndex):
         self.changes += 1
         self.now = None if schedule is None else schedule.cores
 
-    def told(self):
+    def scripted(self):
         waited = next(self.waits) * self.round_seconds * 1e6
         rate = 0.0 if self.now is None else self.rates[int(self.now[0])]
         return SimpleNamespace(snapshot=SimpleNamespace(latency_p99_us=waited, throughput=rate))
@@ -47,7 +47,7 @@ class Told(TriedIndex):
 
 @pytest.fixture(autouse=True)
 def rounds(monkeypatch):
-    monkeypatch.setattr(LiveIndex, "next_round", lambda index: index.told())
+    monkeypatch.setattr(LiveIndex, "next_round", lambda index: index.scripted())
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def rounds(monkeypatch):
     ],
 )
 def test_a_round_counts_once_what_waited_is_answered(waits, counts):
-    index = Told(0.7, waits)
+    index = Scripted(0.7, waits)
     index.next_round()
     assert len(index.rounds_under(None)) == counts and index.changes == 1
 
@@ -69,7 +69,7 @@ def test_a_round_counts_once_what_waited_is_answered(waits, counts):
 @pytest.mark.parametrize("waited", [0.0, 9.0])
 @pytest.mark.parametrize("seconds", [0.05, 0.3, 0.6, 0.625, 1.0, 2.0, 10.0])
 def test_an_epoch_has_rounds_left_after_a_trial(seconds, waited):
-    index = Told(seconds, itertools.repeat(waited), rates=(1.0, 1.001))
+    index = Scripted(seconds, itertools.repeat(waited), rates=(1.0, 1.001))
     index.next_round()
     epochs = 0
     while index.last is None:
@@ -83,9 +83,9 @@ def test_an_epoch_has_rounds_left_after_a_trial(seconds, waited):
 
 
 def test_a_trial_is_given_up_once_the_world_is_another():
-    index = Told(0.4, itertools.repeat(9.0), rates=(1.0, 1.001))
+    index = Scripted(0.4, itertools.repeat(9.0), rates=(1.0, 1.001))
     index.next_round()
-    index._seen = 1.0
+    index._rate = 1.0
     index.epoch()
     assert index.trying
     index.rates = (0.7, 0.701)
@@ -95,7 +95,7 @@ def test_a_trial_is_given_up_once_the_world_is_another():
 
 
 def test_what_looks_no_better_is_reverted():
-    index = Told(2.0, rates=(1.0, 0.9))
+    index = Scripted(2.0, rates=(1.0, 0.9))
     index.epoch()
     assert not index.last.kept and len(index.last.gains) == 4 < MOST_PAIRS
     assert index.last.slices == 1 and (index.cores == OLD).all()

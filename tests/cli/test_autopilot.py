@@ -154,7 +154,7 @@ def test_what_is_impossible_is_told_before_it_runs(tmp_path):
     told = pmoss("autopilot", "nobody", *SMALL, status=2)
     assert "nobody" in told
     told = pmoss("autopilot", *SMALL, "--drift", "moving-load", status=2)
-    assert "only co-tenants come and go" in told
+    assert "only co-tenants change" in told
     told = pmoss("autopilot", "planner", *SMALL, "--epochs", "1", status=2)
     assert "no parameters" in told
 

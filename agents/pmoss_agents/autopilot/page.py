@@ -22,7 +22,7 @@ def trial_in_words(outcome: Outcome) -> str:
     """What the trial of an epoch has shown, beside what the agent expected."""
     if (trial := outcome.trial) is None:
         return ""
-    expected = "" if outcome.expected is None else f"expected {outcome.expected:+.0%}, "
+    expected = "" if outcome.expected is None else f"predicted {outcome.expected:+.0%}, "
     gain = outcome.measured
     measured = "nothing served" if gain is None else f"measured {gain:+.0%}"
     return f"{trial.slices} slices, {expected}{measured}, {len(trial.gains)} pairs"

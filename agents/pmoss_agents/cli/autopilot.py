@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pmoss_agents.cli.policies import TrustOption
 from pmoss_env.cli.console import console
+from pmoss_env.cli.options import EnvOption
 from pmoss_env.cli.output import check_output, one_line, printable
 from pmoss_env.cli.pairs import pairs
 
@@ -53,10 +55,7 @@ def autopilot(
         ),
     ] = "closed",
     records: Annotated[int, typer.Option(help="Records in the index.")] = 1_000_000,
-    env: Annotated[
-        list[str] | None,
-        typer.Option("-e", "--env", metavar="<key>=<value>", help="Argument of the environment."),
-    ] = None,
+    env: EnvOption = None,
     epochs: Annotated[int, typer.Option(min=1, help="After so many the loop ends.")] = 100_000,
     epoch_seconds: Annotated[
         float,
@@ -76,9 +75,7 @@ def autopilot(
         int,
         typer.Option(min=0, help="Epochs between two retrainings of an agent on OUT; 0: never."),
     ] = 0,
-    trust: Annotated[
-        bool, typer.Option("--trust", help="Run exports in TorchScript (.pt): they are programs.")
-    ] = False,
+    trust: TrustOption = False,
 ) -> None:
     """Serve an index on this host and let an agent re-schedule it while queries run.
 

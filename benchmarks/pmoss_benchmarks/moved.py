@@ -12,17 +12,12 @@ from types import ModuleType
 
 #: What replaces a module of this package, and the modules below it.
 MOVED = {
-    "contexts": "pmoss_env.baselines.contexts",
     "evaluation": "pmoss_datasets.evaluation",
     "explaining": "pmoss_agents.explaining",
-    "extras": "pmoss_env.extras",
     "host_report": "pmoss_env.host_report",
     "key_value_load": "pmoss_env.envs.threads.key_value_load",
     "measuring": "pmoss_env.measuring",
-    "policies": "pmoss_agents.policies",
-    "provenance": "pmoss_env.provenance",
     "rollouts": "pmoss_agents.rollouts",
-    "schedule_files": "pmoss_env.schedule_files",
 }
 
 

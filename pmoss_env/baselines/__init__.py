@@ -36,6 +36,7 @@ from pmoss_env.baselines.marginal import greedy_marginal
 from pmoss_env.baselines.measured_search import Answer, answer_after, measured_search
 from pmoss_env.baselines.papers import (
     grouped,
+    grouped_context,
     in_runs,
     mixed,
     os_default,
@@ -76,6 +77,7 @@ __all__ = [
     "greedy_capacity",
     "greedy_marginal",
     "grouped",
+    "grouped_context",
     "has_budget",
     "in_runs",
     "incumbent",

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from pmoss_env.backends.base import IncrementalBackend
 from pmoss_env.baselines.context import NOTHING, Context, uses
 from pmoss_env.errors import DescriptionError
 from pmoss_env.machines import Machine
@@ -41,6 +42,21 @@ def in_runs(context: Context, run: int) -> Schedule:
 def grouped(context: Context) -> Schedule:
     """Adjacent slices on the same node and on nearby cores: the longest runs that use all nodes."""
     return in_runs(context, _grouped_run(context))
+
+
+def grouped_context(
+    model: IncrementalBackend, rng: np.random.Generator, *, seed: int = 0
+) -> Context:
+    """The context of a model's instance, with Grouped as the incumbent and the model as backend.
+
+    Args:
+        model: with the instance.
+        rng: of the baseline.
+        seed: of the measurement.
+    """
+    incumbent = grouped(Context(model.machine, model.slices))
+    snapshot = model.measure(incumbent, seed=seed)
+    return Context(model.machine, model.slices, incumbent, snapshot, rng, model)
 
 
 @uses(NOTHING)

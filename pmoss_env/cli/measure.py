@@ -8,12 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pmoss_env.cli.console import Stages, console, table
-from pmoss_env.cli.live import round_in_words
-from pmoss_env.cli.options import BackendOption
+from pmoss_env.cli.console import Stages, console, round_in_words, table
 from pmoss_env.cli.output import check_output
-from pmoss_env.cli.pairs import pairs
-from pmoss_env.cli.tasks import index_and_workload
+from pmoss_env.cli.pairs import BackendOption, index_and_workload, pairs
 
 if TYPE_CHECKING:
     from pmoss_env.backends import Backend

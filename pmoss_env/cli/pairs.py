@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
 from pmoss_env.files import parse_json
+
+EnvOption = Annotated[
+    list[str] | None,
+    typer.Option("--env", "-e", help="key=value of the environment; repeatable, value as JSON."),
+]
+BackendOption = Annotated[
+    list[str] | None,
+    typer.Option("--option", "-o", help="key=value of the backend; repeatable, value as JSON."),
+]
 
 
 def pairs(words: Sequence[str] | None) -> dict[str, Any]:
@@ -42,3 +51,20 @@ def named_index(name: Any) -> Any:
     from pmoss_env.indexes import is_plugin, register_plugin
 
     return register_plugin(name) if isinstance(name, str) and is_plugin(name) else name
+
+
+def index_and_workload(index: str | None, workload: str | None) -> tuple[str, str]:
+    """Both, from either: the index of the workload, or the usual workload of the index.
+
+    Raises:
+        UnknownNameError: no such index or workload.
+        PluginError: an index that is no shared library.
+    """
+    from pmoss_env.indexes import DEFAULT, index_kind
+    from pmoss_env.workloads import load_workload
+
+    index = named_index(index)
+    kind = index_kind(index or DEFAULT)
+    if workload is None:
+        workload = kind.usual_workload
+    return index or load_workload(workload).index, workload

@@ -12,9 +12,8 @@ import typer
 
 from pmoss_agents.cli.policies import TrustOption
 from pmoss_env.cli.console import console
-from pmoss_env.cli.options import EnvOption
 from pmoss_env.cli.output import check_output, one_line, printable
-from pmoss_env.cli.pairs import pairs
+from pmoss_env.cli.pairs import EnvOption, pairs
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -98,7 +97,7 @@ def autopilot(
     Example: pmoss autopilot --index plugin:./libmine.so --epochs 10
     Example: pmoss autopilot my_agent:Mine --records 5000000 --load closed:256
     """
-    from pmoss_env.cli.tasks import index_and_workload
+    from pmoss_env.cli.pairs import index_and_workload
     from pmoss_env.errors import DescriptionError
     from pmoss_env.indexes import DEFAULT
 

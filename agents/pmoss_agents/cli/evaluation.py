@@ -18,9 +18,8 @@ from pmoss_agents.cli.policies import (
 )
 from pmoss_agents.cli.summaries import print_summaries
 from pmoss_env.cli.console import AsJson, console, progress_bar, show_json
-from pmoss_env.cli.options import EnvOption
 from pmoss_env.cli.output import check_absent, check_output, printable
-from pmoss_env.cli.pairs import pairs
+from pmoss_env.cli.pairs import EnvOption, pairs
 
 if TYPE_CHECKING:
     from pmoss_agents.policies import Named

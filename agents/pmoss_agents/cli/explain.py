@@ -9,9 +9,8 @@ import typer
 
 from pmoss_agents.cli.policies import TrustOption
 from pmoss_env.cli.console import Stages, console, table
-from pmoss_env.cli.options import BackendOption, EnvOption
 from pmoss_env.cli.output import check_output
-from pmoss_env.cli.pairs import pairs
+from pmoss_env.cli.pairs import BackendOption, EnvOption, pairs
 
 if TYPE_CHECKING:
     from pmoss_agents.explaining import Comparison

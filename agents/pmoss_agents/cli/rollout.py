@@ -15,11 +15,9 @@ from pmoss_agents.cli.policies import (
     PadOption,
     TrustOption,
 )
-from pmoss_env.cli.console import Stages, console, table
-from pmoss_env.cli.live import round_in_words
-from pmoss_env.cli.options import BackendOption, EnvOption
+from pmoss_env.cli.console import Stages, console, round_in_words, table
 from pmoss_env.cli.output import check_output
-from pmoss_env.cli.pairs import pairs
+from pmoss_env.cli.pairs import BackendOption, EnvOption, pairs
 
 if TYPE_CHECKING:
     from pmoss_agents.rollouts import Mean

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pmoss_env.cli.console import console, progress_bar
-from pmoss_env.cli.options import EnvOption
 from pmoss_env.cli.output import check_absent, check_output
-from pmoss_env.cli.pairs import pairs
+from pmoss_env.cli.pairs import EnvOption, pairs
 
 if TYPE_CHECKING:
     from pmoss_agents import Agent

@@ -19,8 +19,13 @@ from pmoss_benchmarks.simulation import simulation
 from pmoss_benchmarks.study.function import Cell, Row, Run
 from pmoss_benchmarks.study.tables import TableOfRows
 from pmoss_env.backends import Backend, IncrementalBackend, make_backend
-from pmoss_env.baselines import SHARED_BASELINES, Context, local_search, make_baseline
-from pmoss_env.baselines.contexts import grouped_context
+from pmoss_env.baselines import (
+    SHARED_BASELINES,
+    Context,
+    grouped_context,
+    local_search,
+    make_baseline,
+)
 from pmoss_env.types import Float64Array, Instance, Schedule
 from pmoss_env.workloads import load_workload
 

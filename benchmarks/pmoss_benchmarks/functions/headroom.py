@@ -16,8 +16,13 @@ from pmoss_benchmarks.simulation import model_and_server
 from pmoss_benchmarks.study import Run
 from pmoss_benchmarks.study.function import Cell, Row
 from pmoss_env.backends import IncrementalBackend
-from pmoss_env.baselines import SHARED_BASELINES, Context, local_search, make_baseline
-from pmoss_env.baselines.contexts import grouped_context
+from pmoss_env.baselines import (
+    SHARED_BASELINES,
+    Context,
+    grouped_context,
+    local_search,
+    make_baseline,
+)
 from pmoss_env.interference import INTERFERENCE, draw_co_tenants
 from pmoss_env.types import Instance, Schedule
 

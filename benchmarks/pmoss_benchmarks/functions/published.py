@@ -25,8 +25,7 @@ from pmoss_benchmarks.study.function import Cell, Row, Run
 from pmoss_benchmarks.study.tables import TableOfRows
 from pmoss_datasets.original import OriginalData, OriginalSchedule, import_folder
 from pmoss_env.backends import IncrementalBackend, make_backend
-from pmoss_env.baselines import local_search, make_baseline
-from pmoss_env.baselines.contexts import grouped_context
+from pmoss_env.baselines import grouped_context, local_search, make_baseline
 from pmoss_env.errors import UnsupportedError
 from pmoss_env.machines import Machine, load_machine
 from pmoss_env.types import Float64Array, Instance, Int32Array, Schedule

@@ -11,8 +11,7 @@ import numpy as np
 from pmoss_benchmarks.simulation import simulation
 from pmoss_env.backends import IncrementalBackend, make_backend
 from pmoss_env.backends.base import Backend
-from pmoss_env.baselines import SHARED_BASELINES, local_search, make_baseline
-from pmoss_env.baselines.contexts import grouped_context
+from pmoss_env.baselines import SHARED_BASELINES, grouped_context, local_search, make_baseline
 from pmoss_env.machines import Machine, load_machine
 from pmoss_env.types import HardwareSnapshot, Instance, Schedule
 from pmoss_env.workloads import Workload, load_workload

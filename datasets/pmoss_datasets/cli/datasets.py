@@ -18,9 +18,8 @@ from pmoss_env.cli.console import (
     show_rows,
     table,
 )
-from pmoss_env.cli.options import EnvOption
 from pmoss_env.cli.output import check_output, printable
-from pmoss_env.cli.pairs import pairs
+from pmoss_env.cli.pairs import EnvOption, pairs
 from pmoss_env.errors import DatasetError, DescriptionError, PmossError
 
 datasets = typer.Typer(

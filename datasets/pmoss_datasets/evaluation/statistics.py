@@ -10,13 +10,12 @@ from functools import lru_cache
 import numpy as np
 
 from pmoss_datasets.evaluation.results import EpisodeResult
+from pmoss_env.extras import require
 from pmoss_env.types import Float64Array
 
 #: Repetitions of the bootstrap, and the interval it gives.
 BOOTSTRAPS = 10_000
 INTERVAL = (2.5, 97.5)
-#: So many standard deviations on either side hold 95 % of a normal distribution.
-_NORMAL = 1.959964
 
 
 @dataclass(frozen=True)
@@ -145,11 +144,15 @@ def share_interval(count: int, total: int) -> tuple[float, float]:
 
     Returns:
         Its lower and upper end, from 0 to 1.
+
+    Raises:
+        MissingExtraError: SciPy is not installed.
     """
-    share, spread = count / total, _NORMAL**2 / total
-    middle = share + spread / 2
-    half = math.sqrt(spread * (share * (1.0 - share) + spread / 4))
-    return max(0.0, (middle - half) / (1 + spread)), min(1.0, (middle + half) / (1 + spread))
+    require("scipy")
+    from scipy.stats import binomtest
+
+    low, high = binomtest(count, total).proportion_ci(0.95, method="wilson")
+    return float(low), float(high)
 
 
 @dataclass(frozen=True)
@@ -198,12 +201,7 @@ def ratio_of_means(above: Float64Array, below: Float64Array, seed: int = 0) -> D
         below: (episodes,), of a mean that is not 0.
         seed: as of paired_difference().
     """
-    value = float(above.mean() / below.mean())
-    if above.size < 2:
-        return Difference(value, None, None)
-    weights = _drawn_weights(above.size, seed)
-    low, high = np.percentile((weights @ above) / (weights @ below), INTERVAL)
-    return Difference(value, float(low), float(high))
+    return of_means(np.stack([above, below]), lambda means: means[0] / means[1], seed)
 
 
 def of_means(
@@ -248,15 +246,15 @@ def spearman(first: Float64Array, second: Float64Array) -> float:
     Args:
         first: (n,). Values that agree to nine digits are equal.
         second: (n,), likewise.
+
+    Raises:
+        MissingExtraError: SciPy is not installed.
     """
-    ranks = [_ranks(np.array([float(f"{value:.9g}") for value in of])) for of in (first, second)]
-    if any(np.ptp(of) == 0.0 for of in ranks):
+    require("scipy")
+    from scipy.stats import rankdata
+
+    rounded = [[float(f"{value:.9g}") for value in values] for values in (first, second)]
+    if any(np.ptp(values) == 0.0 for values in rounded):
         return math.nan
-    return float(np.corrcoef(ranks[0], ranks[1])[0, 1])
-
-
-def _ranks(values: Float64Array) -> Float64Array:
-    """(n,) from 1."""
-    below = (values[:, None] > values).sum(axis=1)
-    equal = (values[:, None] == values).sum(axis=1)
-    return np.asarray(below + (equal + 1) / 2, dtype=np.float64)
+    # Not spearmanr(), whose last bits differ from those of stored results.
+    return float(np.corrcoef([rankdata(values) for values in rounded])[0, 1])

@@ -302,6 +302,10 @@ class OfflineAgent(Agent, Generic[DatasetT]):
         """What an agent that is fitted to a dataset can be used for, as plain JSON values."""
         return {}
 
+    def course(self, dataset: DatasetT) -> AbstractContextManager[Course]:
+        """The updates to make, for an agent that holds this one and trains it; see _course()."""
+        return self._course(dataset)
+
     @abstractmethod
     def _course(self, dataset: DatasetT) -> AbstractContextManager[Course]:
         """The updates to make, in a context that holds whatever they need.

@@ -66,6 +66,22 @@ def load_arrays(parts: Parts, arrays: Mapping[str, Array]) -> None:
         part.load_state_dict({**part.state_dict(), "state": moments})
 
 
+def held(parts: Mapping[str, nn.Module | torch.optim.Optimizer | None]) -> Parts:
+    """The parts that exist."""
+    return {name: part for name, part in parts.items() if part is not None}
+
+
+def nested(prefix: str, parts: Parts) -> Parts:
+    """The parts of an agent that another one holds."""
+    return {prefix + name: part for name, part in parts.items()}
+
+
+def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
+    """Sets an optimiser's learning rate."""
+    for group in optimiser.param_groups:
+        group["lr"] = rate
+
+
 def _check_shapes(network: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> None:
     for name in sorted(set(network) | set(given)):
         mine = tuple(network[name].shape) if name in network else "absent"

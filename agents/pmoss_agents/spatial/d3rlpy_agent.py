@@ -28,7 +28,7 @@ from pmoss_agents.spatial.observations import FullSequenceView
 from pmoss_agents.spatial.tile_agent import TileAgent, TileConfig, set_up
 from pmoss_agents.spatial.transitions import Batch, Transitions
 from pmoss_agents.trainer import Course, cosine
-from pmoss_agents.weights import Parts, arrays_of, load_arrays, torch_threads
+from pmoss_agents.weights import Parts, arrays_of, load_arrays, set_rate, torch_threads
 from pmoss_datasets import Dataset
 from pmoss_datasets.formats.d3rlpy import find_d3rlpy, import_d3rlpy
 from pmoss_datasets.spatial.expansion import rewards
@@ -229,10 +229,9 @@ class D3rlpyAgent(TileAgent, OfflineAgent[Dataset]):
             networks, optimiser = _parts_of(self._learner)
 
             def step(update: int) -> Callable[[], dict[str, float]]:
-                batch = source.batch(update, config.batch_size, config.seed)
+                batch = source.batch(update, config.batch_size)
                 rate = config.learning_rate * cosine(math.pi * update / config.updates)
-                for group in optimiser.param_groups:
-                    group["lr"] = rate
+                set_rate(optimiser, rate)
                 return lambda: self._update(batch, update, device)
 
             learning.enter_context(learning_on(device, networks, optimiser))
@@ -241,9 +240,11 @@ class D3rlpyAgent(TileAgent, OfflineAgent[Dataset]):
     def _source(self, dataset: Dataset, episodes: Array, scale: float) -> Transitions:
         config = self.config
         if not isinstance(config, ValueConfig):
-            return Transitions(dataset, episodes, reward=None)
+            return Transitions(dataset, episodes, reward=None, seed=config.seed)
         steps: dict[str, Any] = {"n_steps": config.n_steps, "gamma": config.gamma}
-        return Transitions(dataset, episodes, reward=config.reward, scale=scale, **steps)
+        return Transitions(
+            dataset, episodes, reward=config.reward, scale=scale, seed=config.seed, **steps
+        )
 
     def _use(self, learner: Any) -> None:
         """Acts from now on with the learner's own networks."""

@@ -1,4 +1,4 @@
-"""The Decision Transformer's network: tokens in, scores of core tiles out.
+"""The Decision Transformer's settings and network: tokens in, scores of core tiles out.
 
 ``Model`` takes a batch of whole episodes at once. ``Step`` goes step by step with a cache of keys
 and values; it is the form that is exported. decision_player.Player does the same in less time.
@@ -7,14 +7,120 @@ and values; it is the form that is exported. decision_player.Player does the sam
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
 
+from pmoss_agents.agent import Array
+from pmoss_agents.configs import LATER, Settings
 from pmoss_agents.pytorch import F, Tensor, nn, torch
-from pmoss_agents.spatial.decision_config import Config
-from pmoss_agents.spatial.encoders import StateEncoder
+from pmoss_agents.spatial.encoders import FORBIDDEN, GROUPS, StateEncoder, check_groups
 from pmoss_agents.standardise import Standardise
+from pmoss_env.machines import Machine
 
-#: Score of a forbidden tile. Finite: an infinite one turns into NaN in gradients.
-FORBIDDEN = -1e9
+#: What a state is made of, in the order of Step.forward().
+STATE = (
+    "view_mask",
+    "position_mask",
+    "machine_view",
+    "incumbent_view",
+    "slice_view",
+    "meta",
+)
+#: A gigabyte of them, four while it learns.
+_MAX_WEIGHTS = 2**28
+
+
+@dataclass(frozen=True)
+class Config(Settings):
+    """Settings of a Decision Transformer; the defaults are the paper's model (section 7.1).
+
+    Attributes:
+        layers: transformer blocks.
+        heads: attention heads.
+        width: embedding size.
+        channels: features per core tile in the state encoder.
+        joint: features in which a tile, its state and the wanted return meet.
+        context: steps that a token may look back on, its own included; 256 is all of an episode
+            with 256 slices. The meta token is always in sight.
+        dropout: probability, on residual branches.
+        meta_position: "first", or "last": just before the last step, as the paper shows it.
+        inputs: groups of inputs that the network reads, some of encoders.GROUPS.
+        reward: the return-to-go. "terminal": the wanted throughput, the same at each step.
+            "slice": the paper's; what each placed slice is expected to serve is taken off.
+            "improvement": what is still to be gained; needs observe(reward) after each step.
+        target_return: wanted throughput at use, in multiples of what is to be expected at best.
+        expectile: what is to be expected is this expectile of the data's final throughputs.
+        shuffle_cores: give cores of one node and last-level cache other places in every batch. A
+            tie among them is then learned as a tie, not as the place that a rule preferred.
+        doubt: q of imitation_loss(), in [0, 1). An action that the model finds unlikely, as those
+            of searches are, then teaches by p^q less. A mixture of behaviours is learned by its
+            sharpest part.
+        held_out: share of the episodes that are not trained on but decide which checkpoint is best.
+        keep_best: share of the episodes trained on, best final throughput first; 1 keeps all.
+        updates: gradient steps.
+        batch_size: whole episodes per update.
+        learning_rate: of AdamW, after warm-up; then a cosine down to a tenth.
+        warmup: updates of linear warm-up.
+        weight_decay: of matrices; biases, norms and embeddings have none.
+        clip: largest norm of the gradient.
+        decoding: "greedy" or "sample".
+        temperature: of sampling.
+        seed: of weights, order of episodes, dropout and sampling.
+        threads: of torch in fit(); act() uses one, because its steps are too small to share.
+        device: where it learns, one of configs.DEVICES; it acts on the CPU.
+        precision: of products and attention in fit(). "bfloat16" pays where the processor or the
+            GPU has instructions for it; weights and the loss stay in float32, and act() always
+            does.
+        save_every: updates between checkpoints, if fit() is given a place for them.
+    """
+
+    agent: ClassVar[str] = "decision-transformer"
+    BOUNDS: ClassVar = {
+        **dict.fromkeys(("dropout", "doubt", "held_out"), "[0, 1)"),
+        **dict.fromkeys(("warmup", "weight_decay"), "[0, inf)"),
+        **dict.fromkeys(("target_return", "learning_rate", "clip", "temperature"), "(0, inf)"),
+        "expectile": "(0, 1)",
+        "keep_best": "(0, 1]",
+    }
+
+    layers: int = 6
+    heads: int = 8
+    width: int = 128
+    channels: int = 32
+    joint: int = 32
+    context: int = 256
+    dropout: float = 0.1
+    meta_position: Literal["first", "last"] = "first"
+    inputs: tuple[str, ...] = GROUPS
+    reward: Literal["improvement", "slice", "terminal"] = "terminal"
+    target_return: float = 1.1
+    expectile: float = 0.95
+    shuffle_cores: bool = False
+    doubt: float = 0.0
+    held_out: float = 0.0
+    keep_best: float = 1.0
+    updates: int = 1000
+    batch_size: int = 4
+    learning_rate: float = 6e-4
+    warmup: int = 50
+    weight_decay: float = 0.1
+    clip: float = 1.0
+    decoding: Literal["greedy", "sample"] = "greedy"
+    temperature: float = 1.0
+    seed: int = 0
+    threads: int = 1
+    device: str = field(default="cpu", metadata=LATER)
+    precision: Literal["float32", "bfloat16"] = field(default="float32", metadata=LATER)
+    save_every: int = 100
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        groups = check_groups(self.inputs, f"{self.agent}: inputs")
+        object.__setattr__(self, "inputs", groups)
+        whole = self.width % self.heads == 0
+        self.check("width", whole, f"be a multiple of heads = {self.heads}")
+        small = 12 * self.layers * self.width**2 <= _MAX_WEIGHTS
+        self.check("width", small, f"give at most {_MAX_WEIGHTS} weights")
 
 
 class Block(nn.Module):
@@ -111,6 +217,20 @@ class Model(nn.Module):
             if name not in ("states", "returns"):
                 part.apply(_initialise)
 
+    def set_up(self, samples: Mapping[str, Array], machine: Machine, returns: Tensor) -> None:
+        """Takes the machine, and statistics of its inputs and of the returns.
+
+        Args:
+            samples: of input_samples().
+            machine: whose tiles they are of.
+            returns: (n,) float64, returns-to-go.
+        """
+        self.states.inputs.set_up(samples, machine)
+        self.meta_standard.set(samples["meta"])
+        self.returns_mean.copy_(returns.mean())
+        # Where all episodes end alike there is no scale to standardise to.
+        self.returns_std.copy_(returns.std(unbiased=False).clamp(min=0.01))
+
     def forward(self, batch: Mapping[str, Tensor]) -> Tensor:
         """Scores of all tiles at all steps of whole episodes.
 
@@ -157,8 +277,8 @@ class Model(nn.Module):
 
         Args:
             hidden: (B, n, width) of the states' tokens.
-            wanted: (B, n, width), see wanted(). Told once more, it is not lost among the states,
-                which tell too how the episode goes.
+            wanted: (B, n, width), see wanted(). Given once more, it is not lost among the states,
+                which show too how the episode goes.
             features: (B, n, tiles, channels).
             position_mask: (B, n, tiles).
         """
@@ -218,7 +338,7 @@ class Step(nn.Module):
             incumbent_view: (tiles, H) float32.
             slice_view: (H,) float32.
             meta: (M,) float32.
-            return_to_go: () float32, in units of what was foreseen for the instance.
+            return_to_go: () float32, in units of what is to be expected of the instance.
             action: () int64, the tile chosen at the step before; ignored at the first.
             step: () int64, from 0.
             cache: of ``cache_shape``; changed in place.
@@ -232,11 +352,11 @@ class Step(nn.Module):
             "slice_view": slice_view[None, None],
         }
         features, token = model.states(state)
-        here = model.places(step)
+        place = model.places(step)
         before = model.actions(action) + model.places((step - 1).clamp(min=0))
         first = model.meta(model.meta_standard(meta))
         asked = model.wanted(return_to_go)
-        wanted, now = asked + here, token[0, 0] + here
+        wanted, now = asked + place, token[0, 0] + place
         number = 3 * step
         if model.meta_at == 0:
             # Three tokens a step: meta takes the place of the action that the first step lacks.
@@ -252,15 +372,15 @@ class Step(nn.Module):
         for layer, block in enumerate(model.blocks):
             x = block(x, mask, cache[layer], places, end)
         hidden = model.norm(x[:, -1:])
-        told = asked[None, None]
-        scores: Tensor = model.scores(hidden, told, features, state["position_mask"])
+        mask = state["position_mask"]
+        scores: Tensor = model.scores(hidden, asked[None, None], features, mask)
         return scores[0, 0]
 
     def places(self, number: Tensor) -> Tensor:
         """Of the action before, meta, return-to-go and state, with meta in front of the last step.
 
         No action comes before the first step, and meta comes once. What is not due goes to a place
-        behind the cache's last, which no token sees.
+        behind the cache's last, which no token attends to.
         """
         at, unseen = self.model.meta_at, self.sight.shape[0]
         numbers = torch.stack([number - 1, torch.full_like(number, at), number, number + 1])
@@ -271,7 +391,7 @@ class Step(nn.Module):
 
 
 class Decoder:
-    """Plays episodes with a Step, keeping keys and values of the tokens seen so far."""
+    """Plays episodes with a Step, keeping keys and values of the tokens so far."""
 
     def __init__(self, step: nn.Module, cache_shape: tuple[int, ...]) -> None:
         self._forward = step
@@ -279,7 +399,7 @@ class Decoder:
         self.start()
 
     def start(self) -> None:
-        """Forgets the episode: what is left in the cache is overwritten before it is seen."""
+        """Forgets the episode: what is left in the cache is overwritten before it is read."""
         self.step = 0
 
     def scores(self, state: Mapping[str, Tensor], return_to_go: float, action: int) -> Tensor:
@@ -299,14 +419,3 @@ class Decoder:
         )
         self.step += 1
         return scores
-
-
-#: What a state is made of, in the order of Step.forward().
-STATE = (
-    "view_mask",
-    "position_mask",
-    "machine_view",
-    "incumbent_view",
-    "slice_view",
-    "meta",
-)

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pmoss_agents.pytorch import F, Tensor, nn, torch
-from pmoss_agents.spatial.decision_network import FORBIDDEN, Block, Model, Step
+from pmoss_agents.spatial.decision_network import Block, Model, Step
+from pmoss_agents.spatial.encoders import FORBIDDEN
 from pmoss_agents.standardise import OUTLIER, Standardise
 
 
@@ -29,8 +30,8 @@ class Player:
         self._norm = _linear(model.norm)
         cache = torch.zeros(step.cache_shape)
         self._layers = [
-            _Layer(block, kept)
-            for block, kept in zip(model.blocks, cache, strict=True)
+            _Layer(block, part)
+            for block, part in zip(model.blocks, cache, strict=True)
             if isinstance(block, Block)
         ]
         # Where the tokens of each step belong, and what they may attend to.
@@ -50,7 +51,7 @@ class Player:
         return step.places(first)
 
     def start(self) -> None:
-        """Forgets the episode: what is left in the cache is overwritten before it is seen."""
+        """Forgets the episode: what is left in the cache is overwritten before it is read."""
         self.step = 0
 
     def scores(self, state: Mapping[str, Tensor], return_to_go: float, action: int) -> Tensor:
@@ -61,8 +62,8 @@ class Player:
         features = self._features(state)
         token = F.linear(features.flatten(2), *self._token)
         asked = self._wanted(return_to_go)
-        here = model.places.weight[step]
-        wanted, now = asked + here, token[0, 0] + here
+        place = model.places.weight[step]
+        wanted, now = asked + place, token[0, 0] + place
         before = model.actions.weight[action] + model.places.weight[max(step - 1, 0)]
         if model.meta_at == 0:
             tokens = [before if step > 0 else self._first, wanted, now]
@@ -87,10 +88,10 @@ class Player:
             assert isinstance(scale, Standardise)
             weight = _weight(inputs.weights[name])
             level, _, when = name.partition("_")
-            known = None
+            fixed = None
             if when == "before":
-                known = self._term(state["incumbent_view"][None, None], level, scale, weight)
-            self._terms.append((name, level, scale, weight, known))
+                fixed = self._term(state["incumbent_view"][None, None], level, scale, weight)
+            self._terms.append((name, level, scale, weight, fixed))
         self._joined = _weight(inputs.weights["core_joined"]) if inputs.joins else None
         self._topology = None
         if "topology" in inputs.groups:
@@ -111,9 +112,9 @@ class Player:
         placed, slice_ = state["machine_view"][None, None], state["slice_view"][None, None]
         masks = torch.stack([state["view_mask"], state["position_mask"]], -1)[None, None]
         total = F.linear(masks, *self._masks)
-        for name, level, scale, weight, known in self._terms:
-            if known is not None:
-                total += known
+        for name, level, scale, weight, fixed in self._terms:
+            if fixed is not None:
+                total += fixed
             elif name == "slice":
                 total += F.linear(_standard(slice_, scale), weight).unsqueeze(2)
             else:
@@ -144,8 +145,8 @@ class Player:
         """(tiles,); see Model.scores()."""
         model = self._model
         asked = F.linear(torch.cat([hidden, wanted], -1), *_linear(model.pointer)).unsqueeze(-2)
-        known = F.gelu(F.linear(features, *_linear(model.tile)) + asked)
-        pointed = F.linear(known, *_linear(model.score)).squeeze(-1)
+        joint = F.gelu(F.linear(features, *_linear(model.tile)) + asked)
+        pointed = F.linear(joint, *_linear(model.score)).squeeze(-1)
         scores = (pointed + F.linear(hidden, *_linear(model.plain)))[0, 0]
         return scores.masked_fill_(position_mask == 0, FORBIDDEN)
 
@@ -200,7 +201,7 @@ def _product(module: nn.Module) -> tuple[Tensor, Tensor]:
 
 
 def _added(sight: Tensor) -> Tensor:
-    """What is added to the scores of attention for a mask of what is seen."""
+    """What is added to the scores of attention for a mask of what is attended to."""
     return torch.zeros(sight.shape).masked_fill_(~sight, -torch.inf)
 
 

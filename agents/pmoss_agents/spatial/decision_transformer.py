@@ -1,14 +1,14 @@
 """Decision Transformer: placement as sequence modelling, conditioned on the wanted throughput.
 
-Chen et al., Decision Transformer, NeurIPS 2021; as P-MOSS uses it (sections 6.3
-and 7.1). One token sequence per episode, 3 T + 1 long:
+Chen et al., Decision Transformer, NeurIPS 2021; as P-MOSS uses it (sections 6.3 and 7.1). One token
+sequence per episode, 3 T + 1 long:
 
     meta, R_1, s_1, a_1, R_2, s_2, a_2, ..., R_T, s_T, a_T
 
 with returns-to-go R, states s and actions a; the action is read off at its state's token. A small
 convolutional network turns each state's grid of core tiles into one feature vector per tile. All
 of them together make the state's token. The action head points at each of them alone, so places on
-the chip are never squeezed out.
+the chip are never squeezed out. Settings and network are in ``decision_network``; the loss is here.
 """
 
 from __future__ import annotations
@@ -33,16 +33,14 @@ from pmoss_agents.devices import (
 )
 from pmoss_agents.pytorch import F, Tensor, nn, torch
 from pmoss_agents.spatial.base import SpatialAgent, task_of
-from pmoss_agents.spatial.decision_config import Config
-from pmoss_agents.spatial.decision_episodes import Episodes
-from pmoss_agents.spatial.decision_network import Decoder, Model
+from pmoss_agents.spatial.decision_network import Config, Decoder, Model
 from pmoss_agents.spatial.decision_player import Player
 from pmoss_agents.spatial.encoders import StateEncoder
-from pmoss_agents.spatial.episodes import check_learnable
-from pmoss_agents.spatial.foresight import beginning, foresee
+from pmoss_agents.spatial.episodes import Episodes, check_learnable
 from pmoss_agents.spatial.observations import in_full, in_own_counters
+from pmoss_agents.spatial.planning import beginning, foresee
 from pmoss_agents.trainer import Course, check_loss, cosine
-from pmoss_agents.weights import load_moments, load_weights, moments_of, torch_threads, weights_of
+from pmoss_agents.weights import NetworkAgent, Parts, held, set_rate, torch_threads
 from pmoss_datasets import Dataset
 from pmoss_env.errors import CheckpointError, DatasetError
 from pmoss_env.types import COUNTER_INDEX
@@ -50,7 +48,25 @@ from pmoss_env.types import COUNTER_INDEX
 _QUERIES = COUNTER_INDEX["queries"]
 
 
-class DecisionTransformer(SpatialAgent, OfflineAgent[Dataset]):
+def imitation_loss(scores: Tensor, actions: Tensor, doubt: float) -> Tensor:
+    """The mean over all steps of the cross-entropy, or of its generalised form.
+
+    Zhang and Sabuncu, Generalized Cross Entropy Loss for Training Deep Neural Networks with Noisy
+    Labels, NeurIPS 2018: (1 - p^q) / q, whose gradient is p^q times that of the plain one.
+
+    Args:
+        scores: (B, T, tiles).
+        actions: (B, T) the tiles chosen.
+        doubt: q, 0 for the plain one.
+    """
+    scores, actions = scores.flatten(0, 1), actions.flatten()
+    if doubt == 0:
+        return F.cross_entropy(scores, actions)
+    plain = F.cross_entropy(scores, actions, reduction="none")
+    return (-torch.expm1(-doubt * plain) / doubt).mean()
+
+
+class DecisionTransformer(NetworkAgent, SpatialAgent, OfflineAgent[Dataset]):
     """The agent; see the module's docstring.
 
     Update u of a run depends on the seed and u alone.
@@ -70,7 +86,7 @@ class DecisionTransformer(SpatialAgent, OfflineAgent[Dataset]):
         self._best_loss = math.inf
         self.learned_on: str | None = None
         self._decoder: Decoder | Player | None = None
-        self._chance = np.random.default_rng(self.config.seed)
+        self._rng = np.random.default_rng(self.config.seed)
         self._wanted: float | None = None
         self._static: dict[str, Tensor] = {}
         self.reset()
@@ -96,7 +112,7 @@ class DecisionTransformer(SpatialAgent, OfflineAgent[Dataset]):
         task = task_of(dataset)
         if config.reward == "improvement" and task["observation"] == "paper":
             raise DatasetError(
-                f"{dataset.path}: was collected with observation='paper', which does not tell the "
+                f"{dataset.path}: was collected with observation='paper', which lacks the "
                 "incumbent's throughput that reward='improvement' starts from"
             )
         device = find_device(config.device)
@@ -107,9 +123,9 @@ class DecisionTransformer(SpatialAgent, OfflineAgent[Dataset]):
                 self.task = {**task, "meta": source.meta_size, "foresight": foresight.tolist()}
                 seed_torch(config.seed, device)
                 self.model = self._new_model()
-                source.set_up(self.model, foresight)
+                self.model.set_up(source.samples(), dataset.machine, source.returns(foresight))
             if self._optimiser is None:
-                self._optimiser = _optimiser(self.model, config)
+                self._optimiser = _new_optimiser(self.model, config)
             model, optimiser = self.model, self._optimiser
             model.train()
             try:
@@ -133,8 +149,7 @@ class DecisionTransformer(SpatialAgent, OfflineAgent[Dataset]):
         device = model.returns_mean.device
         seed_torch(config.seed * 1_000_003 + update, device)  # dropout of this update
         batch = moved(source.batch(update, self._foresight()), device)
-        for group in optimiser.param_groups:
-            group["lr"] = config.learning_rate * _rate(update, config)
+        set_rate(optimiser, config.learning_rate * _rate(update, config))
         with torch.autocast(device.type, torch.bfloat16, enabled=config.precision == "bfloat16"):
             scores = model(batch).float()
         actions = batch["actions"]
@@ -147,10 +162,7 @@ class DecisionTransformer(SpatialAgent, OfflineAgent[Dataset]):
         def change() -> dict[str, float]:
             optimiser.step()
             self.learned_on = device_label(device)
-            return {
-                "loss": float(loss.detach()),
-                "accuracy": _accuracy(scores, actions),
-            }
+            return {"loss": float(loss.detach()), "accuracy": _accuracy(scores, actions)}
 
         return change
 
@@ -158,16 +170,16 @@ class DecisionTransformer(SpatialAgent, OfflineAgent[Dataset]):
         """Asks the episodes held out, and keeps the agent if it never did better."""
         if source.held.size == 0:
             return {}
-        losses, right = self._agreement(source, source.held)
+        losses, accuracies = self._agreement(source, source.held)
         loss = float(np.mean(losses))
         if loss < self._best_loss:
             self._best_loss = loss
             if checkpoint is not None:
                 self.save(best_path(checkpoint))
-        return {"held_out_loss": loss, "held_out_accuracy": float(np.mean(right))}
+        return {"held_out_loss": loss, "held_out_accuracy": float(np.mean(accuracies))}
 
     def agreement(self, dataset: Dataset) -> tuple[Array, Array]:
-        """How well the network foretells the actions of other data.
+        """How well the network predicts the actions of other data.
 
         Args:
             dataset: of the same task.
@@ -188,7 +200,7 @@ class DecisionTransformer(SpatialAgent, OfflineAgent[Dataset]):
     def _agreement(self, source: Episodes, rows: Array) -> tuple[Array, Array]:
         """(rows,) losses and (rows,) accuracies of some episodes."""
         assert self.model is not None
-        losses, right = np.empty(len(rows)), np.empty(len(rows))
+        losses, accuracies = np.empty(len(rows)), np.empty(len(rows))
         learning = self.model.training
         self.model.eval()
         device = self.model.returns_mean.device
@@ -197,25 +209,15 @@ class DecisionTransformer(SpatialAgent, OfflineAgent[Dataset]):
                 batch = moved(source.whole([int(row)], self._foresight()), device)
                 scores = self.model(batch)
                 losses[number] = imitation_loss(scores, batch["actions"], self.config.doubt)
-                right[number] = _accuracy(scores, batch["actions"])
+                accuracies[number] = _accuracy(scores, batch["actions"])
         self.model.train(learning)
-        return losses, right
-
-    def _new_model(self) -> Model:
-        rows, cols = self.task["grid"]
-        return Model(
-            self.config,
-            (rows, cols),
-            len(self.task["counters"]),
-            self.task["meta"],
-            self.task["slices"],
-        )
-
-    def encoders(self) -> list[StateEncoder]:
-        """See Agent.encoders."""
-        return [] if self.model is None else [self.model.states]
+        return losses, accuracies
 
     # ---- acting
+
+    def encoders(self) -> list[StateEncoder]:
+        """See SpatialAgent.encoders."""
+        return [] if self.model is None else [self.model.states]
 
     def reset(self) -> None:
         """Begins an episode."""
@@ -223,9 +225,9 @@ class DecisionTransformer(SpatialAgent, OfflineAgent[Dataset]):
             self._decoder.start()
         self._last_action = 0
         self._earned = 0.0
-        self._target, self._foreseen = 0.0, 1.0
+        self._target, self._expected = 0.0, 1.0
 
-    def use(self, decoder: Decoder) -> None:
+    def use(self, decoder: Decoder | Player) -> None:
         """Acts by a decoder that was made elsewhere, such as an exported one."""
         self._decoder = decoder
 
@@ -233,7 +235,7 @@ class DecisionTransformer(SpatialAgent, OfflineAgent[Dataset]):
         """Sets the wanted throughput.
 
         Args:
-            throughput: Mq/s; None: target_return times what is foreseen for the instance.
+            throughput: Mq/s; None: target_return times what is to be expected of the instance.
         """
         self._wanted = throughput
 
@@ -245,7 +247,7 @@ class DecisionTransformer(SpatialAgent, OfflineAgent[Dataset]):
     def act(self, observation: Observation, action_mask: Array | None = None) -> int:
         """See Agent.act."""
         if self._decoder is None and self.model is None:
-            raise CheckpointError("decision-transformer: call fit() or load a checkpoint first")
+            raise CheckpointError(f"{self.name}: call fit() or load a checkpoint first")
         with torch_threads(1), torch.inference_mode():
             if self._decoder is None:
                 assert self.model is not None
@@ -256,31 +258,30 @@ class DecisionTransformer(SpatialAgent, OfflineAgent[Dataset]):
                 observation = in_full(observation)
             if decoder.step >= self.task["slices"]:
                 raise CheckpointError(
-                    f"decision-transformer: all {self.task['slices']} slices are placed: call "
-                    "reset() before the next episode"
+                    f"{self.name}: all {self.task['slices']} slices are placed: call reset() "
+                    "before the next episode"
                 )
             if decoder.step == 0:
                 self._start(observation)
             mask = observation["position_mask"] if action_mask is None else action_mask
+            counters = observation["machine_view"].reshape(-1, len(self.task["counters"]))
             state = {
                 **self._static,
                 "view_mask": _tiles(observation["view_mask"]),
                 "position_mask": _tiles(mask),
-                "machine_view": torch.from_numpy(
-                    observation["machine_view"].reshape(-1, len(self.task["counters"]))
-                ),
+                "machine_view": torch.from_numpy(counters),
                 "slice_view": torch.from_numpy(observation["slice_view"]),
             }
-            wanted = (self._target - self._earned) / self._foreseen
+            wanted = (self._target - self._earned) / self._expected
             scores = decoder.scores(state, wanted, self._last_action)
             if self.config.decoding == "greedy":
                 action = int(scores.argmax())
             else:
                 odds = torch.softmax(scores.double() / self.config.temperature, -1).numpy()
-                action = int(self._chance.choice(odds.size, p=odds / odds.sum()))
+                action = int(self._rng.choice(odds.size, p=odds / odds.sum()))
         if self.config.reward == "slice":
             # The share of the wanted throughput that this slice had of the incumbent's; the mean
-            # where the observation does not tell.
+            # where the observation lacks it.
             share = 1 / self.task["slices"]
             if self._queries > 0:
                 share = float(observation["slice_view"][_QUERIES]) / self._queries
@@ -289,6 +290,7 @@ class DecisionTransformer(SpatialAgent, OfflineAgent[Dataset]):
         return action
 
     def _foresight(self) -> Array:
+        """Weights of foresee(); CheckpointError if the task holds none."""
         weights = np.asarray(self.task["foresight"], dtype=np.float64)
         if weights.shape != (1 + self.task["meta"] + len(self.task["counters"]),):
             raise CheckpointError(f"task: foresight: has shape {weights.shape}")
@@ -304,72 +306,62 @@ class DecisionTransformer(SpatialAgent, OfflineAgent[Dataset]):
         self.check_task(facts, "the observation")
         if len(view) != 3 or view[-1] != len(self.task["counters"]):
             raise CheckpointError(
-                f"decision-transformer: incumbent_view has shape {view}: must be "
-                f"({grid[0]}, {grid[1]}, {len(self.task['counters'])}); use observation='full'"
+                f"{self.name}: incumbent_view has shape {view}: must be ({grid[0]}, {grid[1]}, "
+                f"{len(self.task['counters'])}); use observation='full'"
             )
         self._static = {
             "incumbent_view": torch.from_numpy(observation["incumbent_view"].reshape(-1, view[-1])),
             "meta": torch.from_numpy(observation["meta"]),
         }
         self._queries = float(observation["incumbent_view"][..., _QUERIES].sum())
-        known = beginning(observation["meta"], observation["incumbent_view"])
-        self._foreseen = float(foresee(known, self._foresight()))
+        facts_of_all = beginning(observation["meta"], observation["incumbent_view"])
+        self._expected = float(foresee(facts_of_all, self._foresight()))
         wanted = self._wanted
         if wanted is None:
-            wanted = self.config.target_return * self._foreseen
+            wanted = self.config.target_return * self._expected
         # The incumbent's throughput is what its slices serve together.
         self._target = wanted - (self._queries if self.config.reward == "improvement" else 0.0)
 
     # ---- keeping
 
+    def _new_model(self) -> Model:
+        rows, cols = self.task["grid"]
+        counters, slices = len(self.task["counters"]), self.task["slices"]
+        return Model(self.config, (rows, cols), counters, self.task["meta"], slices)
+
+    def make_networks(self) -> None:
+        """See NetworkAgent.make_networks."""
+        self._foresight()  # refuses what was altered
+        self.model = self._new_model()
+        self._optimiser = _new_optimiser(self.model, self.config)
+
+    def parts(self) -> Parts:
+        """See NetworkAgent.parts."""
+        return held({"model/": self.model, "optimiser/": self._optimiser})
+
     def forget_moments(self) -> None:
-        """Leaves out of the checkpoint what only learning needs."""
+        """See NetworkAgent.forget_moments."""
         self._optimiser = None
 
     def _state(self) -> tuple[dict[str, Array], dict[str, Any]]:
         if self.model is None:
             raise CheckpointError(f"{self.name}: an exported policy is no checkpoint to save")
-        arrays = weights_of(self.model, "model/")
-        if self._optimiser is not None:
-            arrays |= moments_of(self._optimiser, "optimiser/")
+        arrays, values = super()._state()
         return arrays, {
-            "updates": self.updates,
+            **values,
             "best_loss": None if math.isinf(self._best_loss) else self._best_loss,
-            "sampling": self._chance.bit_generator.state,
+            "sampling": self._rng.bit_generator.state,
             **({"learned_on": self.learned_on} if self.learned_on else {}),
         }
 
     def _restore(self, arrays: Mapping[str, Array], values: Mapping[str, Any]) -> None:
-        with torch.random.fork_rng(devices=[]):
-            self.model = self._new_model()
-        self._foresight()  # refuses what was altered
-        load_weights(self.model, arrays, "model/")
+        super()._restore(arrays, values)
+        assert self.model is not None
         self.model.eval()
-        self.updates = int(values["updates"])
         best = values.get("best_loss")
         self._best_loss = math.inf if best is None else float(best)
         self.learned_on = _gpu_of(values)
-        self._chance.bit_generator.state = values["sampling"]
-        self._optimiser = _optimiser(self.model, self.config)
-        load_moments(self._optimiser, arrays, "optimiser/")
-
-
-def imitation_loss(scores: Tensor, actions: Tensor, doubt: float) -> Tensor:
-    """The mean over all steps of the cross-entropy, or of its generalised form.
-
-    Zhang and Sabuncu, Generalized Cross Entropy Loss for Training Deep Neural Networks with Noisy
-    Labels, NeurIPS 2018: (1 - p^q) / q, whose gradient is p^q times that of the plain one.
-
-    Args:
-        scores: (B, T, tiles).
-        actions: (B, T) the tiles chosen.
-        doubt: q, 0 for the plain one.
-    """
-    scores, actions = scores.flatten(0, 1), actions.flatten()
-    if doubt == 0:
-        return F.cross_entropy(scores, actions)
-    plain = F.cross_entropy(scores, actions, reduction="none")
-    return (-torch.expm1(-doubt * plain) / doubt).mean()
+        self._rng.bit_generator.state = values["sampling"]
 
 
 def _accuracy(scores: Tensor, actions: Tensor) -> float:
@@ -379,11 +371,11 @@ def _accuracy(scores: Tensor, actions: Tensor) -> float:
 
 def _gpu_of(values: Mapping[str, Any]) -> str | None:
     """The GPU that a checkpoint names; CheckpointError if it is no name."""
-    if (told := values.get("learned_on", "")) == "":
+    if (name := values.get("learned_on", "")) == "":
         return None
-    if not isinstance(told, str) or len(told) > 100 or not (told.isascii() and told.isprintable()):
+    if not isinstance(name, str) or len(name) > 100 or not (name.isascii() and name.isprintable()):
         raise CheckpointError("learned_on: must be the name of a GPU, at most 100 characters")
-    return told
+    return name
 
 
 def best_path(checkpoint: str | Path) -> Path:
@@ -396,7 +388,7 @@ def _tiles(mask: Array) -> Tensor:
     return torch.from_numpy(np.asarray(mask, dtype=np.float32).reshape(-1))
 
 
-def _optimiser(model: Model, config: Config) -> torch.optim.AdamW:
+def _new_optimiser(model: Model, config: Config) -> torch.optim.AdamW:
     matrices: list[nn.Parameter] = []
     others: list[nn.Parameter] = []
     for name, parameter in model.named_parameters():

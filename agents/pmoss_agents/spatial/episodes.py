@@ -1,21 +1,23 @@
-"""What learners take from a dataset: may it be learned from, which episodes, scales of inputs."""
+"""What learners take from a dataset: episodes, scales of inputs, batches of whole episodes."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from pmoss_agents.agent import Array
+from pmoss_agents.pytorch import Tensor, torch
+from pmoss_agents.spatial.observations import FullSequenceView
+from pmoss_agents.spatial.planning.foresight import beginning, fit_expectile, foresee
 from pmoss_datasets import Dataset
 from pmoss_datasets.formats.episodes import worth
 from pmoss_datasets.spatial.expansion import Expander
 from pmoss_env.envs.spatial.env import Reward
 from pmoss_env.errors import DatasetError
-
-if TYPE_CHECKING:
-    from pmoss_datasets.formats import SequenceView
+from pmoss_env.machines import Machine
 
 #: Episodes that statistics are taken from, and every how many steps of them.
 SAMPLE, STRIDE = 64, 8
@@ -46,7 +48,7 @@ def check_learnable(dataset: Dataset, reward: Reward) -> None:
             step = int(np.flatnonzero(~masks.any(axis=1))[0])
             where = f"{dataset.path}: episode {number}: position_mask"
             raise DatasetError(f"{where}: no tile is allowed at step {step}")
-        worth(dataset, number, reward)  # refuses rewards that the episode does not know
+        worth(dataset, number, reward)  # refuses rewards that the episode lacks
 
 
 def best_episodes(dataset: Dataset, share: float, reward: Reward = "terminal") -> Array:
@@ -73,7 +75,7 @@ def spread(returns: npt.ArrayLike) -> float:
 
 
 def input_samples(
-    dataset: Dataset, view: SequenceView, episodes: Array
+    dataset: Dataset, view: FullSequenceView, episodes: Array
 ) -> dict[str, npt.NDArray[np.float32]]:
     """Samples to standardise a network's inputs with.
 
@@ -97,3 +99,113 @@ def input_samples(
                 values = values[::STRIDE]
             samples[key].append(values[None] if key == "meta" else values)
     return {key: np.concatenate(parts) for key, parts in samples.items()}
+
+
+def alike_tiles(machine: Machine) -> list[Array]:
+    """Tiles of workers that may trade places: of one domain, no sibling's time to share."""
+    workers = machine.workers
+    alone = np.bincount(machine.physical_of_core[workers])[machine.physical_of_core[workers]] == 1
+    workers = workers[alone]
+    domain = machine.domain_of_core[workers]
+    groups = [machine.tile_of_core[workers[domain == each]] for each in np.unique(domain)]
+    return [tiles for tiles in groups if tiles.size > 1]
+
+
+class Laps:
+    """Goes through rows again and again, each lap in an order of the seed and the lap alone."""
+
+    def __init__(self, rows: Array, seed: int) -> None:
+        self._rows, self._seed = rows, seed
+        self._lap, self._order = -1, rows
+
+    def batch(self, number: int, size: int) -> list[int]:
+        """The rows of a batch, by its number from 0."""
+        batch = []
+        for position in range(number * size, (number + 1) * size):
+            lap, place = divmod(position, self._rows.size)
+            if lap != self._lap:
+                order = np.random.default_rng([self._seed, lap]).permutation(self._rows)
+                self._lap, self._order = lap, order
+            batch.append(int(self._order[place]))
+        return batch
+
+
+class Episodes:
+    """Batches of whole episodes in an order that depends on the seed and the update alone.
+
+    Attributes:
+        held: numbers of the episodes that are held out, ascending.
+        meta_size: of an observation's ``meta``.
+    """
+
+    def __init__(self, dataset: Dataset, config: Any) -> None:
+        """Reads the episodes; ``config`` is a Decision Transformer's."""
+        kept = best_episodes(dataset, config.keep_best)
+        # Every so many of them, by final throughput: the good and the bad alike.
+        count = min(round(config.held_out * kept.size), kept.size - 1)
+        ranked = kept[np.argsort(-dataset.column("final_throughput")[kept], kind="stable")]
+        self.held = np.sort(ranked[np.linspace(0, kept.size - 1, count).astype(int)])
+        self._kept = np.setdiff1d(kept, self.held)
+        self._laps = Laps(self._kept, config.seed)
+        self._dataset = dataset
+        self._alike = alike_tiles(dataset.machine) if config.shuffle_cores else []
+        self._config = config
+        self._view = FullSequenceView(dataset, config.reward)
+        self.meta_size = int(self._view[0]["meta"].numel())
+
+    def foresight(self) -> Array:
+        """Weights that predict the best to be expected at an episode's beginning, see foresee()."""
+        finals = self._dataset.column("final_throughput")[self._kept]
+        facts = np.stack([_beginning(self._view[int(row)]) for row in self._kept])
+        return fit_expectile(facts, np.log(finals.clip(min=1e-9)), self._config.expectile)
+
+    def batch(self, update: int, foresight: Array | None = None) -> dict[str, Tensor]:
+        """The training batch of an update; see whole()."""
+        batch = self.whole(self.rows(update), foresight)
+        if self._alike:
+            rng = np.random.default_rng([self._config.seed, update, 1])
+            for i in range(len(batch["actions"])):
+                self._shuffle(batch, i, rng)
+        return batch
+
+    def rows(self, update: int) -> list[int]:
+        """Numbers of the episodes in the batch of an update."""
+        return self._laps.batch(update, self._config.batch_size)
+
+    def whole(self, rows: list[int], foresight: Array | None = None) -> dict[str, Tensor]:
+        """Whole episodes as they are.
+
+        Args:
+            rows: numbers of the episodes.
+            foresight: of foresight(): returns are in units of what was to be expected; None: Mq/s.
+        """
+        batch = self._view.batch(rows)
+        if foresight is not None:
+            for i, returns in enumerate(batch["returns"]):
+                episode = {key: batch[key][i] for key in ("meta", "incumbent_view")}
+                returns /= float(foresee(_beginning(episode), foresight))
+        return batch
+
+    def _shuffle(self, batch: dict[str, Tensor], i: int, rng: np.random.Generator) -> None:
+        """Gives the tiles that are alike other places in one episode of a batch."""
+        source = np.arange(batch["position_mask"].shape[-1])
+        for tiles in self._alike:
+            source[tiles] = rng.permutation(tiles)
+        target = torch.from_numpy(np.argsort(source))
+        order = torch.from_numpy(source)
+        for key in ("view_mask", "position_mask", "machine_view", "incumbent_view"):
+            batch[key][i] = batch[key][i][:, order]
+        batch["actions"][i] = target[batch["actions"][i]]
+
+    def samples(self) -> dict[str, Array]:
+        """See input_samples()."""
+        return input_samples(self._dataset, self._view, self._kept)
+
+    def returns(self, foresight: Array) -> Tensor:
+        """(n,) float64 returns of all steps of all episodes trained on, in the unit of whole()."""
+        returns = [self.whole([int(row)], foresight)["returns"] for row in self._kept]
+        return torch.cat(returns).double()
+
+
+def _beginning(episode: Mapping[str, Tensor]) -> Array:
+    return beginning(episode["meta"].numpy(), episode["incumbent_view"].numpy())

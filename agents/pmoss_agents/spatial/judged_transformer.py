@@ -2,12 +2,12 @@
 
 What a sampled schedule serves scatters, for its fullest core decides it: one hot slice beside
 another is enough. So a wanted return is met on average, and not in each episode. This agent samples
-several schedules under the same wish before it acts. A surrogate, learned from the same data,
-foretells what each of them serves. The agent takes the schedule whose throughput is foretold
-nearest to what is wanted; without a wish, the one of which most is foretold.
+several schedules for the same wanted return before it acts. A surrogate, learned from the same
+data, predicts what each of them serves. The agent takes the schedule whose predicted throughput is
+nearest to what is wanted; without a wanted return, the one that is predicted to serve most.
 
 No schedule is run, and no input is added. The proposals are those of the Decision Transformer, and
-the judge reads the counters under the incumbent.
+the judge reads the counters under the incumbent. Both learn by their own losses.
 
 Samples of a model of behaviour among which a learned value chooses: Hansen-Estruch et al., IDQL:
 Implicit Q-Learning as an Actor-Critic Method with Diffusion Policies, 2023.
@@ -16,22 +16,21 @@ Implicit Q-Learning as an Actor-Critic Method with Diffusion Policies, 2023.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from pmoss_agents.agent import Array, Observation
-from pmoss_agents.configs import checker
 from pmoss_agents.pytorch import Tensor, torch
-from pmoss_agents.spatial import decision_config
+from pmoss_agents.spatial import decision_network
 from pmoss_agents.spatial.decision_transformer import DecisionTransformer
-from pmoss_agents.spatial.foresight import beginning, foresee
+from pmoss_agents.spatial.planning import beginning, foresee
 from pmoss_agents.spatial.surrogate import Surrogate
 from pmoss_agents.trainer import Course
-from pmoss_agents.weights import torch_threads
+from pmoss_agents.weights import Parts, nested, torch_threads
 from pmoss_datasets import Dataset
 from pmoss_env.context import Context
 from pmoss_env.envs.spatial.observation import observed_counters, observed_meta
@@ -40,7 +39,7 @@ from pmoss_env.types import Int32Array
 
 
 @dataclass(frozen=True)
-class Config(decision_config.Config):
+class Config(decision_network.Config):
     """Settings of the Decision Transformer, and of what judges its proposals.
 
     Attributes:
@@ -48,10 +47,13 @@ class Config(decision_config.Config):
         meta_position: "first", which is in sight of every step.
         decoding: "sample".
         proposals: schedules that are sampled in an episode.
-        spread: the proposals are told returns from so much below the wanted one to so much above
-            it, as a share of it. They then differ by more than chance.
+        spread: the returns of the proposals lie between so much below the wanted one and so much
+            above it, as a share of it. They then differ by more than chance.
         judge_updates: gradient steps of the judge, before those of the Decision Transformer.
     """
+
+    agent: ClassVar[str] = "judged-transformer"
+    BOUNDS: ClassVar = {"spread": "[0, 1)"}
 
     context: int = 1
     decoding: Literal["greedy", "sample"] = "sample"
@@ -61,23 +63,18 @@ class Config(decision_config.Config):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check = checker("judged-transformer", self)
-        check("context", self.context == 1, "be 1")
-        check("meta_position", self.meta_position == "first", "be 'first'")
-        check("decoding", self.decoding == "sample", "be 'sample'")
-        check("reward", self.reward == "terminal", "be 'terminal'")
-        check("proposals", self.proposals >= 1, "be at least 1")
-        check("spread", 0 <= self.spread < 1, "lie in [0, 1)")
-        check("judge_updates", self.judge_updates >= 1, "be at least 1")
+        fixed = {"context": 1, "meta_position": "first", "decoding": "sample", "reward": "terminal"}
+        for name, value in fixed.items():
+            self.check(name, getattr(self, name) == value, f"be {value!r}")
 
 
 class JudgedTransformer(DecisionTransformer):
     """The agent; see the module's docstring.
 
-    Where nobody calls plan() it acts as the Decision Transformer does.
+    Before plan() it acts as the Decision Transformer does.
 
     Attributes:
-        judge: foretells what schedules serve.
+        judge: predicts what schedules serve.
     """
 
     name = "judged-transformer"
@@ -87,7 +84,7 @@ class JudgedTransformer(DecisionTransformer):
         super().__init__(**config)
         self.config: Config
         own = self.config
-        # It judges, and does not plan: a doubt of its members is no reason to foretell less.
+        # It judges, and does not plan: a doubt of its members is no reason to predict less.
         self.judge = Surrogate(
             updates=own.judge_updates,
             pessimism=0.0,
@@ -104,7 +101,7 @@ class JudgedTransformer(DecisionTransformer):
         first = self.config.judge_updates
         self.judge.updates = min(self.updates, first)
         with ExitStack() as learning:
-            judging = learning.enter_context(self.judge._course(dataset))
+            judging = learning.enter_context(self.judge.course(dataset))
             course = learning.enter_context(super()._course(dataset))
 
             def step(update: int) -> Callable[[], dict[str, float]]:
@@ -142,16 +139,16 @@ class JudgedTransformer(DecisionTransformer):
         before = np.zeros((machine.tiles, counters.shape[1]), dtype=np.float32)
         tiles = machine.tile_of_core[context.incumbent.cores]
         np.add.at(before, tiles, counters)
-        foreseen = float(foresee(beginning(meta, before), self._foresight()))
-        wanted = self.config.target_return * foreseen if self._wanted is None else self._wanted
-        most = context.max_slices_per_core or order.size
+        expected = float(foresee(beginning(meta, before), self._foresight()))
+        wanted = self.config.target_return * expected if self._wanted is None else self._wanted
+        limit = context.max_slices_per_core or order.size
         with torch_threads(1), torch.inference_mode():
             plans = self._proposals(
                 torch.from_numpy(counters[order]),
                 torch.from_numpy(before),
                 torch.from_numpy(meta),
-                torch.from_numpy(np.where(machine.worker_tiles, most, 0)),
-                wanted / foreseen,
+                torch.from_numpy(np.where(machine.worker_tiles, limit, 0)),
+                wanted / expected,
             )
         by_slice = np.empty_like(plans)
         by_slice[:, order] = plans
@@ -159,8 +156,8 @@ class JudgedTransformer(DecisionTransformer):
         column = self.judge.topology.column
         # What ran where no worker is counts as if it had run on the first one.
         planner = self.judge.planner(counters, np.maximum(column[tiles], 0))
-        foretold = planner.worths(column[by_slice])
-        far = -foretold if self._wanted is None else abs(foretold - math.log(max(wanted, 1e-9)))
+        worths = planner.worths(column[by_slice])
+        far = -worths if self._wanted is None else abs(worths - math.log(max(wanted, 1e-9)))
         self._tiles = plans[int(far.argmin())]
 
     def _proposals(
@@ -173,21 +170,21 @@ class JudgedTransformer(DecisionTransformer):
             before: (tiles, H) under the incumbent.
             meta: (M,) of the observation.
             room: (tiles,) slices that each may get.
-            wanted: return, in units of what is foreseen.
+            wanted: return, in units of what is to be expected.
         """
         model, config = self.model, self.config
         assert model is not None
         size, (steps, _), tiles = config.proposals, counters.shape, len(room)
         hidden = self.task.get("observation") == "paper"
-        told = wanted * torch.linspace(1 - config.spread, 1 + config.spread, size)
+        returns = wanted * torch.linspace(1 - config.spread, 1 + config.spread, size)
         if size == 1:
-            told = torch.full((1,), wanted)
-        asked = model.wanted(told.unsqueeze(1).float())
+            returns = torch.full((1,), wanted)
+        asked = model.wanted(returns.unsqueeze(1).float())
         first = model.meta(model.meta_standard(meta)).expand(size, 1, -1)
         placed = torch.zeros(size, tiles, dtype=torch.int64)
         view = torch.zeros(size, 1, tiles, counters.shape[1])
         plans = torch.zeros(size, steps, dtype=torch.int64)
-        noise = self._chance.gumbel(size=(steps, size, tiles)).astype(np.float32)
+        noise = self._rng.gumbel(size=(steps, size, tiles)).astype(np.float32)
         shown = torch.zeros_like(before) if hidden else before
         every = torch.arange(size)
         for step in range(steps):
@@ -228,22 +225,17 @@ class JudgedTransformer(DecisionTransformer):
 
     # ---- keeping
 
-    def forget_moments(self) -> None:
-        """Leaves out of the checkpoint what only learning needs."""
-        super().forget_moments()
-        self.judge._optimiser = None
-
-    def _state(self) -> tuple[dict[str, Array], dict[str, Any]]:
-        arrays, values = super()._state()
-        of_judge, _ = self.judge._state()
-        return arrays | {f"judge/{name}": array for name, array in of_judge.items()}, values
-
-    def _restore(self, arrays: Mapping[str, Array], values: Mapping[str, Any]) -> None:
-        super()._restore(arrays, values)
-        of_judge = {
-            name.removeprefix("judge/"): array
-            for name, array in arrays.items()
-            if name.startswith("judge/")
-        }
+    def make_networks(self) -> None:
+        """See NetworkAgent.make_networks."""
+        super().make_networks()
         self.judge.task = {"counters": self.task["counters"]}
-        self.judge._restore(of_judge, {"updates": min(self.updates, self.config.judge_updates)})
+        self.judge.make_networks()
+
+    def parts(self) -> Parts:
+        """See NetworkAgent.parts."""
+        return {**super().parts(), **nested("judge/", self.judge.parts())}
+
+    def forget_moments(self) -> None:
+        """See NetworkAgent.forget_moments."""
+        super().forget_moments()
+        self.judge.forget_moments()

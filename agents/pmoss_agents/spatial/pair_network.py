@@ -1,4 +1,4 @@
-"""The network of the pair policy, and schedules drawn by it; see ``pair_policy.py``."""
+"""The network of the pair policy, and schedules that it chooses; see ``pair_policy.py``."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import numpy as np
 
 from pmoss_agents.agent import Array
 from pmoss_agents.pytorch import F, Tensor, nn, torch
-from pmoss_agents.spatial.throughput_model import Known, Reader, Topology, usual_time
+from pmoss_agents.spatial.planning import Reader, Reading, Topology, mean_log_time
 
 
 @dataclass(frozen=True)
 class Scores:
-    """What the network says of one incumbent: all that the placing needs.
+    """What the network makes of one incumbent: all that the placing needs.
 
     Attributes:
         times: (S, W), 1 being the mean of all cores if all were equally full.
@@ -33,9 +33,20 @@ class Scores:
     last: Tensor
     haste: Tensor
 
+    def order(self) -> Tensor:
+        """(S,) the slices, those first that take longest."""
+        return torch.argsort(-self.times.mean(1), stable=True)
+
+    def logits(self, slices: Tensor, hidden: Tensor, ends: Tensor) -> Tensor:
+        """(..., W) of placing slices, (...), given the cores' (..., W, hidden) and ends."""
+        inner = self.slices[slices].unsqueeze(-2) + hidden + ends.unsqueeze(-1) * self.ends
+        return F.silu(inner) @ self.last - self.haste * ends
+
 
 class PairNetwork(nn.Module):
     """Reads an incumbent, and scores every pair of slice and core."""
+
+    usual: Tensor
 
     def __init__(
         self,
@@ -61,7 +72,6 @@ class PairNetwork(nn.Module):
         """
         super().__init__()
         self.reader = Reader(counters, width=width, features=features, demands=demands)
-        self.usual: Tensor
         self.register_buffer("usual", torch.tensor(0.0))
 
         def attention() -> nn.ModuleList:
@@ -89,19 +99,19 @@ class PairNetwork(nn.Module):
     def set_up(self, counters: Tensor) -> None:
         """Takes the scales of the inputs and the mean time of a query from (n, H) counters."""
         self.reader.set_scales(counters)
-        self.usual.fill_(usual_time(counters))
+        self.usual.fill_(mean_log_time(counters))
 
     def _read(
         self, topology: Topology, counters: Tensor, columns: Tensor
-    ) -> tuple[Known, Tensor, Tensor]:
-        """What the reader knows of P incumbents; slices and cores after the attention."""
-        known = self.reader.read(topology, counters, columns)
-        slices, cores = known.slices, known.cores
-        for there, back in zip(self.to_cores, self.to_slices, strict=True):
-            seen = there(slices, cores, cores, need_weights=False)[0]
-            cores = cores + back(cores, slices, slices, need_weights=False)[0]
-            slices = slices + seen
-        return known, slices, cores
+    ) -> tuple[Reading, Tensor, Tensor]:
+        """The reading of P incumbents; slices and cores after the attention."""
+        reading = self.reader.read(topology, counters, columns)
+        slices, cores = reading.slices, reading.cores
+        for to_cores, to_slices in zip(self.to_cores, self.to_slices, strict=True):
+            attended = to_cores(slices, cores, cores, need_weights=False)[0]
+            cores = cores + to_slices(cores, slices, slices, need_weights=False)[0]
+            slices = slices + attended
+        return reading, slices, cores
 
     def _logs(self, pairs: Tensor) -> Tensor:
         """(...) logarithms of the microseconds per query of (..., width) pairs."""
@@ -109,7 +119,7 @@ class PairNetwork(nn.Module):
         return logs
 
     def times(self, topology: Topology, counters: Tensor, columns: Tensor, later: Tensor) -> Tensor:
-        """Foretells what a query of each slice takes where it goes.
+        """Predicts what a query of each slice takes where it goes.
 
         Args:
             topology: of the machine.
@@ -122,8 +132,8 @@ class PairNetwork(nn.Module):
         """
         _, slices, cores = self._read(topology, counters, columns)
         of_core = self.time_of_core(cores)
-        there = later.unsqueeze(-1).expand(-1, -1, of_core.shape[-1])
-        return self._logs(self.time_of_slice(slices) + of_core.gather(1, there))
+        index = later.unsqueeze(-1).expand(-1, -1, of_core.shape[-1])
+        return self._logs(self.time_of_slice(slices) + of_core.gather(1, index))
 
     def forward(self, topology: Topology, counters: Tensor, columns: Tensor) -> Scores:
         """Reads one incumbent.
@@ -133,10 +143,10 @@ class PairNetwork(nn.Module):
             counters: (S, H) of each slice.
             columns: (S,) the worker that had it.
         """
-        known, slices, cores = self._read(topology, counters[None], columns[None])
+        reading, slices, cores = self._read(topology, counters[None], columns[None])
         pairs = self.time_of_slice(slices[0])[:, None] + self.time_of_core(cores[0])
-        times = known.shares[0][:, None] * self._logs(pairs).exp()
-        demands = known.demands[0] / known.demands[0].sum(0) * len(topology.tiles)
+        times = reading.shares[0][:, None] * self._logs(pairs).exp()
+        demands = reading.demands[0] / reading.demands[0].sum(0) * len(topology.tiles)
         return Scores(
             times / (times.mean(1).sum() / len(topology.tiles)).clamp(min=1e-12),
             self.hidden_of_slice(slices[0]),
@@ -148,41 +158,7 @@ class PairNetwork(nn.Module):
         )
 
 
-def _logits(scores: Scores, slices: Tensor, hidden: Tensor, ends: Tensor) -> Tensor:
-    """(..., W) of placing slices, (...), given the cores' (..., W, hidden) and ends."""
-    inner = scores.slices[slices].unsqueeze(-2) + hidden + ends.unsqueeze(-1) * scores.ends
-    return F.silu(inner) @ scores.last - scores.haste * ends
-
-
-def log_likelihood(scores: Scores, topology: Topology, chosen: Tensor) -> Tensor:
-    """Mean logarithm of the chances by which the policy draws each core of a schedule.
-
-    Args:
-        scores: of the incumbent.
-        topology: of the machine.
-        chosen: (S,) the worker of each slice.
-    """
-    order = _order(scores)
-    there = F.one_hot(chosen[order], len(topology.tiles)).float()
-    own = there * scores.times[order]
-    ends = own.cumsum(0) - own + scores.times[order]
-    where = (there, there @ topology.caches, there @ topology.nodes)
-    added = sum(
-        one.unsqueeze(-1) * demand[order].unsqueeze(1)
-        for one, demand in zip(where, scores.demands, strict=True)
-    )
-    assert isinstance(added, Tensor)
-    hidden = scores.cores + added.cumsum(0) - added
-    logits = _logits(scores, order, hidden, ends)
-    return F.log_softmax(logits, -1).gather(1, chosen[order].unsqueeze(1)).mean()
-
-
-def _order(scores: Scores) -> Tensor:
-    """(S,) the slices, those first that take longest."""
-    return torch.argsort(-scores.times.mean(1), stable=True)
-
-
-def drawn(scores: Scores, topology: Topology, noise: Array) -> Array:
+def draw(scores: Scores, topology: Topology, noise: Array) -> Array:
     """Draws schedules.
 
     Args:
@@ -200,23 +176,23 @@ def drawn(scores: Scores, topology: Topology, noise: Array) -> Array:
     busy = torch.zeros(n, len(topology.tiles))
     hidden = scores.cores.repeat(n, 1, 1)
     places = (torch.eye(len(topology.tiles)), topology.caches, topology.nodes)
-    for slice_ in _order(scores):
+    for slice_ in scores.order():
         ends = busy + scores.times[slice_]
-        core = (_logits(scores, slice_, hidden, ends) + gumbel[slice_]).argmax(1)
+        core = (scores.logits(slice_, hidden, ends) + gumbel[slice_]).argmax(1)
         chosen[:, slice_] = core
         busy = torch.where(places[0][core] > 0, ends, busy)
-        for where, demand in zip(places, scores.demands, strict=True):
-            hidden += where[core].unsqueeze(-1) * demand[slice_]
+        for shared, demand in zip(places, scores.demands, strict=True):
+            hidden += shared[core].unsqueeze(-1) * demand[slice_]
     return chosen.numpy()
 
 
-def greedy(scores: Scores, topology: Topology, most: int | None = None) -> Array:
+def greedy(scores: Scores, topology: Topology, max_per_core: int | None = None) -> Array:
     """Places each slice on the likeliest core: in numpy, for its calls on small arrays are faster.
 
     Args:
         scores: of the incumbent.
         topology: of the machine.
-        most: slices that a core may get; None: any number.
+        max_per_core: slices that a core may get; None: any number.
 
     Returns:
         (S,) the worker of each slice.
@@ -230,13 +206,13 @@ def greedy(scores: Scores, topology: Topology, most: int | None = None) -> Array
     beside = [
         [np.flatnonzero(row) for row in kind.numpy()] for kind in (topology.caches, topology.nodes)
     ]
-    for slice_ in _order(scores).tolist():
+    for slice_ in scores.order().tolist():
         ends = busy + times[slice_]
         inner = hidden + slices[slice_] + ends[:, None] * ends_part
         inner /= 1 + np.exp(-inner.clip(-60))
         logits = inner @ last - haste * ends
-        if most is not None:
-            logits[count >= most] = -np.inf
+        if max_per_core is not None:
+            logits[count >= max_per_core] = -np.inf
         core = int(logits.argmax())
         chosen[slice_] = core
         busy[core] = ends[core]

@@ -1,13 +1,13 @@
 """Reconstruct: any schedule, of which some slices are freed and placed anew while that helps.
 
 Each round frees some slices of the current schedule: half of them from the fullest cores, the rest
-by chance. They go, in an order of chance, each to the core that then ends earliest. Several such
+at random. They go, in random order, each to the core that then ends earliest. Several such
 candidates are made from one schedule. A surrogate judges them; or the backend measures the one that
 the surrogate likes best, as often as the episode allows. What is better is kept.
 
 This is large neighbourhood search behind a learned policy and with a learned judge. The search is
 from Shaw, Using Constraint Programming and Local Search Methods to Solve Vehicle Routing Problems
-(1998).
+(1998). Only the policy learns, by its own loss.
 """
 
 from __future__ import annotations
@@ -15,20 +15,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from pmoss_agents.agent import Array, OfflineAgent
-from pmoss_agents.configs import LATER, checker
+from pmoss_agents.agent import Array
+from pmoss_agents.configs import LATER, Settings
 from pmoss_agents.spatial.pair_policy import PairPolicy
-from pmoss_agents.spatial.planning_agent import Measured, PlanningAgent
+from pmoss_agents.spatial.planning import QUERIES, Planner, PlanningAgent, Trials
 from pmoss_agents.spatial.surrogate import Surrogate
-from pmoss_agents.spatial.surrogate_planner import Planner
-from pmoss_agents.spatial.throughput_model import QUERIES
 from pmoss_agents.trainer import Course
+from pmoss_agents.weights import Parts
 from pmoss_datasets import Dataset
-from pmoss_env.errors import DescriptionError, UnknownNameError
+from pmoss_env.errors import UnknownNameError
 from pmoss_env.machines import Machine
 
 _POLICIES: dict[str, type[PairPolicy] | type[Surrogate]] = {
@@ -38,7 +37,7 @@ _POLICIES: dict[str, type[PairPolicy] | type[Surrogate]] = {
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Settings):
     """What makes the first schedule, and how it is improved.
 
     Attributes:
@@ -53,6 +52,8 @@ class Config:
         device: where the policy learns, one of configs.DEVICES.
     """
 
+    agent: ClassVar[str] = "reconstruct"
+
     policy: str = "pair-policy"
     settings: Mapping[str, Any] = field(default_factory=dict)
     freed: int = 12
@@ -63,63 +64,59 @@ class Config:
     device: str = field(default="cpu", metadata=LATER)
 
     def __post_init__(self) -> None:
-        checker(self.__class__.__module__, self)
+        super().__post_init__()
         if self.policy not in _POLICIES:
             raise UnknownNameError("policy", self.policy, _POLICIES)
-        if not isinstance(self.settings, Mapping):
-            raise DescriptionError(f"settings = {self.settings!r}: must be a table")
-        for name in ("freed", "candidates", "rounds"):
-            if getattr(self, name) < 1:
-                raise DescriptionError(f"{name} = {getattr(self, name)}: must be at least 1")
+        self.check("settings", isinstance(self.settings, Mapping), "be a table")
 
 
 def candidates(
     times: Array,
-    chosen: Array,
+    schedule: Array,
     rng: np.random.Generator,
     *,
     freed: int,
     number: int,
-    most: int | None = None,
+    max_per_core: int | None = None,
 ) -> Array:
     """Frees slices and places them anew, several times from the same schedule.
 
     Args:
         times: (S, W) what each slice takes on each core.
-        chosen: (S,) the core of each slice.
-        rng: the only source of chance.
+        schedule: (S,) the core of each slice.
+        rng: the only source of randomness.
         freed: slices per candidate.
         number: of candidates.
-        most: slices that a core may get; None: any number.
+        max_per_core: slices that a core may get; None: any number.
 
     Returns:
         (number, S) the core of each slice.
     """
     slices, cores = times.shape
     every = np.arange(slices)
-    busy = np.bincount(chosen, times[every, chosen], cores)
-    count = np.bincount(chosen, minlength=cores)
+    busy = np.bincount(schedule, times[every, schedule], cores)
+    count = np.bincount(schedule, minlength=cores)
     # Slices of fuller cores come first in the draw of the first half.
-    full = busy[chosen] / max(busy.max(), 1e-30)
-    found = np.repeat(chosen[None], number, axis=0)
-    for candidate in found:
+    full = busy[schedule] / max(busy.max(), 1e-30)
+    changed = np.repeat(schedule[None], number, axis=0)
+    for candidate in changed:
         hot = np.argsort(-(full**8) * rng.random(slices), kind="stable")[: -(-freed // 2)]
         free = np.unique(np.concatenate([hot, rng.choice(slices, min(slices, freed // 2), False)]))
-        load, held = busy.copy(), count.copy()
-        np.subtract.at(load, chosen[free], times[free, chosen[free]])
-        np.subtract.at(held, chosen[free], 1)
+        load, left = busy.copy(), count.copy()
+        np.subtract.at(load, schedule[free], times[free, schedule[free]])
+        np.subtract.at(left, schedule[free], 1)
         for slice_ in rng.permutation(free):
             ends = load + times[slice_]
-            if most is not None:
-                ends[held >= most] = np.inf
+            if max_per_core is not None:
+                ends[left >= max_per_core] = np.inf
             core = int(ends.argmin())
             candidate[slice_] = core
             load[core] = ends[core]
-            held[core] += 1
-    return found
+            left[core] += 1
+    return changed
 
 
-class Reconstruct(PlanningAgent, OfflineAgent[Dataset]):
+class Reconstruct(PlanningAgent):
     """The agent; see the module's docstring.
 
     Attributes:
@@ -143,13 +140,10 @@ class Reconstruct(PlanningAgent, OfflineAgent[Dataset]):
 
     # ---- learning: only the policy does
 
-    def task_of(self, dataset: Dataset) -> dict[str, Any]:
-        """That of the policy."""
-        return self.policy.task_of(dataset)
-
     @contextmanager
     def _course(self, dataset: Dataset) -> Iterator[Course]:
-        with self.policy._course(dataset) as course:
+        self.policy.updates = self.updates
+        with self.policy.course(dataset) as course:
             self.task = self.policy.task
 
             def step(update: int) -> Any:
@@ -166,60 +160,71 @@ class Reconstruct(PlanningAgent, OfflineAgent[Dataset]):
         self.policy.use(machine)
         self.judge.use(machine)
 
-    def _planned(
-        self, counters: Array, columns: Array, most: int | None, measured: Measured | None
+    def schedule(
+        self, counters: Array, columns: Array, max_per_core: int | None, trials: Trials | None
     ) -> Array:
-        start = self.policy._planned(counters, columns, most, None)
-        planner = self.judge.planner(counters, columns, most)
-        return self.improved(start, planner, most, measured)
+        """See PlanningAgent.schedule."""
+        start = self.policy.schedule(counters, columns, max_per_core, None)
+        planner = self.judge.planner(counters, columns, max_per_core)
+        return self.improved(start, planner, max_per_core, trials)
 
     def improved(
-        self, start: Array, planner: Planner, most: int | None, measured: Measured | None
+        self, start: Array, planner: Planner, max_per_core: int | None, trials: Trials | None
     ) -> Array:
         """Improves a schedule of any policy.
 
         Args:
             start: (S,) the worker of each slice.
-            planner: of the judge; it saw the incumbent.
-            most: slices that a core may get; None: any number.
-            measured: what may be measured; None or a budget of 0: the judge alone decides.
+            planner: of the judge; it observed the incumbent.
+            max_per_core: slices that a core may get; None: any number.
+            trials: what may be measured; None or a budget of 0: the judge alone decides.
 
         Returns:
             (S,) the worker of each slice.
         """
         config = self.config
         rng = np.random.default_rng([config.seed, start.size])
-        sizes = {"freed": min(config.freed, start.size), "number": config.candidates}
+        sizes: dict[str, Any] = {
+            "freed": min(config.freed, start.size),
+            "number": config.candidates,
+            "max_per_core": max_per_core,
+        }
         best = start
-        if measured is None or measured[1] < 1:
+        if trials is None or trials.budget < 1:
             worth = planner.worth(best)
             times = planner.times(best)
             for _ in range(config.rounds):
-                found = candidates(times, best, rng, most=most, **sizes)
-                worths = planner.worths(found)
+                changed = candidates(times, best, rng, **sizes)
+                worths = planner.worths(changed)
                 if worths.max() > worth:
-                    best, worth = found[int(worths.argmax())], float(worths.max())
+                    best, worth = changed[int(worths.argmax())], float(worths.max())
                     times = planner.times(best)
             return best
-        measure, budget = measured
-        reading, trial = -np.inf, start
-        for _ in range(budget):
-            counters = measure(trial)
-            planner.saw(counters, trial)
-            if (now := float(np.nansum(counters[:, QUERIES]))) > reading:
-                best, reading = trial, now
-            found = candidates(planner.times(best), best, rng, most=most, **sizes)
-            trial = found[int(planner.worths(found).argmax())]
+        best_rate, trial = -np.inf, start
+        for _ in range(trials.budget):
+            counters = trials.measure(trial)
+            planner.observe(counters, trial)
+            if (rate := float(np.nansum(counters[:, QUERIES]))) > best_rate:
+                best, best_rate = trial, rate
+            changed = candidates(planner.times(best), best, rng, **sizes)
+            trial = changed[int(planner.worths(changed).argmax())]
         return best
 
     # ---- keeping
 
+    def make_networks(self) -> None:
+        """See NetworkAgent.make_networks."""
+        self.policy.task = self.task
+        self.policy.make_networks()
+
+    def parts(self) -> Parts:
+        """See NetworkAgent.parts."""
+        return self.policy.parts()
+
     def _state(self) -> tuple[dict[str, Array], dict[str, Any]]:
-        arrays, values = self.policy._state()
-        return arrays, {**values, "updates": self.updates, "settings": asdict(self.policy.config)}
+        arrays, values = super()._state()
+        return arrays, {**values, "settings": asdict(self.policy.config)}
 
     def _restore(self, arrays: Mapping[str, Array], values: Mapping[str, Any]) -> None:
         self.policy = _POLICIES[self.config.policy](**values["settings"])
-        self.policy.task = self.task
-        self.policy._restore(arrays, values)
-        self.updates = self.policy.updates
+        super()._restore(arrays, values)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pmoss_agents.agent import Array
+from pmoss_agents.spatial.episodes import Laps
 from pmoss_agents.spatial.observations import KEYS, full_shapes, in_full
 from pmoss_datasets import Dataset
 from pmoss_datasets.spatial.expansion import Expander, rewards
@@ -53,6 +54,7 @@ class Transitions:
         n_steps: int = 1,
         gamma: float = 1.0,
         scale: float = 1.0,
+        seed: int = 0,
     ) -> None:
         """Reads the episodes.
 
@@ -63,9 +65,9 @@ class Transitions:
             n_steps: steps of a transition, fewer where the episode ends.
             gamma: discount per step.
             scale: what rewards are divided by, Mq/s.
+            seed: of the order.
         """
         expander = Expander(dataset)
-        self._grid = (dataset.machine.rows, dataset.machine.cols)
         self._steps = dataset.steps
         self._episodes = [dataset[int(i)] for i in episodes]
         self._masks = [expander.masks(episode) for episode in self._episodes]
@@ -73,15 +75,15 @@ class Transitions:
         self._added, self._counters, self._incumbents = [], [], []
         self._meta, self._next_slice = [], []
         for episode in self._episodes:
-            seen = expander.observations(episode, last=True, copies=False)
-            if "slice_view" not in seen:
-                seen = in_full(seen)
-            after = seen["machine_view"][1:].reshape(self._steps, dataset.machine.tiles, -1)
+            shown = expander.observations(episode, last=True, copies=False)
+            if "slice_view" not in shown:
+                shown = in_full(shown)
+            after = shown["machine_view"][1:].reshape(self._steps, dataset.machine.tiles, -1)
             self._added.append(after[np.arange(self._steps), episode.actions])
-            self._counters.append(seen["slice_view"])
-            self._incumbents.append(seen["incumbent_view"][0].copy())
-            self._meta.append(seen["meta"][0].copy())
-            self._next_slice.append(seen["slice"])
+            self._counters.append(shown["slice_view"])
+            self._incumbents.append(shown["incumbent_view"][0].copy())
+            self._meta.append(shown["meta"][0].copy())
+            self._next_slice.append(shown["slice"])
         self.shapes = tuple(full_shapes(expander.space))
         time = np.arange(self._steps)
         self._ends = np.minimum(time + n_steps, self._steps)
@@ -91,21 +93,14 @@ class Transitions:
                 paid = rewards(episode, reward) / scale
                 for t, end in enumerate(self._ends):
                     row[t] = paid[t:end] @ gamma ** np.arange(end - t)
-        self._order: tuple[tuple[int, int], Array] | None = None
+        self._laps = Laps(np.arange(len(self)), seed)
 
     def __len__(self) -> int:
         return len(self._episodes) * self._steps
 
-    def batch(self, update: int, size: int, seed: int) -> Batch:
+    def batch(self, update: int, size: int) -> Batch:
         """The transitions of an update: lap after lap through all of them, each lap shuffled."""
-        rows = []
-        for position in range(update * size, (update + 1) * size):
-            lap, place = divmod(position, len(self))
-            if self._order is None or self._order[0] != (seed, lap):
-                shuffled = np.random.default_rng([seed, lap]).permutation(len(self))
-                self._order = (seed, lap), shuffled
-            rows.append(int(self._order[1][place]))
-        return self.at(rows)
+        return self.at(self._laps.batch(update, size))
 
     def at(self, rows: Sequence[int]) -> Batch:
         """Transitions by number: episode by episode, step by step."""

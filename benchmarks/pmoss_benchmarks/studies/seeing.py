@@ -169,4 +169,4 @@ class Fresh(_Reading):
         agent.use(machine)
         columns = agent.topology.column[machine.tile_of_core[context.incumbent.cores]]
         planner = agent.planner(observed_counters(context.snapshot), columns)
-        return context.local_schedule(machine.workers[planner.best()])
+        return context.local_schedule(machine.workers[planner.plan()])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pmoss_agents.spatial.balancing import balance, longest_first, refine
+from pmoss_agents.spatial.planning import balance, longest_first, refine
 
 
 def ends(times, chosen):
@@ -36,7 +36,7 @@ def test_nothing_off_the_fullest_core_helps_any_more(seed, most):
     rng = np.random.default_rng(seed)
     times = rng.exponential(size=(12, 4)) + 0.2
     start = rng.permutation(np.arange(12) % 4)
-    chosen = balance(times, start, most=most)
+    chosen = balance(times, start, max_per_core=most)
     top = ends(times, chosen).max()
     assert top <= ends(times, start).max()
     full = int(ends(times, chosen).argmax())
@@ -54,9 +54,9 @@ def test_nothing_off_the_fullest_core_helps_any_more(seed, most):
 
 def test_no_core_gets_more_than_it_may():
     times = np.tile([1.0, 100.0, 100.0], (9, 1))
-    first = longest_first(times, most=3)
+    first = longest_first(times, max_per_core=3)
     assert np.bincount(first).tolist() == [3, 3, 3]
-    assert np.bincount(balance(times, first, most=3)).tolist() == [3, 3, 3]
+    assert np.bincount(balance(times, first, max_per_core=3)).tolist() == [3, 3, 3]
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -65,14 +65,15 @@ def test_exchanges_by_chance_go_on_where_balancing_ends(seed, most):
     rng = np.random.default_rng(seed)
     times = rng.exponential(size=(64, 6)) + 0.2
     start = rng.permutation(np.arange(64) % 6)
-    first = balance(times, start, most=most)
+    first = balance(times, start, max_per_core=most)
     found = [
-        refine(times, first, tries, np.random.default_rng(1), most=most) for tries in (0, 20, 200)
+        refine(times, first, tries, np.random.default_rng(1), max_per_core=most)
+        for tries in (0, 20, 200)
     ]
     tops = [ends(times, chosen).max() for chosen in found]
     assert found[0].tolist() == first.tolist()
     assert tops[0] >= tops[1] >= tops[2] and tops[0] > tops[2]
-    again = refine(times, first, 200, np.random.default_rng(1), most=most)
+    again = refine(times, first, 200, np.random.default_rng(1), max_per_core=most)
     assert again.tolist() == found[2].tolist()
     if most is not None:
         assert np.bincount(found[2], minlength=6).max() <= most

@@ -15,12 +15,12 @@ from tests.agents.spatial.small_transformer import SMALL, TOY, play, weights
 
 torch = pytest.importorskip("torch")
 
-from pmoss_agents.spatial.decision_episodes import Episodes  # noqa: E402
 from pmoss_agents.spatial.decision_network import Model  # noqa: E402
 from pmoss_agents.spatial.decision_transformer import (  # noqa: E402
     DecisionTransformer,
     best_path,
 )
+from pmoss_agents.spatial.episodes import Episodes  # noqa: E402
 
 
 def test_saved_and_loaded_acts_the_same(fitted, tmp_path):
@@ -260,7 +260,7 @@ def test_the_best_checkpoint_is_kept_beside_the_last(dataset, tmp_path):
     assert pmoss_agents.load(path).updates == 8
     source = Episodes(dataset, agent.config)
     assert source.held.size == 6
-    trained = {row for update in range(20) for row in source._rows(update)}
+    trained = {row for update in range(20) for row in source.rows(update)}
     assert trained == set(range(60)) - set(source.held.tolist())
     # A resumed run remembers how good the best was.
     assert pmoss_agents.load(path)._best_loss == min(losses.values())

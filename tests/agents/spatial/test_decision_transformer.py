@@ -20,14 +20,14 @@ from tests.agents.spatial.small_transformer import SMALL, TOY, play, weights
 
 torch = pytest.importorskip("torch")
 
-from pmoss_agents.spatial.decision_episodes import Episodes, alike_tiles  # noqa: E402
-from pmoss_agents.spatial.decision_network import FORBIDDEN, STATE, Decoder, Step  # noqa: E402
+from pmoss_agents.spatial.decision_network import STATE, Config, Decoder, Step  # noqa: E402
 from pmoss_agents.spatial.decision_player import Player  # noqa: E402
 from pmoss_agents.spatial.decision_transformer import (  # noqa: E402
-    Config,
     DecisionTransformer,
     imitation_loss,
 )
+from pmoss_agents.spatial.encoders import FORBIDDEN  # noqa: E402
+from pmoss_agents.spatial.episodes import Episodes, alike_tiles  # noqa: E402
 
 
 @pytest.mark.parametrize("meta_position", ["first", "last"])
@@ -233,7 +233,7 @@ def test_the_papers_observation_is_learned_from_and_nothing_else_is_seen(reward,
     assert play(agent, TOY) == actions
     with pytest.raises(CheckpointError, match="observation = paper, but the environment has"):
         agent.check_env(gymnasium.make("pmoss/SpatialScheduling-v0", **TOY))
-    with pytest.raises(DatasetError, match="does not tell the incumbent's throughput"):
+    with pytest.raises(DatasetError, match="lacks the incumbent's throughput"):
         DecisionTransformer(**SMALL, reward="improvement").fit(data)
 
 
@@ -308,7 +308,7 @@ def test_the_wanted_return_changes_the_actions(fitted, tmp_path, weight):
     agent = pmoss_agents.load(tmp_path / "agent.safetensors")
     follows_the_return(agent, weight)
     play(agent)
-    best = agent._foreseen
+    best = agent._expected
     env = gymnasium.make("pmoss/SpatialScheduling-v0", on_illegal="raise", **TOY)
     _, info = env.reset(seed=0)
     allowed = np.flatnonzero(info["action_mask"])
@@ -327,7 +327,7 @@ def test_without_a_wish_a_share_of_the_best_is_wanted(fitted):
     for wish in (3.0, None):
         fitted.set_target(wish)
         play(fitted)
-        share = fitted.config.target_return * fitted._foreseen
+        share = fitted.config.target_return * fitted._expected
         assert fitted._target == pytest.approx(share if wish is None else wish)
 
 
@@ -337,7 +337,7 @@ def test_without_a_wish_a_share_of_the_best_is_wanted(fitted):
         ({"width": 10, "heads": 4}, "width = 10: must be a multiple of heads"),
         ({"layers": 0}, "layers = 0"),
         ({"target_return": float("nan")}, "target_return = nan"),
-        ({"meta_position": "middle"}, "meta_position = 'middle'"),
+        ({"meta_position": "middle"}, "meta_position = 'middle': must be one of first, last"),
         ({"keep_best": 0}, "keep_best = 0"),
         ({"depth": 3}, "config 'depth': unknown"),
         ({"learning_rate": "abc"}, "learning_rate = 'abc': must be a finite number"),

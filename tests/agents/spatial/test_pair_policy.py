@@ -7,13 +7,11 @@ torch = pytest.importorskip("torch")
 
 from pmoss_agents.spatial.pair_network import (  # noqa: E402
     PairNetwork,
-    drawn,
+    draw,
     greedy,
-    log_likelihood,
 )
-from pmoss_agents.spatial.pair_policy import PairPolicy  # noqa: E402
-from pmoss_agents.spatial.surrogate import Pairs  # noqa: E402
-from pmoss_agents.spatial.throughput_model import Topology  # noqa: E402
+from pmoss_agents.spatial.pair_policy import PairPolicy, log_likelihood  # noqa: E402
+from pmoss_agents.spatial.planning import Pairs, Topology  # noqa: E402
 from pmoss_datasets.evaluation import evaluate  # noqa: E402
 from pmoss_datasets.policies import SchedulePolicy  # noqa: E402
 from pmoss_env.errors import CheckpointError, DescriptionError  # noqa: E402
@@ -58,7 +56,7 @@ def read(data):
 def test_drawing_without_noise_is_the_greedy_plan(read):
     _, topology, _, _, scores = read
     noise = np.zeros((16, 3, len(topology.tiles)), dtype=np.float32)
-    for plan in drawn(scores, topology, noise):
+    for plan in draw(scores, topology, noise):
         assert plan.tolist() == greedy(scores, topology).tolist()
 
 
@@ -66,7 +64,7 @@ def test_the_likelihood_is_that_of_the_draws(read):
     _, topology, _, _, scores = read
     workers = len(topology.tiles)
     noise = np.random.default_rng(0).gumbel(size=(16, 4000, workers)).astype(np.float32)
-    plans = drawn(scores, topology, noise)
+    plans = draw(scores, topology, noise)
     first = int(torch.argsort(-scores.times.mean(1), stable=True)[0])
     # The first core is chosen from empty cores: its chances need no history.
     found = np.bincount(plans[:, first], minlength=workers) / 4000

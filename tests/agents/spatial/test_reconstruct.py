@@ -39,7 +39,7 @@ def test_candidates_differ_in_what_was_freed_and_balance_better():
     again = candidates(times, start, np.random.default_rng(1), freed=10, number=6)
     assert np.array_equal(found, again)
     full = np.arange(40) % 5
-    held = candidates(times, full, rng, freed=10, number=6, most=8)
+    held = candidates(times, full, rng, freed=10, number=6, max_per_core=8)
     assert all(np.bincount(one).max() <= 8 for one in held)
 
 

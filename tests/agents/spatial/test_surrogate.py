@@ -9,16 +9,19 @@ torch = pytest.importorskip("torch")
 
 import pmoss_agents  # noqa: E402
 from pmoss_agents import checkpoints  # noqa: E402
-from pmoss_agents.spatial.balancing import balance, longest_first, refine  # noqa: E402
 from pmoss_agents.spatial.encoders import GROUPS as SUMS  # noqa: E402
-from pmoss_agents.spatial.surrogate import Pairs, Surrogate  # noqa: E402
-from pmoss_agents.spatial.surrogate_planner import Planner  # noqa: E402
-from pmoss_agents.spatial.throughput_model import (  # noqa: E402
+from pmoss_agents.spatial.planning import (  # noqa: E402
     GROUPS,
     MORE_GROUPS,
-    Member,
+    Pairs,
+    Planner,
+    ThroughputModel,
     Topology,
+    balance,
+    longest_first,
+    refine,
 )
+from pmoss_agents.spatial.surrogate import Surrogate  # noqa: E402
 from pmoss_datasets.evaluation import evaluate  # noqa: E402
 from pmoss_datasets.policies import Measured, SchedulePolicy  # noqa: E402
 from pmoss_env.envs.spatial import SpatialSchedulingEnv  # noqa: E402
@@ -54,7 +57,7 @@ def known(data):
     """A member and what it reads off two incumbents."""
     torch.manual_seed(0)
     topology = Topology(data.machine)
-    member = Member(len(COUNTER_NAMES), width=24, features=8, demands=4)
+    member = ThroughputModel(len(COUNTER_NAMES), width=24, features=8, demands=4)
     pairs = Pairs(data, topology)
     counters, columns = pairs.counters[0][:2], pairs.columns[0][:2]
     return member, topology, counters, columns
@@ -99,7 +102,7 @@ def test_untrained_a_query_takes_as_long_on_every_core(known):
 def test_everywhere_foretells_what_forward_does(known, told, without):
     _, topology, counters, columns = known
     kept = [group for group in told if group != without]
-    member = Member(len(COUNTER_NAMES), width=24, features=8, demands=4, inputs=kept)
+    member = ThroughputModel(len(COUNTER_NAMES), width=24, features=8, demands=4, inputs=kept)
     member.set_scales(counters.flatten(0, 1))
     with torch.inference_mode():
         here = member.read(topology, counters[:1], columns[:1])
@@ -115,7 +118,7 @@ def test_everywhere_foretells_what_forward_does(known, told, without):
 def test_costs_tell_a_slow_memory_at_any_load(known):
     """What a line from memory costs says it, however few lines there are."""
     _, topology, counters, columns = known
-    member = Member(len(COUNTER_NAMES), width=24, features=8, demands=4)
+    member = ThroughputModel(len(COUNTER_NAMES), width=24, features=8, demands=4)
     member.set_scales(counters.flatten(0, 1))
     slow = counters.clone()
     slow[..., COUNTER_INDEX["cycles_l3_miss"]] *= 1.5
@@ -194,7 +197,7 @@ def test_foretold_differences_of_cores_are_left_out_where_that_is_worth_more(age
     monkeypatch.setattr(Planner, "times", lambda _, columns: shares[:, None] * wrong)
     # What is worth most is known here: that the cores are alike.
     monkeypatch.setattr(Planner, "worth", lambda _, plan: -np.bincount(plan, shares, workers).max())
-    plan = other.planner(np.ones((24, len(COUNTER_NAMES))), np.arange(24) % workers).best()
+    plan = other.planner(np.ones((24, len(COUNTER_NAMES))), np.arange(24) % workers).plan()
     alike = np.repeat((shares * wrong.mean(1))[:, None], workers, 1)
     assert plan.tolist() == longest_first(alike).tolist()
 
@@ -255,10 +258,10 @@ def test_missing_counters_are_no_obstacle(agent, lost):
     agent.plan(env.context(np.random.default_rng(0)), env.order)
     start = agent.topology.column[env.machine.tile_of_core[env.incumbent.cores]]
     planner = agent.planner(counters, start)
-    columns = planner.best()
+    columns = planner.plan()
     for _ in range(2):
-        planner.saw(counters, columns)
-        columns = planner.best(columns, 1)
+        planner.observe(counters, columns)
+        columns = planner.plan(columns, 1)
     assert columns.shape == (16,)
     assert 0 <= columns.min() <= columns.max() < env.machine.workers.size
 

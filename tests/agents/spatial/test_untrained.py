@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 from pmoss_agents.agent import OfflineAgent, OnlineAgent  # noqa: E402
 from pmoss_agents.configs import has_config, read_config  # noqa: E402
 from pmoss_agents.registry import OWN, agent_class  # noqa: E402
-from pmoss_agents.spatial.throughput_model import MORE_GROUPS  # noqa: E402
+from pmoss_agents.spatial.planning import MORE_GROUPS  # noqa: E402
 from pmoss_datasets import Recipe, collect  # noqa: E402
 from pmoss_datasets.evaluation import evaluate  # noqa: E402
 from pmoss_datasets.policies import SchedulePolicy  # noqa: E402

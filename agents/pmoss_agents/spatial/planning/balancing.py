@@ -1,4 +1,4 @@
-"""Giving slices to cores so that the fullest core ends as early as possible, times being known."""
+"""Giving slices to cores so that the fullest core ends as early as possible, for given times."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from pmoss_agents.agent import Array
 _LEAST_GAIN = 1e-5
 
 
-def longest_first(times: Array, most: int | None = None) -> Array:
+def longest_first(times: Array, max_per_core: int | None = None) -> Array:
     """Places the slices, the longest first, each on the core that then ends earliest.
 
     Args:
         times: (slices, cores) what each slice takes on each core.
-        most: slices that a core may get; None: any number.
+        max_per_core: slices that a core may get; None: any number.
 
     Returns:
-        (slices,) the core of each.
+        (slices,) int64, the core of each.
     """
     slices, cores = times.shape
     load, count = np.zeros(cores), np.zeros(cores, dtype=np.int64)
     chosen = np.zeros(slices, dtype=np.int64)
     for slice_ in np.argsort(-times.min(axis=1), kind="stable"):
         ends = load + times[slice_]
-        if most is not None:
-            ends[count >= most] = np.inf
+        if max_per_core is not None:
+            ends[count >= max_per_core] = np.inf
         core = int(ends.argmin())
         chosen[slice_] = core
         load[core] += times[slice_, core]
@@ -34,13 +34,15 @@ def longest_first(times: Array, most: int | None = None) -> Array:
     return chosen
 
 
-def balance(times: Array, start: Array, *, most: int | None = None, changes: int = 400) -> Array:
+def balance(
+    times: Array, start: Array, *, max_per_core: int | None = None, changes: int = 400
+) -> Array:
     """Relieves the fullest core, by one move or one exchange after the other.
 
     Args:
         times: (slices, cores) what each slice takes on each core.
         start: (slices,) the core of each slice.
-        most: slices that a core may get; None: any number.
+        max_per_core: slices that a core may get; None: any number.
         changes: at most so many.
 
     Returns:
@@ -60,8 +62,8 @@ def balance(times: Array, start: Array, *, most: int | None = None, changes: int
         # What the two cores that take part would come to: [slice of mine, core or other slice].
         moved = np.maximum(top - spent, load + times[mine])
         moved[:, full] = np.inf
-        if most is not None:
-            moved[:, count >= most] = np.inf
+        if max_per_core is not None:
+            moved[:, count >= max_per_core] = np.inf
         theirs = chosen[others]
         swapped = np.maximum(
             top - spent + times[others, full],
@@ -91,9 +93,14 @@ def balance(times: Array, start: Array, *, most: int | None = None, changes: int
 
 
 def refine(
-    times: Array, start: Array, tries: int, rng: np.random.Generator, *, most: int | None = None
+    times: Array,
+    start: Array,
+    tries: int,
+    rng: np.random.Generator,
+    *,
+    max_per_core: int | None = None,
 ) -> Array:
-    """Goes on where balance() ends: exchanges a few slices by chance, balances, keeps what helps.
+    """Goes on where balance() ends: exchanges a few slices at random, balances, keeps what helps.
 
     This is an iterated local search (Lourenço et al., Handbook of Metaheuristics, 2003).
 
@@ -102,7 +109,7 @@ def refine(
         start: (slices,) the core of each slice.
         tries: how often.
         rng: draws the slices.
-        most: slices that a core may get; None: any number.
+        max_per_core: slices that a core may get; None: any number.
 
     Returns:
         (slices,) the core of each; its longest time is at most that of ``start``.
@@ -116,16 +123,16 @@ def refine(
     best = start
     full = load(best)
     for _ in range(tries):
-        of_fullest = np.flatnonzero(best == full.argmax())
-        if not of_fullest.size:
+        on_fullest = np.flatnonzero(best == full.argmax())
+        if not on_fullest.size:
             break  # no slice takes any time
         others = rng.integers(slices, size=rng.integers(1, 4))
-        drawn = np.unique(np.append(others, rng.choice(of_fullest)))
+        drawn = np.unique(np.append(others, rng.choice(on_fullest)))
         changed = best.copy()
         # Cores change hands among the drawn slices, so that each keeps its number of them.
         changed[drawn] = rng.permutation(best[drawn])
-        found = balance(times, changed, most=most)
-        of_found = load(found)
-        if of_found.max() <= full.max():
-            best, full = found, of_found
+        balanced = balance(times, changed, max_per_core=max_per_core)
+        balanced_load = load(balanced)
+        if balanced_load.max() <= full.max():
+            best, full = balanced, balanced_load
     return best

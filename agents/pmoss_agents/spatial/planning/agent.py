@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from pmoss_agents.agent import Array, Observation
-from pmoss_agents.spatial.base import SpatialAgent
-from pmoss_agents.spatial.throughput_model import Topology
-from pmoss_agents.weights import torch_threads
+from pmoss_agents.agent import Array, Observation, OfflineAgent
+from pmoss_agents.spatial.base import SpatialAgent, task_of
+from pmoss_agents.spatial.planning.model import Topology
+from pmoss_agents.weights import NetworkAgent, torch_threads
 from pmoss_env.context import Context
 from pmoss_env.envs.spatial.observation import observed_counters
 from pmoss_env.errors import CheckpointError, DescriptionError
@@ -19,13 +19,21 @@ from pmoss_env.machines import Machine
 from pmoss_env.memory import nearest_nodes
 from pmoss_env.types import Int32Array
 
-#: Runs a schedule, (slices,) the worker of each, and returns its (slices, H) counters; and how
-#: often it may be asked.
-Measured: TypeAlias = tuple[Callable[[Array], Array], int]
+
+class Trials(NamedTuple):
+    """What may be measured.
+
+    Attributes:
+        measure: runs a schedule, (slices,) the worker of each; returns its (slices, H) counters.
+        budget: how often.
+    """
+
+    measure: Callable[[Array], Array]
+    budget: int
 
 
-class PlanningAgent(SpatialAgent):
-    """Plans at the first step, from what the incumbent's counters say.
+class PlanningAgent(NetworkAgent, SpatialAgent, OfflineAgent[Any]):
+    """Plans at the first step, from the counters under the incumbent.
 
     So it needs ``observation="complete"``, or the episode's context by plan(). It acts on every
     machine. Its config has ``threads``, of torch.
@@ -42,17 +50,21 @@ class PlanningAgent(SpatialAgent):
         self._nodes: Array | None = None
 
     @abstractmethod
-    def _planned(
-        self, counters: Array, columns: Array, most: int | None, measured: Measured | None
+    def schedule(
+        self, counters: Array, columns: Array, max_per_core: int | None, trials: Trials | None
     ) -> Array:
-        """(slices,) the worker of each slice.
+        """(slices,) the worker of each slice, on the machine of use().
 
         Args:
-            counters: (slices, H) under the incumbent, as the agent knows them.
+            counters: (slices, H) under the incumbent, those that it learned from.
             columns: (slices,) the worker of each slice in the incumbent.
-            most: slices that a core may get; None: any number.
-            measured: what may be measured; None: nothing.
+            max_per_core: slices that a core may get; None: any number.
+            trials: what may be measured; None: nothing.
         """
+
+    def task_of(self, dataset: Any) -> dict[str, Any]:
+        """Only the counters: any machine, number of slices and order will do."""
+        return {"counters": task_of(dataset, plans=True)["counters"]}
 
     @property
     def topology(self) -> Topology:
@@ -80,7 +92,7 @@ class PlanningAgent(SpatialAgent):
         """Plans an episode from its context, as a baseline does.
 
         Args:
-            context: of the episode; its backend is asked as often as ``measurements`` allows.
+            context: of the episode; it measures as often as ``measurements`` allows.
             order: not needed.
 
         Raises:
@@ -91,19 +103,19 @@ class PlanningAgent(SpatialAgent):
             raise DescriptionError(f"{self.name}: needs an incumbent and its snapshot")
         machine, measurements = context.machine, context.measurements
         self.use(machine)
-        measured: Measured | None = None
+        trials: Trials | None = None
         if measurements is not None:
 
             def measure(columns: Array) -> Array:
                 schedule = context.local_schedule(machine.workers[columns])
-                return self._counters(observed_counters(measurements.measure(schedule)))
+                return self._own_counters(observed_counters(measurements.measure(schedule)))
 
-            measured = measure, measurements.left
-        self._tiles = self._plan(
+            trials = Trials(measure, measurements.left)
+        self._tiles = self._planned_tiles(
             observed_counters(context.snapshot),
             machine.tile_of_core[context.incumbent.cores],
             context.max_slices_per_core,
-            measured,
+            trials,
         )
         # What nodes cannot hold goes elsewhere.
         schedule = context.local_schedule(machine.core_of_tile[self._tiles])
@@ -119,7 +131,7 @@ class PlanningAgent(SpatialAgent):
                         "spatial scheduling with observation='complete'"
                     )
             tiles = np.asarray(observation["incumbent_tiles"])
-            self._tiles = self._plan(np.asarray(observation["slice_counters"]), tiles)
+            self._tiles = self._planned_tiles(np.asarray(observation["slice_counters"]), tiles)
         slice_ = round(float(observation["slice"][0]) * self._tiles.size)
         tile = int(self._tiles[slice_])
         if "node_mask" in observation:
@@ -143,41 +155,37 @@ class PlanningAgent(SpatialAgent):
         if self._nodes is not None:
             node = int(self._nodes[slice_])
         if not allowed[tile, node]:
-            ways = nearest_nodes(machine)[node]
-            node = int(ways[allowed[tile][ways].argmax()])
+            nearest = nearest_nodes(machine)[node]
+            node = int(nearest[allowed[tile][nearest].argmax()])
         return tile * nodes.size + node
 
-    def _plan(
+    def _planned_tiles(
         self,
         counters: Array,
         tiles: Array,
-        most: int | None = None,
-        measured: Measured | None = None,
+        max_per_core: int | None = None,
+        trials: Trials | None = None,
     ) -> Array:
-        """(slices,) the tile of each."""
+        """(slices,) the tile of each, given (slices, H) counters and tiles of the incumbent."""
         if not self.task:
             raise CheckpointError(f"{self.name}: call fit() or load a checkpoint first")
-        self._check(counters, tiles)
-        # What ran where no worker is counts as if it had run on the first one.
-        columns = np.maximum(self.topology.column[tiles], 0)
-        with torch_threads(self.config.threads):
-            chosen = self._planned(self._counters(counters), columns, most, measured)
-        return self.topology.tiles[chosen]
-
-    def _check(self, counters: Array, tiles: Array) -> None:
-        """Refuses counters of another task, and places of another machine."""
-        topology, known = self.topology, len(self.task["counters"])
-        if counters.ndim != 2 or len(counters) != tiles.size or counters.shape[1] < known:
+        topology, learned = self.topology, len(self.task["counters"])
+        if counters.ndim != 2 or len(counters) != tiles.size or counters.shape[1] < learned:
             raise DescriptionError(
                 f"{self.name}: counters of shape {counters.shape} for {tiles.size} slices: it was "
-                f"fitted for {known} counters of each slice"
+                f"fitted for {learned} counters of each slice"
             )
         if tiles.size and not 0 <= tiles.min() <= tiles.max() < topology.column.size:
             raise DescriptionError(
                 f"{self.name}: the incumbent's tiles lie in [{tiles.min()}, {tiles.max()}], but "
                 f"the machine has {topology.column.size}: the snapshot is of another machine"
             )
+        # What ran where no worker is counts as if it had run on the first one.
+        columns = np.maximum(topology.column[tiles], 0)
+        with torch_threads(self.config.threads):
+            chosen = self.schedule(self._own_counters(counters), columns, max_per_core, trials)
+        return topology.tiles[chosen]
 
-    def _counters(self, counters: Array) -> Array:
+    def _own_counters(self, counters: Array) -> Array:
         """The counters that it learned from: others are added at the end of their table."""
         return counters[:, : len(self.task["counters"])]

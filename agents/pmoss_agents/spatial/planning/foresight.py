@@ -1,8 +1,8 @@
 """What the best schedules of an instance may serve: the unit of a wanted return.
 
 Instances differ: the same throughput is poor for one and out of reach for another. So returns are
-told relative to what an episode's beginning lets expect at best. A high expectile of the final
-throughput stands for that, linear in the logarithms of the counters under the incumbent.
+relative to the best that can be expected at the beginning of an episode. A high expectile of the
+final throughput stands for that, linear in the logarithms of the counters under the incumbent.
 
 Expectile regression: Newey and Powell, Asymmetric Least Squares Estimation and Testing,
 Econometrica 1987.
@@ -19,7 +19,7 @@ _ROUNDS = 50
 
 
 def beginning(meta: Array, incumbent_view: Array) -> Array:
-    """(M + H,) logarithms of what an episode's beginning tells of the whole machine.
+    """(M + H,) logarithms of what is measured of the whole machine at an episode's beginning.
 
     Args:
         meta: (M,) of the observation.
@@ -46,17 +46,22 @@ def fit_expectile(inputs: Array, values: Array, expectile: float, ridge: float =
     std[std <= 1e-6 * np.abs(inputs).max(0)] = np.inf  # a constant says nothing
     design = np.column_stack([np.ones(len(inputs)), (inputs - mean) / std])
     penalty = np.diag([0.0, *[ridge] * inputs.shape[1]])
-    found = np.zeros(design.shape[1])
+    weights = np.zeros(design.shape[1])
     for _ in range(_ROUNDS):
-        weight = np.where(values > design @ found, expectile, 1 - expectile)[:, None]
-        found = np.linalg.solve(
-            design.T @ (weight * design) + penalty, design.T @ (weight[:, 0] * values)
+        importance = np.where(values > design @ weights, expectile, 1 - expectile)[:, None]
+        weights = np.linalg.solve(
+            design.T @ (importance * design) + penalty, design.T @ (importance[:, 0] * values)
         )
-    slopes = found[1:] / std
-    return np.concatenate([[found[0] - slopes @ mean], slopes])
+    slopes = weights[1:] / std
+    return np.concatenate([[weights[0] - slopes @ mean], slopes])
 
 
-def foresee(known: Array, weights: Array) -> Array:
-    """(...) the throughput foreseen, Mq/s, from (..., d) facts and fit_expectile()'s weights."""
-    result: Array = np.exp(known @ weights[1:] + weights[0])
-    return result
+def foresee(facts: Array, weights: Array) -> Array:
+    """(...) the throughput to expect at best, Mq/s.
+
+    Args:
+        facts: (..., d) of beginning().
+        weights: (1 + d,) of fit_expectile().
+    """
+    throughput: Array = np.exp(facts @ weights[1:] + weights[0])
+    return throughput

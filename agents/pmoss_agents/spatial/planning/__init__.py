@@ -1,0 +1,60 @@
+"""Models of throughput, and planners that use them: the parts of agents that plan ahead.
+
+``ThroughputModel`` predicts what a query of each slice takes on each core, from the counters of one
+schedule that ran; ``Topology`` says which workers of a machine share what, and ``Pairs`` is what a
+model learns from. ``Planner`` looks for the schedule of which an ensemble of models expects most,
+and corrects their times by measurements. ``longest_first``, ``balance`` and ``refine`` give slices
+to cores for given times. ``PlanningAgent`` plays an episode by a schedule that it makes at the
+beginning. ``beginning``, ``fit_expectile`` and ``foresee`` estimate what the best schedules serve.
+
+A planner by hand::
+
+    agent = pmoss_agents.load("pmoss/surrogate-busy-core-v0")
+    agent.use(machine)
+    planner = agent.planner(counters, columns)  # (slices, H) and (slices,) of the incumbent
+    columns = planner.plan()                    # (slices,) the worker of each slice
+"""
+
+from pmoss_agents.spatial.planning.agent import PlanningAgent, Trials
+from pmoss_agents.spatial.planning.balancing import balance, longest_first, refine
+from pmoss_agents.spatial.planning.foresight import beginning, fit_expectile, foresee
+from pmoss_agents.spatial.planning.model import (
+    ELAPSED,
+    GROUPS,
+    MORE_GROUPS,
+    QUERIES,
+    Reader,
+    Reading,
+    ThroughputModel,
+    Topology,
+    log,
+    mean_log_time,
+)
+from pmoss_agents.spatial.planning.pairs import PairBatch, Pairs
+from pmoss_agents.spatial.planning.planner import Correction, Planner, fit_correction
+
+__all__ = [
+    "ELAPSED",
+    "GROUPS",
+    "MORE_GROUPS",
+    "QUERIES",
+    "Correction",
+    "PairBatch",
+    "Pairs",
+    "Planner",
+    "PlanningAgent",
+    "Reader",
+    "Reading",
+    "ThroughputModel",
+    "Topology",
+    "Trials",
+    "balance",
+    "beginning",
+    "fit_correction",
+    "fit_expectile",
+    "foresee",
+    "log",
+    "longest_first",
+    "mean_log_time",
+    "refine",
+]

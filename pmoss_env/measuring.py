@@ -60,6 +60,7 @@ def measure_rounds(
     out: Path | None = None,
     settings: Mapping[str, Any] | None = None,
     on_snapshot: Callable[[int, str, HardwareSnapshot], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> list[dict[str, HardwareSnapshot]]:
     """Measures baselines in several rounds, so that changes of the host affect all of them.
 
@@ -71,6 +72,7 @@ def measure_rounds(
         out: file of rows, one per snapshot; complete rounds of the file are not measured again.
         settings: further settings that must be the same to continue ``out``.
         on_snapshot: called with (round, name, snapshot), also for snapshots of the file.
+        progress: of a round; called with (measured so far, to measure).
 
     Returns:
         The snapshots of each round, in the order of ``names``.
@@ -94,7 +96,9 @@ def measure_rounds(
                     row["schedule"]: unpack_snapshot(row["snapshot"]) for row in rows if row
                 }
             else:
-                snapshots = measure_schedules(backend, names, seed=seed + 1000 * number)
+                snapshots = measure_schedules(
+                    backend, names, seed=seed + 1000 * number, progress=progress
+                )
                 for name, snapshot in snapshots.items():
                     if file.get(number, name) is None:
                         plain = pack_snapshot(snapshot)

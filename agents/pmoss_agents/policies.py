@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pmoss_agents import Agent, find_policy
 from pmoss_datasets.domain import Domain, find_domain
@@ -14,14 +13,8 @@ from pmoss_datasets.schema import FIRST_DOMAIN
 from pmoss_env.errors import DescriptionError, UnsupportedError
 
 
-@dataclass(frozen=True)
-class Named:
-    """What named_policies() found.
-
-    Attributes:
-        domain: in which they play.
-        policies: by name.
-    """
+class Named(NamedTuple):
+    """Policies by name, and the domain in which they play."""
 
     domain: Domain
     policies: dict[str, Any]
@@ -54,30 +47,33 @@ def named_policies(
         UnsupportedError: a policy that cannot be padded.
     """
     words = [str(agent) for agent in agents or []]
-    _check_names([*(baselines or ()), *map(short_name, words)])
-    found = {word: find_policy(word, trust=trust) for word in words}
-    of = find_domain(domain or _domain_of(found))
-    for word, policy in found.items():
-        if (own := getattr(policy, "domain", "")) not in ("", of.name):
-            raise DescriptionError(f"{word}: is for the environment {own}, not for {of.name}")
-    chosen = list(baselines or usual(of))
-    _check_names([*chosen, *map(short_name, words)])
+    names = [short_name(word) for word in words]
+    _check_names([*(baselines or ()), *names])
+    players = {word: find_policy(word, trust=trust) for word in words}
+    chosen = find_domain(domain or _domain_of(players))
+    for word, policy in players.items():
+        if (own := getattr(policy, "domain", "")) not in ("", chosen.name):
+            raise DescriptionError(f"{word}: is for the environment {own}, not for {chosen.name}")
+        if pad and not isinstance(policy, Agent):
+            raise UnsupportedError(
+                f"{word}: --pad needs an agent, which keeps its grid"
+            )
+    rules = list(baselines or usual(chosen))
+    _check_names([*rules, *names])
     policies: dict[str, Any] = {
-        name: of.policy(
-            name, budget=budget if budget is not None and of.takes_budget(name) else None
-        )
-        for name in chosen
+        name: chosen.policy(name, budget=budget if chosen.takes_budget(name) else None)
+        for name in rules
     }
-    for word, policy in found.items():
-        policies[short_name(word)] = _padded(word, policy) if pad else policy
-    return Named(of, policies)
+    for name, policy in zip(names, players.values(), strict=True):
+        policies[name] = policy.padded() if pad and isinstance(policy, Agent) else policy
+    return Named(chosen, policies)
 
 
 def short_name(word: str) -> str:
     """What a policy goes by in tables and result files: a file's stem, a class, or the word."""
-    named, _, file = word.partition("@")
-    if ":" in named and not Path(word).exists():
-        return Path(file).stem if file else named.rpartition(":")[2]
+    path, _, file = word.partition("@")
+    if ":" in path and not Path(word).exists():
+        return Path(file).stem if file else path.rpartition(":")[2]
     return Path(word).stem
 
 
@@ -89,17 +85,12 @@ def _check_names(names: Sequence[str]) -> None:
         )
 
 
-def _domain_of(policies: dict[str, Any]) -> str:
+def _domain_of(players: Mapping[str, Any]) -> str:
     """The domain of some agents; the first one if they do not say."""
-    told = {word: getattr(policy, "domain", "") for word, policy in policies.items()}
-    domains = list(dict.fromkeys(name for name in told.values() if name))
-    if len(domains) > 1:
-        listed = ", ".join(f"{word} of {name}" for word, name in told.items() if name)
+    domains = {
+        word: name for word, policy in players.items() if (name := getattr(policy, "domain", ""))
+    }
+    if len(set(domains.values())) > 1:
+        listed = ", ".join(f"{word} of {name}" for word, name in domains.items())
         raise DescriptionError(f"agents of different domains: {listed}; compare one after another")
-    return domains[0] if domains else FIRST_DOMAIN
-
-
-def _padded(word: str, policy: Any) -> Any:
-    if not isinstance(policy, Agent):
-        raise UnsupportedError(f"{word}: --pad needs an agent that tells the grid it learned on")
-    return policy.padded()
+    return next(iter(domains.values()), FIRST_DOMAIN)

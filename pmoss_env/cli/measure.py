@@ -77,7 +77,7 @@ def measure(
     Example: pmoss measure --backend analytic --machine milan-nps4 --index rtree
     """
     from pmoss_env.backends import make_backend
-    from pmoss_env.measuring import measure_rounds, measure_schedules
+    from pmoss_env.measuring import measure_rounds
 
     if out:
         check_output(out)
@@ -96,25 +96,16 @@ def measure(
             load=load,
             **arguments,
         )
-        if rounds > 1 or out:
-            measured = measure_rounds(
-                subject,
-                schedule,
-                rounds=rounds,
-                seed=seed,
-                out=out,
-                settings=_settings(subject, backend, workload, load, arguments),
-                on_snapshot=_print_round,
-            )
-        else:
-            measured = [
-                measure_schedules(
-                    subject,
-                    schedule,
-                    seed=seed,
-                    progress=lambda done, total: progress("measuring", done, total),
-                )
-            ]
+        measured = measure_rounds(
+            subject,
+            schedule,
+            rounds=rounds,
+            seed=seed,
+            out=out,
+            settings=_settings(subject, backend, workload, load, arguments),
+            on_snapshot=_print_round if rounds > 1 or out else None,
+            progress=lambda done, total: progress("measuring", done, total),
+        )
     _print_measured(subject, measured)
     subject.close()
 

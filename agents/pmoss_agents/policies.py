@@ -55,9 +55,7 @@ def named_policies(
         if (own := getattr(policy, "domain", "")) not in ("", chosen.name):
             raise DescriptionError(f"{word}: is for the environment {own}, not for {chosen.name}")
         if pad and not isinstance(policy, Agent):
-            raise UnsupportedError(
-                f"{word}: --pad needs an agent, which keeps its grid"
-            )
+            raise UnsupportedError(f"{word}: --pad needs an agent, which keeps its grid")
     rules = list(baselines or usual(chosen))
     _check_names([*rules, *names])
     policies: dict[str, Any] = {

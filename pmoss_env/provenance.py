@@ -32,6 +32,8 @@ MEASURED: tuple[str, ...] = (*MODELLED, "numa", "pmu", "runtime", "scan")
 #: Modules that do not affect the numbers: commands and writers of results.
 _COMMANDS = "cli"
 _WRITERS = ("pmoss_env.provenance", "pmoss_benchmarks.report", "pmoss_env.version")
+#: Rooms of a package that no other result needs: they count only where they are named themselves.
+_SHOWS = frozenset({"autopilot", "demo", "explaining"})
 _ENDINGS = (".cpp", ".hpp", ".inc", ".toml")
 
 
@@ -150,7 +152,8 @@ def _inside(module: str) -> Iterator[str]:
         root = _file(module).parent
         for path in sorted(root.rglob("*.py")):
             parts = path.relative_to(root).with_suffix("").parts
-            yield ".".join([module, *(part for part in parts if part != "__init__")])
+            if _SHOWS.isdisjoint(parts):
+                yield ".".join([module, *(part for part in parts if part != "__init__")])
 
 
 @cache

@@ -206,7 +206,7 @@ def _summary(result: DemoResult) -> dict[str, Any]:
     plan = result.plan
     card = pretrained.card(plan.agent)
     return {
-        **provenance(["pmoss_agents"], MEASURED),
+        **provenance(["pmoss_agents.demo", "pmoss_agents"], MEASURED),
         "task": dict(plan.env_kwargs),
         "host": {
             "throughput_mq_per_s": result.host.throughputs,

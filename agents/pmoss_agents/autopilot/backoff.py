@@ -53,8 +53,8 @@ class Backoff:
             speeds: (workers,) of the epoch that it was proposed for.
             rate: Mq/s of what was there before it, in its rounds.
         """
-        seen = self._last
-        if not kept and seen is not None and abs(rate - seen) > _OTHER_RATE * seen:
+        last = self._last
+        if not kept and last is not None and abs(rate - last) > _OTHER_RATE * last:
             # Something changed just then: the proposal was for what is over.
             self._reverted = self._rest = self._changed = 0
             self._then = None
@@ -71,5 +71,5 @@ def worker_speeds(context: Context) -> Float64Array:
         context: with a snapshot.
     """
     workers = context.machine.workers
-    found = core_speed(context)
-    return np.ones(workers.size) if found is None else np.clip(found[workers], 0.0, 1.0)
+    speeds = core_speed(context)
+    return np.ones(workers.size) if speeds is None else np.clip(speeds[workers], 0.0, 1.0)

@@ -97,27 +97,31 @@ def rollout(
         pad=pad,
         domain=domain,
         trust=trust,
-        usual=lambda of: of.rolled_out or of.policies(),
+        usual=lambda domain: domain.rolled_out or domain.policies(),
     )
-    of, policies = named.domain, named.policies
+    chosen, policies = named
     given = {"backend": backend, "machine": machine, "backend_options": pairs(options) or None}
-    asked = {key: value for key, value in given.items() if value is not None}
-    arguments = {**of.here, **asked, **pairs(env)}
-    start = read_incumbent(of, arguments, incumbent) if incumbent else None
-    keeping = keep_schedules(of, arguments, keep) if keep else None
+    arguments = {
+        **chosen.here,
+        **{key: value for key, value in given.items() if value is not None},
+        **pairs(env),
+    }
+    start = read_incumbent(chosen, arguments, incumbent) if incumbent else None
+    keep_row = keep_schedules(chosen, arguments, keep) if keep else None
+    total = episodes * len(policies)
     done = 0
     with Stages() as progress:
 
         def show(row: dict[str, Any]) -> None:
             nonlocal done
-            told = f"episode {row['episode']}  {row['policy']:<22}{of.row_in_words(row)}"
-            console.print(told, highlight=False)
-            if keeping:
-                keeping(row)
+            words = f"episode {row['episode']}  {row['policy']:<22}{chosen.row_in_words(row)}"
+            console.print(words, highlight=False)
+            if keep_row:
+                keep_row(row)
             done += 1
-            progress("rolling out", done, episodes * len(policies))
+            progress("rolling out", done, total)
 
-        progress("rolling out", 0, episodes * len(policies))
+        progress("rolling out", 0, total)
         rows = roll_out(
             arguments,
             policies,
@@ -127,24 +131,23 @@ def rollout(
             undo=cast(Any, undo),
             out=out,
             on_row=show,
-            on_round=lambda told: progress.note(round_in_words(told)),
-            domain=of.name,
+            on_round=lambda of_round: progress.note(round_in_words(of_round)),
+            domain=chosen.name,
         )
-    where = ", ".join(str(arguments[key]) for key in ("machine", "backend") if key in arguments)
-    _print(means(of, rows), where or of.name, of)
+    place = ", ".join(str(arguments[key]) for key in ("machine", "backend") if key in arguments)
+    _print(means(chosen, rows), place or chosen.name, chosen)
 
 
-def _print(found: Sequence[Mean], where: str, domain: Domain) -> None:
+def _print(policies: Sequence[Mean], place: str, domain: Domain) -> None:
     """Prints a row per policy; ends the command with status 1 where undoing failed."""
-    title = f"{where}: mean of {max(mean.episodes for mean in found)} episodes"
-    unit = domain.unit
-    columns = ["policy", f">before {unit}", f">after {unit}", ">ratio", ">undone"]
-    rows = [_cells(mean, domain) for mean in found]
+    title = f"{place}: mean of {max(mean.episodes for mean in policies)} episodes"
+    columns = ["policy", f">before {domain.unit}", f">after {domain.unit}", ">ratio", ">undone"]
+    rows = [_cells(mean, domain) for mean in policies]
     # Nothing ran before in some domains, and mostly nothing is undone.
     full = [number for number in range(len(columns)) if any(row[number] for row in rows)]
     shown = [[row[number] for number in full] for row in rows]
     console.print(table(title, [columns[number] for number in full], shown))
-    if failed := sum(mean.failed for mean in found):
+    if failed := sum(mean.failed for mean in policies):
         console.print(f"{failed} incumbents did not come back as they were: see above.")
         raise typer.Exit(1)
 

@@ -144,7 +144,7 @@ def _remote(comparison: Comparison) -> list[Reason]:
     return _changed(first, second, 0.01, text, second < first)
 
 
-def _saturation(comparison: Comparison, kind: Kind, one: str, many: str) -> list[Reason]:
+def _saturation(comparison: Comparison, kind: Kind, singular: str, plural: str) -> list[Reason]:
     """Memories or links that became saturated, or are no longer."""
     table = comparison.tables[kind]
     first, second = table.column("use")
@@ -157,7 +157,7 @@ def _saturation(comparison: Comparison, kind: Kind, one: str, many: str) -> list
         names = [table.places[place].removeprefix("node ") for place in places]
         if len(names) > 4:
             names = [*names[:3], f"{len(names) - 3} more"]
-        subject = f"{one if places.size == 1 else many} {_join(names)}"
+        subject = f"{singular if places.size == 1 else plural} {_join(names)}"
         worst = places[np.argmax(np.abs(second - first)[places])]
         text = (
             f"{subject} {'is' if places.size == 1 else 'are'} {state} ({second[worst]:.0%} "

@@ -121,12 +121,12 @@ def _unequal_episodes(rows: Sequence[EpisodeResult], common: bool) -> list[str]:
         rows: of a file.
         common: whether all training seeds met the same episodes.
     """
-    found = []
+    unequal = []
     played: dict[tuple[str, int, int], int] = {}
     for number, row in enumerate(rows, 2):
         first = played.setdefault((row.policy, row.seed, row.episode), number)
         if first != number:
-            found.append(f"line {number}: the same policy and episode as line {first}")
+            unequal.append(f"line {number}: the same policy and episode as line {first}")
     if common:
         # Rules play once for all training seeds.
         numbers = dict.fromkeys(row.episode for row in rows)
@@ -136,7 +136,7 @@ def _unequal_episodes(rows: Sequence[EpisodeResult], common: bool) -> list[str]:
         episodes = dict.fromkeys((row.seed, row.episode) for row in rows)
         policies = dict.fromkeys(row.policy for row in rows)
         wanted = [(policy, *episode) for policy in policies for episode in episodes]
-    return found + [
+    return unequal + [
         f"{policy}, seed {seed}, episode {episode}: is missing"
         for policy, seed, episode in wanted
         if (policy, seed, episode) not in played

@@ -189,7 +189,7 @@ def fly(
                 trouble += "; it is asked no more"
             if (trial := index.last) is not None:
                 backoff.tell(trial.kept, speeds, float(np.mean(trial.before)))
-                if (tell := getattr(policy, "told", None)) is not None:
+                if (tell := getattr(policy, "trial_ended", None)) is not None:
                     tell(trial.kept)
             yield Outcome(
                 epoch=session.epoch,

@@ -1,29 +1,28 @@
 """Pace: learns from logged counters how fast each core will be, and balances for that.
 
 A core's speed is the share of its time that it had for queries: processor time over elapsed time.
-The agent follows each core's speed through phases, and knows how long they lasted and what was
-before. A ridge regression foretells the change to the next epoch. All cores share it. Where nothing
+The agent follows each core's speed through phases, and keeps how long they lasted and what was
+before. A ridge regression predicts the change to the next epoch. All cores share it. Where nothing
 is learned yet, a core stays as fast as in the mean of its phase.
 
-A slow core gets less than its speed tells. How much less it learns from trials: see Caution.
+A slow core gets less than its speed suggests. How much less it learns from trials: see Caution.
 
 It needs no model of the machine, so it can learn and play on any host that counts both times. Where
-memory or links are what others take, it knows nothing of that.
+memory or links are what others take, it learns nothing of that.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from pmoss_agents.agent import Array, Observation, OfflineAgent
-from pmoss_agents.configs import checker
+from pmoss_agents.configs import Settings
 from pmoss_agents.ridge import RidgeArms
 from pmoss_agents.trainer import Course
 from pmoss_datasets import Dataset
@@ -39,41 +38,38 @@ from pmoss_env.types import COUNTER_INDEX, COUNTER_NAMES, Float64Array, Int32Arr
 _OTHER = 0.15
 #: A worker is full if it is idle for less than the rest of its time.
 _FULL = 0.85
-#: What was known of cores is forgotten once so much less is served, or one is so much slower.
+#: What is believed of cores is forgotten once so much less is served, or one is so much slower.
 _LESS, _SLOWER = 0.12, 0.25
 #: No core is taken for slower.
 _SLOWEST = 0.05
 _FEATURES = 4
 #: Between these the power of Caution lies; smaller steps than this are lost in noise.
-_LEAST_POWER, _MOST_POWER, _LEAST_STEP = 0.5, 3.0, 0.1
+_MIN_POWER, _MAX_POWER, _MIN_STEP = 0.5, 3.0, 0.1
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Settings):
     """How much it takes to believe in a pattern.
 
     Attributes:
         ridge: added to the diagonal of the regression.
         act: imbalance from which it acts, as a share of what balanced cores would need.
-        caution: how much less a slow core gets than its speed tells; see Caution.
+        caution: how much less a slow core gets than its speed suggests; see Caution.
         step: by how much another caution differs that trials decide on; 0: none is tried.
     """
+
+    agent: ClassVar[str] = "pace"
+    BOUNDS: ClassVar = {
+        "ridge": "(0, inf)",
+        "act": "[0, inf)",
+        "caution": f"[{_MIN_POWER:g}, {_MAX_POWER:g}]",
+        "step": "[0, 1]",
+    }
 
     ridge: float = 0.1
     act: float = 0.05
     caution: float = 1.5
     step: float = 0.5
-
-    def __post_init__(self) -> None:
-        check = checker("pace", self)
-        check("ridge", 0 < self.ridge < math.inf, "be a number above 0")
-        check("act", 0 <= self.act < math.inf, "be a number from 0")
-        check(
-            "caution",
-            _LEAST_POWER <= self.caution <= _MOST_POWER,
-            f"be a number from {_LEAST_POWER:g} to {_MOST_POWER:g}",
-        )
-        check("step", 0 <= self.step <= 1, "be a number from 0 to 1")
 
 
 def speeds_of(machine: Machine, counters: Array, tiles: Array) -> Float64Array:
@@ -105,7 +101,7 @@ class Phases:
         self._age, self._length = np.zeros(cores), np.zeros(cores)
         self._whole = np.zeros(cores, dtype=np.bool_)
 
-    def see(self, speeds: Float64Array, epochs: int = 1) -> Float64Array:
+    def add(self, speeds: Float64Array, epochs: int = 1) -> Float64Array:
         """Takes the speeds of the latest epoch, and gives (cores, 4) features of the next one.
 
         Args:
@@ -114,7 +110,7 @@ class Phases:
         """
         begins = (np.abs(speeds - self._level) > _OTHER) & (self._age > 0)
         self._before = np.where(begins, self._level, self._before)
-        # How long the first phase has lasted nobody knows.
+        # How long the first phase had lasted is unknown.
         self._length = np.where(begins, np.where(self._whole, self._age, 0.0), self._length)
         self._whole |= begins
         self._age = np.where(begins, 0.0, self._age) + epochs
@@ -137,18 +133,19 @@ def histories(dataset: Dataset) -> list[Float64Array]:
         raise DatasetError(
             f"{dataset.path}: holds episodes of {dataset.domain.name!r}, not of {CONTINUAL.name!r}"
         )
-    machine, found = dataset.machine, []
+    machine, episodes = dataset.machine, []
     counters = dataset.column("observations/slice_counters")
     tiles = dataset.column("observations/slice_tiles")
     begins = dataset.column("observations/moves_left")[..., 0] == 1.0
     if not counters[..., COUNTER_INDEX["elapsed_us"]].any():
-        raise DatasetError(f"{dataset.path}: elapsed_us was not counted: no core's speed is known")
+        raise DatasetError(
+            f"{dataset.path}: elapsed_us was not counted: cores have no measured speed"
+        )
     for number, steps in enumerate(dataset.lengths()):
         rows = np.flatnonzero(begins[number, : steps + 1])
-        found.append(
-            np.stack([speeds_of(machine, counters[number, r], tiles[number, r]) for r in rows])
-        )
-    return found
+        speeds = [speeds_of(machine, counters[number, row], tiles[number, row]) for row in rows]
+        episodes.append(np.stack(speeds))
+    return episodes
 
 
 class Believed:
@@ -163,11 +160,11 @@ class Believed:
     """
 
     def __init__(self) -> None:
-        self._known: Float64Array | None = None
+        self._when_full: Float64Array | None = None
         self._seemed: Float64Array = np.empty(0)
         self._rate = 0.0
 
-    def see(
+    def add(
         self, speeds: Float64Array, full: Float64Array, rate: float, moved: bool = False
     ) -> Float64Array:
         """(workers,) what to believe.
@@ -179,19 +176,20 @@ class Believed:
             moved: whether another schedule served in it than at the last call.
         """
         busy = full >= _FULL
-        self._seemed = speeds if moved or self._known is None else np.fmax(self._seemed, speeds)
+        first = self._when_full is None
+        self._seemed = speeds if moved or first else np.fmax(self._seemed, speeds)
         slower = busy & (speeds < self._seemed - _SLOWER)
-        if self._known is None or rate < (1.0 - _LESS) * self._rate or slower.any():
-            self._known = np.full(speeds.size, np.nan)  # as fast as it seems
+        if self._when_full is None or rate < (1.0 - _LESS) * self._rate or slower.any():
+            self._when_full = np.full(speeds.size, np.nan)  # as fast as it seems
             self._seemed = speeds
         self._rate = rate
-        self._known = np.where(busy, speeds, self._known)
-        believed: Float64Array = np.fmin(speeds, self._known)
+        self._when_full = np.where(busy, speeds, self._when_full)
+        believed: Float64Array = np.fmin(speeds, self._when_full)
         return believed
 
 
 class Caution:
-    """How much less a slow core gets than its speed tells: a search that trials decide.
+    """How much less a slow core gets than its speed suggests: a search that trials decide.
 
     In a closed load the queries that wait for a slow core are missing at the others.
 
@@ -206,9 +204,9 @@ class Caution:
     @property
     def next_power(self) -> float:
         """What would be tried next."""
-        return min(max(self.power + self.step, _LEAST_POWER), _MOST_POWER)
+        return min(max(self.power + self.step, _MIN_POWER), _MAX_POWER)
 
-    def told(self, power: float, kept: bool) -> None:
+    def tried(self, power: float, kept: bool) -> None:
         """Takes what came of a try: the search goes on there, or turns back in smaller steps.
 
         Args:
@@ -219,12 +217,12 @@ class Caution:
             self.power = power
             return
         self.step *= -0.5
-        if abs(self.step) < _LEAST_STEP:
+        if abs(self.step) < _MIN_STEP:
             self.step = 0.0
 
 
 class _Planner(Repair):
-    """Balances for the speeds that are foretold."""
+    """Balances for the speeds that are predicted."""
 
     def __init__(self, agent: Pace) -> None:
         super().__init__(act=agent.config.act, memory=1.0)
@@ -234,7 +232,7 @@ class _Planner(Repair):
         """See RoundPolicy."""
         super().start()
         self._caution = Caution(self._agent.config.caution, self._agent.config.step)
-        self._power = self._caution.power
+        self.power = self._caution.power
         self._phases = Phases(self.env.machine.workers.size)
         self._believed = Believed()
         self._cores = self.env.session.cores_seen.copy()
@@ -242,40 +240,40 @@ class _Planner(Repair):
 
     def plan(self, cores: Int32Array) -> list[Move]:
         """What balances; where that is done, what balances with another caution."""
-        self._see()
-        self._power = self._caution.power
+        self._read()
+        self.power = self._caution.power
         moves = super().plan(cores)
         if not moves and self._ahead.min() < 1.0 - _OTHER:
-            self._power = self._caution.next_power
-            moves = super().plan(cores) if self._power != self._caution.power else []
+            self.power = self._caution.next_power
+            moves = super().plan(cores) if self.power != self._caution.power else []
         return moves
 
-    def told(self, kept: bool) -> None:
+    def trial_ended(self, kept: bool) -> None:
         """See RoundPolicy."""
-        if self._power != self._caution.power:
-            self._caution.told(self._power, kept)
+        if self.power != self._caution.power:
+            self._caution.tried(self.power, kept)
 
-    def foretell(self) -> Float64Array:
+    def predicted_times(self) -> Float64Array:
         """(slices, workers) each slice's processor time over the speed of each core."""
-        times: Float64Array = self._load[:, None] / self._ahead**self._power
+        times: Float64Array = self._load[:, None] / self._ahead**self.power
         return times
 
-    def _see(self) -> None:
+    def _read(self) -> None:
         """Takes the counters of the latest epoch."""
         session, machine = self.env.session, self.env.machine
         snapshot = session.snapshot
         tiles = machine.tile_of_core[session.cores_seen]
         speeds = speeds_of(machine, snapshot.slice_counters, tiles)
-        # Models tell nothing of that: there a core is as fast as it is, whatever it does.
+        # Models have no such value: with them a core is as fast as it is, whatever it does.
         if (other := snapshot.provenance.get("worker_other_share")) is not None:
             spent = np.bincount(session.cores_seen, snapshot.counter("elapsed_us"), machine.cores)
             full = spent[machine.workers] + np.asarray(other)
             moved = not np.array_equal(session.cores_seen, self._cores)
-            speeds = self._believed.see(speeds, full, snapshot.throughput, moved)
+            speeds = self._believed.add(speeds, full, snapshot.throughput, moved)
             self._cores = session.cores_seen.copy()
         passed = max(1, session.epoch - self._epoch)
         self._epoch = session.epoch
-        self._ahead = self._agent.foretold(speeds, self._phases.see(speeds, passed))
+        self._ahead = self._agent.predict(speeds, self._phases.add(speeds, passed))
         self._slower = speeds / self._ahead
         clock = COUNTER_INDEX["task_clock_us"]
         counted = snapshot.counters_available[clock]
@@ -289,7 +287,11 @@ class _Planner(Repair):
 
 @reads_environment
 class Pace(OfflineAgent[Dataset]):
-    """The agent; see the module's docstring."""
+    """The agent; see the module's docstring.
+
+    Attributes:
+        planner: of the episode; None before begin().
+    """
 
     name = "pace"
     domain = "continual"
@@ -300,7 +302,7 @@ class Pace(OfflineAgent[Dataset]):
         super().__init__(**config)
         self.config: Config
         self._model = RidgeArms(1, _FEATURES, self.config.ridge)
-        self._planner: _Planner | None = None
+        self.planner: _Planner | None = None
 
     # ---- learning
 
@@ -311,85 +313,85 @@ class Pace(OfflineAgent[Dataset]):
     @contextmanager
     def _course(self, dataset: Dataset) -> Iterator[Course]:
         """One update, of all that was logged; the metric is ``error``."""
-        found = histories(dataset)
-        if max(map(len, found)) < 2:
+        episodes = histories(dataset)
+        if max(map(len, episodes)) < 2:
             raise DatasetError(f"{dataset.path}: no episode has two epochs: nothing follows")
         self.task = self.task_of(dataset)
 
-        def step(update: int) -> Callable[[], dict[str, float]]:
-            def change() -> dict[str, float]:
-                self.learn(found)
-                return {"error": float(np.mean(self.errors(found)))}
+        def change() -> dict[str, float]:
+            self.learn(episodes)
+            return {"error": float(np.mean(self.errors(episodes)))}
 
+        def step(update: int) -> Callable[[], dict[str, float]]:
             return change
 
         yield Course(step, 1)
 
-    def learn(self, found: Sequence[Float64Array]) -> None:
+    def learn(self, episodes: Sequence[Float64Array]) -> None:
         """Takes speeds, and forgets those before.
 
         Args:
-            found: (epochs, workers) of each episode.
+            episodes: (epochs, workers) of each.
         """
         self.task = self.task or {"counters": list(COUNTER_NAMES)}
         self._model = RidgeArms(1, _FEATURES, self.config.ridge)
-        for history in found:
+        for history in episodes:
             phases = Phases(history.shape[1])
             for now, later in pairwise(history):
-                self._model.absorb(0, phases.see(now), later - now)
+                self._model.absorb(0, phases.add(now), later - now)
 
-    def foretold(self, speeds: Float64Array, features: Float64Array) -> Float64Array:
+    def predict(self, speeds: Float64Array, features: Float64Array) -> Float64Array:
         """(workers,) speeds of the next epoch.
 
         Args:
             speeds: (workers,) of the latest one.
-            features: of Phases.see().
+            features: (workers, 4) of Phases.add().
         """
         ahead = speeds + features[:, 0] + self._model.mean(features)[:, 0]
         return np.clip(ahead, _SLOWEST, 1.0)
 
     def errors(
-        self, found: Sequence[Float64Array], first: Sequence[int] | None = None
+        self, episodes: Sequence[Float64Array], first: Sequence[int] | None = None
     ) -> Float64Array:
-        """(n,) how far off the foretold speeds of each epoch are, in the mean of the cores.
+        """(n,) how far off the predicted speeds of each epoch are, in the mean of the cores.
 
         Args:
-            found: (epochs, workers) of each episode.
-            first: of each, epochs after the first one that are seen, but not counted.
+            episodes: (epochs, workers) of each.
+            first: of each, epochs after the first one that are read, but not counted.
         """
-        off = []
-        for history, seen in zip(found, first or [0] * len(found), strict=True):
+        errors = []
+        for history, skipped in zip(episodes, first or [0] * len(episodes), strict=True):
             phases = Phases(history.shape[1])
             for number, (now, later) in enumerate(pairwise(history)):
-                ahead = self.foretold(now, phases.see(now))
-                if number >= seen:
-                    off.append(np.abs(ahead - later).mean())
-        return np.array(off)
+                ahead = self.predict(now, phases.add(now))
+                if number >= skipped:
+                    errors.append(np.abs(ahead - later).mean())
+        return np.array(errors)
 
     # ---- acting
 
     def begin(self, env: Any, rng: np.random.Generator) -> None:
-        """Takes the environment and the chance of an episode that has just begun."""
-        self._planner = _Planner(self)
-        self._planner.begin(env, rng)
+        """Takes the environment and the generator of an episode that has just begun."""
+        self.planner = _Planner(self)
+        self.planner.begin(env, rng)
 
     @property
     def expected(self) -> float | None:
         """See RoundPolicy."""
-        return None if self._planner is None else self._planner.expected
+        return None if self.planner is None else self.planner.expected
 
-    def told(self, kept: bool) -> None:
+    def trial_ended(self, kept: bool) -> None:
         """See RoundPolicy."""
-        if self._planner is not None:
-            self._planner.told(kept)
+        if self.planner is not None:
+            self.planner.trial_ended(kept)
 
     def act(self, observation: Observation, action_mask: Array | None = None) -> Any:
         """The next move: two int32, slice and tile; see Agent.act."""
-        if self._planner is None:
+        if self.planner is None:
             raise CheckpointError(f"{self.name}: call begin(env, rng) first: it reads its snapshot")
         if action_mask is None:
             action_mask = np.concatenate([observation["slice_mask"], observation["tile_mask"]])
-        return self._planner.act(observation, action_mask)
+        return self.planner.act(observation, action_mask)
 
     # ---- keeping
 

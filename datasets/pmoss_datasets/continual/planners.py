@@ -23,7 +23,7 @@ _LONGEST_PERIOD, _JUDGED = 24, 12
 class FittedPlanner(RoundPolicy):
     """Plans in the described machine, under the co-tenants that explain the last epoch.
 
-    See Fit on how they are found. A subclass may foretell others for the next epoch. A load that
+    See Fit on how they are found. A subclass may forecast others for the next epoch. A load that
     moves along the index is taken to move on.
 
     Args:
@@ -72,15 +72,15 @@ class FittedPlanner(RoundPolicy):
         return replace(last, shift=last.shift + epochs * min(steps, key=abs, default=0))
 
     def plan(self, cores: Int32Array) -> list[Move]:
-        """Fits, foretells, and searches."""
+        """Fits, forecasts, and searches."""
         session = self.env.session
         self._fit.see(session.cores_seen, session.snapshot.slice_counters, self.asked())
-        foretold = self.foretold(self._fit.shares)
-        for world, shares in zip(self._worlds, foretold, strict=True):
+        futures = self.forecast(self._fit.shares)
+        for world, shares in zip(self._worlds, futures, strict=True):
             world.believe(co_tenants(session.machine, shares), self.ahead())
         return improved(self._worlds, cores, self.most, self._price)
 
-    def foretold(self, shares: Float64Array) -> Sequence[Float64Array]:
+    def forecast(self, shares: Float64Array) -> Sequence[Float64Array]:
         """What co-tenants may take in the next epoch: as many shares as there are futures.
 
         Args:
@@ -90,15 +90,15 @@ class FittedPlanner(RoundPolicy):
 
 
 class SeasonalPlanner(FittedPlanner):
-    """Takes the co-tenants of one period before, of the period that foretold best."""
+    """Takes the co-tenants of one period before, of the period that forecast best."""
 
     def start(self) -> None:
         """See RoundPolicy."""
         super().start()
         self._past: list[Float64Array] = []
 
-    def foretold(self, shares: Float64Array) -> Sequence[Float64Array]:
-        """What was one period before the next epoch; now, where no period foretold better."""
+    def forecast(self, shares: Float64Array) -> Sequence[Float64Array]:
+        """What was one period before the next epoch; now, where no period forecast better."""
         self._past.append(shares)
         past, now = self._past, len(self._past)
         best, found = np.inf, 1

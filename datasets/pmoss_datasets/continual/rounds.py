@@ -23,7 +23,7 @@ class RoundPolicy(ABC):
         env: of the episode, without wrappers.
         rng: its source of chance.
         expected: share by which the last round's moves should raise the throughput; None where the
-            policy foretells nothing, or moves nothing.
+            policy predicts nothing, or moves nothing.
     """
 
     name: str
@@ -62,7 +62,7 @@ class RoundPolicy(ABC):
         """See begin()."""
         return None
 
-    def told(self, kept: bool) -> None:
+    def trial_ended(self, kept: bool) -> None:
         """Takes what a trial of the last moves came to, where moves are tried first; see autopilot.
 
         Args:

@@ -91,7 +91,7 @@ class Repair(RoundPolicy):
 
     def plan(self, cores: Int32Array) -> list[Move]:
         """Moves and swaps off the fullest core."""
-        times, beside = self.foretell(), self.beside()
+        times, beside = self.predicted_times(), self.beside()
         workers = self.env.machine.workers
         place = np.searchsorted(workers, cores).astype(np.int32)
         moves = self._relieve(times, place, self.most, beside)
@@ -103,7 +103,7 @@ class Repair(RoundPolicy):
         self.expected = float(fullest[0] / fullest[1] - 1.0) if moves else None
         return [(slice_, int(workers[to])) for slice_, to in moves]
 
-    def foretell(self) -> Float64Array:
+    def predicted_times(self) -> Float64Array:
         """(slices, workers) float64, what each slice should take of each worker's time per query.
 
         The mean of the last epochs, the latest counting most.

@@ -77,7 +77,7 @@ class Reading:
 
 
 class ThoroughPlanner(FittedPlanner):
-    """Reads, foretells and searches; see the module's docstring.
+    """Reads, forecasts and searches; see the module's docstring.
 
     Args:
         price: of a move between nodes, as a share of the throughput.
@@ -108,11 +108,11 @@ class ThoroughPlanner(FittedPlanner):
         self._reading = Reading(self._worlds[0], self._quiet, self._calm)
 
     def plan(self, cores: Int32Array) -> list[Move]:
-        """Reads, foretells, and searches."""
+        """Reads, forecasts, and searches."""
         session, reading = self.env.session, self._reading
         asked = self.asked()
         seen = reading.see(session.cores_seen, session.snapshot.slice_counters, asked)
-        believed = [reading.believed(shares) for shares in self.foretold(seen)]
+        believed = [reading.believed(shares) for shares in self.forecast(seen)]
         for world, shares, ahead in zip(self._worlds, believed, self._ahead, strict=True):
             world.believe(co_tenants(session.machine, shares), self.ahead(int(ahead)))
         speeds = 1.0 - np.stack(believed)[:, session.machine.workers]

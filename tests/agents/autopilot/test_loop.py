@@ -36,7 +36,7 @@ class Restless(RoundPolicy):
         workers = self.env.machine.workers
         return [(0, int(next(core for core in workers if core != cores[0])))]
 
-    def told(self, kept):
+    def trial_ended(self, kept):
         self.verdicts = [*getattr(self, "verdicts", []), kept]
 
 

@@ -10,14 +10,14 @@ torch = pytest.importorskip("torch")
 
 import pmoss_agents  # noqa: E402
 from pmoss_agents.configs import identity  # noqa: E402
-from pmoss_agents.continual.forecaster import (  # noqa: E402
+from pmoss_agents.continual.forecaster import fitted_shares  # noqa: E402
+from pmoss_agents.continual.forecaster_network import (  # noqa: E402
     EDGES,
     Forecast,
+    History,
     Network,
     draw,
-    fitted_shares,
 )
-from pmoss_agents.continual.past import Past  # noqa: E402
 from pmoss_datasets import Recipe, collect  # noqa: E402
 from pmoss_datasets.continual.domain import CONTINUAL  # noqa: E402
 from pmoss_env.errors import (  # noqa: E402
@@ -121,10 +121,10 @@ def test_a_stopped_training_ends_as_one_that_was_not(data, tmp_path):
 
 def test_forecasts_step_by_step_are_those_of_whole_episodes():
     torch.manual_seed(0)
-    network, past = Network(8), Past(MACHINE)
+    network, history = Network(8), History(MACHINE)
     node_of = torch.from_numpy(MACHINE.node_of_core[MACHINE.workers]).long()
     shares = np.random.default_rng(0).random((4, MACHINE.cores + MACHINE.nodes))
-    seen = [[torch.from_numpy(part) for part in past.see(epoch)] for epoch in shares]
+    seen = [[torch.from_numpy(part) for part in history.add(epoch)] for epoch in shares]
     nodes, cores = (torch.stack(part)[None] for part in zip(*seen, strict=True))
     with torch.no_grad():
         whole, _ = network(nodes, cores, node_of)

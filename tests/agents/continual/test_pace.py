@@ -47,7 +47,7 @@ def test_it_learns_that_phases_take_turns(data):
 def test_a_phase_that_is_as_long_as_the_one_before_is_due():
     phases = Phases(1)
     told = (1.0, 1.0, 1.0, 0.4, 0.4, 1.0, 1.0)
-    due = [phases.see(np.array([speed]))[0, 2] for speed in told]
+    due = [phases.add(np.array([speed]))[0, 2] for speed in told]
     # How long the first one had lasted was not seen.
     np.testing.assert_allclose(due, [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, -0.6])
 
@@ -60,7 +60,7 @@ def test_an_idle_worker_is_believed_to_be_as_fast_as_when_it_was_full():
         ((0.9, 0.4), (1.0, 0.6), 2.9),
         ((0.5, 0.9), (1.0, 0.6), 2.0),  # now it is the first one
     ]
-    found = [believed.see(np.array(s), np.array(f), rate).tolist() for s, f, rate in seen]
+    found = [believed.add(np.array(s), np.array(f), rate).tolist() for s, f, rate in seen]
     assert found == [[1.0, 0.5], [0.9, 0.5], [0.9, 0.4], [0.5, 0.9]]
 
 
@@ -69,7 +69,7 @@ def test_a_co_tenant_that_changes_cores_is_noticed_where_as_much_is_served_as_be
     # Core 1 was never full, but is slower than it seemed. So what was known of core 0 is over.
     for moved, last in ((False, [0.9, 0.5]), (True, [0.5, 0.5])):
         believed = Believed()
-        found = [believed.see(np.array(s), np.array(f), 3.0, moved).tolist() for s, f in seen]
+        found = [believed.add(np.array(s), np.array(f), 3.0, moved).tolist() for s, f in seen]
         assert found == [[0.5, 0.9], [0.5, 0.7], last]
 
 
@@ -78,7 +78,7 @@ def test_caution_turns_back_where_a_trial_says_no():
     tried = []
     for kept in (True, False, True, False, False):
         tried.append(caution.next_power)
-        caution.told(caution.next_power, kept)
+        caution.tried(caution.next_power, kept)
     assert tried == [2.0, 2.5, 1.75, 1.5, 1.875]
     assert caution.step == 0.0 and caution.next_power == caution.power == 1.75
 
@@ -107,8 +107,8 @@ def test_another_caution_is_tried_once_cores_are_balanced():
         while env.session.epoch == number:
             action = agent.act(observation, info["action_mask"])
             observation, _, _, _, info = env.step(action)
-        powers.append(agent._planner._power)
-        agent.told(False)
+        powers.append(agent.planner.power)
+        agent.trial_ended(False)
     assert powers[:2] == [1.0, 1.5] and 0.75 in powers
 
 

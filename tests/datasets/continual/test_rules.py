@@ -20,7 +20,7 @@ class Alike(Repair):
             ),
         )
 
-    def foretell(self):
+    def predicted_times(self):
         return np.ones((8, 2))
 
 

@@ -19,7 +19,7 @@ from pmoss_datasets.recipes import MOST_EVALUATIONS
 from pmoss_env import __version__
 from pmoss_env.errors import DatasetError, DescriptionError
 from pmoss_env.files import parse_json, read_text, write_atomically
-from pmoss_env.provenance import command_line
+from pmoss_env.provenance import command_line, describe_machine
 
 FORMAT = "pmoss-evaluation"
 FORMAT_VERSION = 2
@@ -158,7 +158,7 @@ def _header(evaluation: Evaluation, notes: Mapping[str, Any]) -> dict[str, Any]:
             "gymnasium": gymnasium.__version__,
         },
         "host": {
-            "cpu": _cpu_model(),
+            "cpu": describe_machine()["cpu_model"],
             "architecture": platform.machine(),
             "logical_cores": os.cpu_count(),
             "system": f"{platform.system()} {platform.release()}",
@@ -186,9 +186,8 @@ def read_results(path: Path) -> tuple[dict[str, Any], list[EpisodeResult]]:
             f"{path}: line 1: format_version = {header.get('format_version')!r}: this version "
             f"reads {FORMAT_VERSION}"
         )
-    names = [one.name for one in fields(_Settings) if one.name in header]
-    most = dict.fromkeys(("search_budget", "random_schedules", "rows"), (1, MOST_EVALUATIONS))
-    check_fields(_Settings, {name: header[name] for name in names}, f"{path}: line 1: ", most)
+    ranges = dict.fromkeys(("search_budget", "random_schedules", "rows"), (1, MOST_EVALUATIONS))
+    check_fields(_Settings, header, f"{path}: line 1: ", ranges, others=True)
     if header["seed_bits"] not in (NARROW, WIDE):
         raise DatasetError(
             f"{path}: line 1: seed_bits = {header['seed_bits']}: must be {NARROW} or {WIDE}"
@@ -239,7 +238,12 @@ def _parse(path: Path, number: int, line: str) -> dict[str, Any]:
 
 
 def check_fields(
-    kind: type, value: dict[str, Any], where: str, ranges: Mapping[str, tuple[int, int]]
+    kind: type,
+    value: Mapping[str, Any],
+    where: str,
+    ranges: Mapping[str, tuple[int, int]],
+    *,
+    others: bool = False,
 ) -> None:
     """Refuses values that do not fit a record, or whole numbers beyond a range.
 
@@ -248,11 +252,15 @@ def check_fields(
         value: its fields.
         where: file and line, for the message.
         ranges: least and greatest value by field.
+        others: whether it may have further fields.
 
     Raises:
         DatasetError: it names the field.
         MissingExtraError: msgspec is not installed.
     """
+    if others:
+        names = [each.name for each in fields(kind)]
+        value = {name: value[name] for name in names if name in value}
     try:
         check(kind, value, where)
     except DescriptionError as error:
@@ -262,13 +270,3 @@ def check_fields(
             raise DatasetError(
                 f"{where}{name} = {value[name]}: must be a whole number from {low} to {high}"
             )
-
-
-def _cpu_model() -> str:
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith(("model name", "Model", "cpu model")):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or "unknown"

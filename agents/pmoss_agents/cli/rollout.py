@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import count
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
@@ -20,7 +22,6 @@ from pmoss_env.cli.output import check_output
 from pmoss_env.cli.pairs import BackendOption, EnvOption, pairs
 
 if TYPE_CHECKING:
-    from pmoss_agents.rollouts import Mean
     from pmoss_datasets.domain import Domain
 
 Baselines = Annotated[
@@ -85,13 +86,14 @@ def rollout(
     Example: pmoss rollout --domain threads -e requests=1000000
     """
     from pmoss_agents.policies import named_policies
-    from pmoss_agents.rollouts import keep_schedules, means, read_incumbent, roll_out
+    from pmoss_agents.rollouts import roll_out
+    from pmoss_datasets.domain import check_offer
+    from pmoss_env.machines import load_machine
+    from pmoss_env.schedule_files import read_schedule
 
-    if out:
-        check_output(out)
-    if keep:
-        check_output(keep, folder=True)
-    named = named_policies(
+    for file in filter(None, (out, keep)):
+        check_output(file, folder=file is keep)
+    chosen, policies = named_policies(
         baseline,
         [*(agents or ()), *(agent or ())],
         pad=pad,
@@ -99,27 +101,22 @@ def rollout(
         trust=trust,
         usual=lambda domain: domain.rolled_out or domain.policies(),
     )
-    chosen, policies = named
     given = {"backend": backend, "machine": machine, "backend_options": pairs(options) or None}
-    arguments = {
-        **chosen.here,
-        **{key: value for key, value in given.items() if value is not None},
-        **pairs(env),
-    }
-    start = read_incumbent(chosen, arguments, incumbent) if incumbent else None
-    keep_row = keep_schedules(chosen, arguments, keep) if keep else None
-    total = episodes * len(policies)
-    done = 0
+    given = {key: value for key, value in given.items() if value is not None}
+    arguments = {**chosen.here, **given, **pairs(env)}
+    for option, path in (("--incumbent", incumbent), ("--keep", keep)):
+        if path:
+            check_offer(chosen, "schedules", option)
+    start = read_schedule(incumbent, load_machine(str(arguments["machine"]))) if incumbent else None
+    total, done = episodes * len(policies), count(1)
     with Stages() as progress:
 
         def show(row: dict[str, Any]) -> None:
-            nonlocal done
             words = f"episode {row['episode']}  {row['policy']:<22}{chosen.row_in_words(row)}"
             console.print(words, highlight=False)
-            if keep_row:
-                keep_row(row)
-            done += 1
-            progress("rolling out", done, total)
+            if keep:
+                _keep_schedules(row, str(arguments["machine"]), keep)
+            progress("rolling out", next(done), total)
 
         progress("rolling out", 0, total)
         rows = roll_out(
@@ -135,26 +132,47 @@ def rollout(
             domain=chosen.name,
         )
     place = ", ".join(str(arguments[key]) for key in ("machine", "backend") if key in arguments)
-    _print(means(chosen, rows), place or chosen.name, chosen)
+    _print(rows, place or chosen.name, chosen)
 
 
-def _print(policies: Sequence[Mean], place: str, domain: Domain) -> None:
-    """Prints a row per policy; ends the command with status 1 where undoing failed."""
-    title = f"{place}: mean of {max(mean.episodes for mean in policies)} episodes"
+def _keep_schedules(row: Mapping[str, Any], machine: str, folder: Path) -> None:
+    """Writes the schedules before and after an episode to files in a folder."""
+    from pmoss_env.machines import load_machine
+    from pmoss_env.schedule_files import write_schedule
+
+    for name, cores in (("before", "incumbent_cores"), ("after", "cores")):
+        path = folder / f"{row['policy']}-{row['episode']}-{name}.json"
+        write_schedule(path, load_machine(machine).local_schedule(row[cores]))
+
+
+def _print(rows: Sequence[Mapping[str, Any]], place: str, domain: Domain) -> None:
+    """Prints the means of each policy; ends the command with status 1 where undoing failed."""
+    policies = dict.fromkeys(row["policy"] for row in rows)
+    lines = []
+    for policy in policies:
+        played = [row for row in rows if row["policy"] == policy]
+        ends = [domain.ends_of(row) for row in played]
+        starts = [before for before, _ in ends if before is not None]
+        before = fmean(starts) if starts else 0.0
+        after = fmean(after for _, after in ends)
+        undone = sum(row["restored"] is not None for row in played)
+        lines.append(
+            (
+                policy,
+                f"{domain.shown(before):.3f}" if starts else "",
+                f"{domain.shown(after):.3f}",
+                f"{after / before:.2f}" if before else "",
+                f"{undone} of {len(played)}" if undone else "",
+            )
+        )
     columns = ["policy", f">before {domain.unit}", f">after {domain.unit}", ">ratio", ">undone"]
-    rows = [_cells(mean, domain) for mean in policies]
     # Nothing ran before in some domains, and mostly nothing is undone.
-    full = [number for number in range(len(columns)) if any(row[number] for row in rows)]
-    shown = [[row[number] for number in full] for row in rows]
+    full = [number for number in range(len(columns)) if any(line[number] for line in lines)]
+    shown = [[line[number] for number in full] for line in lines]
+    title = f"{place}: mean of {len(rows) // len(policies)} episodes"
     console.print(table(title, [columns[number] for number in full], shown))
-    if failed := sum(mean.failed for mean in policies):
+    if failed := sum(
+        row["restored"] is not None and not row["restored"]["verified"] for row in rows
+    ):
         console.print(f"{failed} incumbents did not come back as they were: see above.")
         raise typer.Exit(1)
-
-
-def _cells(mean: Mean, domain: Domain) -> tuple[str, ...]:
-    """A row of the summary."""
-    before = "" if mean.before is None else f"{domain.shown(mean.before):.3f}"
-    ratio = f"{mean.after / mean.before:.2f}" if mean.before else ""
-    undone = f"{mean.undone} of {mean.episodes}" if mean.undone else ""
-    return (mean.policy, before, f"{domain.shown(mean.after):.3f}", ratio, undone)

@@ -6,8 +6,8 @@ compared with what it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -19,9 +19,7 @@ from pmoss_datasets.schema import FIRST_DOMAIN
 from pmoss_env import __version__
 from pmoss_env.backends.frames import pack_schedule
 from pmoss_env.errors import DescriptionError, UnknownNameError
-from pmoss_env.machines import load_machine
 from pmoss_env.result_files import ResultFile
-from pmoss_env.schedule_files import read_schedule, write_schedule
 from pmoss_env.types import Schedule
 
 #: When the incumbent is put back: where it was faster than what the policy made, or in any case.
@@ -143,75 +141,3 @@ class _Stage:
         self._env.close()
         if self._companion is not None:
             self._companion.close()
-
-
-@dataclass(frozen=True)
-class Mean:
-    """One policy over all its episodes.
-
-    Attributes:
-        policy: its name.
-        before: mean outcome of what ran before; None where nothing did.
-        after: mean outcome.
-        undone: in how many episodes the incumbent was put back.
-        failed: in how many of these it did not come back as it was.
-        episodes: how many there are.
-    """
-
-    policy: str
-    before: float | None
-    after: float
-    undone: int
-    failed: int
-    episodes: int
-
-
-def means(domain: Domain, rows: Sequence[Mapping[str, Any]]) -> list[Mean]:
-    """The mean of each policy over its rows, in order of appearance."""
-    found = []
-    for policy in dict.fromkeys(row["policy"] for row in rows):
-        own = [row for row in rows if row["policy"] == policy]
-        ends = [domain.ends_of(row) for row in own]
-        starts = [before for before, _ in ends if before is not None]
-        restored = [row["restored"] for row in own if row["restored"] is not None]
-        found.append(
-            Mean(
-                policy,
-                sum(starts) / len(starts) if starts else None,
-                sum(after for _, after in ends) / len(ends),
-                len(restored),
-                sum(not each["verified"] for each in restored),
-                len(own),
-            )
-        )
-    return found
-
-
-def read_incumbent(domain: Domain, env_kwargs: Mapping[str, Any], path: Path) -> Schedule:
-    """The schedule of a file, for the machine of an environment.
-
-    Raises:
-        UnsupportedError: the domain has no schedules.
-        ScheduleError: the file holds none for this machine.
-    """
-    check_offer(domain, "schedules", "--incumbent")
-    return read_schedule(path, load_machine(str(env_kwargs["machine"])))
-
-
-def keep_schedules(
-    domain: Domain, env_kwargs: Mapping[str, Any], folder: Path
-) -> Callable[[Mapping[str, Any]], None]:
-    """What writes the schedules before and after each row's episode to files in a folder.
-
-    Raises:
-        UnsupportedError: the domain has no schedules.
-    """
-    check_offer(domain, "schedules", "--keep")
-    machine = load_machine(str(env_kwargs["machine"]))
-
-    def keep(row: Mapping[str, Any]) -> None:
-        for what, cores in (("before", "incumbent_cores"), ("after", "cores")):
-            name = f"{row['policy']}-{row['episode']}-{what}.json"
-            write_schedule(folder / name, machine.local_schedule(row[cores]))
-
-    return keep

@@ -1,7 +1,8 @@
 """Ridge regressions, one per arm, that learn from one observation at a time: the core of LinUCB.
 
-Nothing here knows what an arm is; arms can be added while it learns (Li et al., A Contextual-Bandit
-Approach to Personalized News Article Recommendation, WWW 2010, algorithm 1, disjoint models).
+Nothing here depends on what an arm is; arms can be added while it learns (Li et al., A
+Contextual-Bandit Approach to Personalized News Article Recommendation, WWW 2010, algorithm 1,
+disjoint models).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class RidgeArms:
     """
 
     def __init__(self, arms: int, features: int, ridge: float = 1.0) -> None:
-        """Arms that have seen nothing.
+        """Makes arms without observations.
 
         Args:
             arms: K; may be 0, to grow later.
@@ -56,16 +57,16 @@ class RidgeArms:
 
     @property
     def arms(self) -> int:
-        """How many arms there are, K."""
+        """How many arms it has, K."""
         return int(self.theta.shape[0])
 
     @property
     def features(self) -> int:
-        """How many features there are, d."""
+        """How many features a context has, d."""
         return int(self.theta.shape[1])
 
     def grow(self, arms: int) -> None:
-        """Adds arms that have seen nothing, up to ``arms`` in all; those there are kept."""
+        """Adds arms without observations, up to ``arms`` in all; the others are kept."""
         if arms <= self.arms:
             return
         more = RidgeArms(arms - self.arms, self.features, self.ridge)
@@ -73,7 +74,14 @@ class RidgeArms:
             setattr(self, name, np.concatenate([getattr(self, name), getattr(more, name)]))
 
     def update(self, arm: int, x: Array, y: float) -> None:
-        """Takes one observation: (d,) features and what the arm paid."""
+        """Takes one observation: (d,) features and the arm's pay-off; a new arm is added.
+
+        Raises:
+            DescriptionError: the pay-off is not finite.
+        """
+        if not np.isfinite(y):
+            raise DescriptionError(f"reward = {y}: must be finite")
+        self.grow(arm + 1)
         self.gram[arm] += np.outer(x, x)
         self.moment[arm] += y * x
         self.count[arm] += 1
@@ -88,24 +96,31 @@ class RidgeArms:
 
     def mean(self, x: Array) -> Array:
         """(..., K) expected pay-off of each arm for (..., d) features."""
-        result: Array = x @ self.theta.T
-        return result
+        mean: Array = x @ self.theta.T
+        return mean
 
     def width(self, x: Array) -> Array:
         """(..., K) standard width of the confidence interval, sqrt(x' inverse x)."""
         variance = np.stack([((x @ inverse) * x).sum(axis=-1) for inverse in self.inverse], axis=-1)
-        result: Array = np.sqrt(np.maximum(variance, 0.0))
-        return result
+        width: Array = np.sqrt(np.maximum(variance, 0.0))
+        return width
 
     def upper_bound(self, x: Array, alpha: float) -> Array:
         """(..., K) mean + alpha * width."""
         return self.mean(x) + alpha * self.width(x)
 
     def estimate(self, x: Array, arms: npt.NDArray[np.int64]) -> tuple[Array, Array]:
-        """(k,) mean and (k,) width of some arms, given ascending, for (d,) features."""
+        """(k,) mean and (k,) width of some arms for (d,) features; new arms are added.
+
+        Args:
+            x: (d,) features.
+            arms: (k,) numbers of the arms, ascending.
+        """
         chosen: slice | npt.NDArray[np.int64] = arms
-        if arms.size and arms[-1] - arms[0] + 1 == arms.size:
-            chosen = slice(int(arms[0]), int(arms[-1]) + 1)  # ascending and whole: no copy
+        if arms.size:
+            self.grow(int(arms[-1]) + 1)
+            if arms[-1] - arms[0] + 1 == arms.size:
+                chosen = slice(int(arms[0]), int(arms[-1]) + 1)  # ascending and whole: no copy
         variance = (self.inverse[chosen] @ x) @ x
         return self.theta[chosen] @ x, np.sqrt(np.maximum(variance, 0.0))
 
@@ -119,7 +134,7 @@ class RidgeArms:
         }
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Takes what arrays() gave, of any number of arms; the same bits from there on.
+        """Takes what arrays() gave, of any number of arms; the same bits from then on.
 
         Raises:
             CheckpointError: it does not fit, or is not what arrays() gives.

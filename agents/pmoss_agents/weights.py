@@ -116,18 +116,3 @@ class NetworkAgent(Agent):
             self.make_networks()
         load_arrays(self.parts(), arrays)
         self.updates = int(values["updates"])
-
-
-def weights_of(network: nn.Module | torch.optim.Optimizer, prefix: str) -> dict[str, Array]:
-    """arrays_of() one network."""
-    return arrays_of({prefix: network})
-
-
-def load_weights(
-    network: nn.Module | torch.optim.Optimizer, arrays: Mapping[str, Array], prefix: str
-) -> None:
-    """load_arrays() of one network."""
-    load_arrays({prefix: network}, arrays)
-
-
-moments_of, load_moments = weights_of, load_weights

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import pmoss_agents
+from pmoss_agents.access_path.base import decisions
 from pmoss_agents.learning import find_lesson, learn, new_agent
 from pmoss_datasets import Recipe, collect
 from pmoss_datasets.access_path.scans import AccessPathRecipe, collect_scans
@@ -41,7 +42,7 @@ def test_the_domain_follows_from_the_data(episodes: Path, tmp_path: Path) -> Non
         new_agent(lesson, "pmoss_agents.spatial.cql:CQL", None, {})
     with pytest.raises(DescriptionError, match="is of the domain access-path, not of spatial"):
         find_lesson(episodes, {}, domain="spatial")
-    with pytest.raises(DatasetError, match="what every path of a scan costs"):
+    with pytest.raises(DatasetError, match="needs what every path"):
         learn(new_agent(lesson, "decision-tree", None, {}), lesson)
     scans = collect_scans(AccessPathRecipe(combinations=20, repeats=2), tmp_path / "scans")
     lesson = find_lesson(scans.path, {})
@@ -67,8 +68,6 @@ def test_the_domain_follows_from_the_agent() -> None:
 
 
 def test_episodes_teach_what_the_chosen_paths_cost(episodes: Path) -> None:
-    from pmoss_agents.access_path.decisions import decisions
-
     lesson = find_lesson(episodes, {})
     features, times = decisions(lesson.data)
     assert features.shape == (96, 5) and times.shape == (96, 2)

@@ -1,5 +1,9 @@
+"""Ridge regressions against their direct solution."""
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pmoss_agents.ridge import RidgeArms
 from pmoss_env.errors import CheckpointError, DescriptionError
@@ -48,6 +52,31 @@ def test_what_was_seen_more_often_is_surer():
     arms.update(0, x, 1.0)
     assert arms.width(x)[0] < before[0]
     assert arms.width(x)[1] == before[1]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    features=st.integers(1, 6),
+    updates=st.integers(0, 40),
+    ridge=st.floats(0.1, 10.0),
+)
+def test_arms_that_were_never_named_are_added(seed, features, updates, ridge):
+    rng = np.random.default_rng(seed)
+    bandit = RidgeArms(0, features, ridge)
+    contexts, rewards = rng.normal(size=(updates, features)), rng.normal(size=updates)
+    arms = rng.integers(0, 3, updates)
+    for arm, x, reward in zip(arms, contexts, rewards, strict=True):
+        bandit.update(int(arm), x, float(reward))
+    x = rng.normal(size=features)
+    mean, width = bandit.estimate(x, np.arange(3))
+    for arm in range(3):
+        theta, inverse = direct(contexts[arms == arm], rewards[arms == arm], ridge)
+        assert mean[arm] == pytest.approx(theta @ x, abs=1e-9)
+        assert width[arm] == pytest.approx(np.sqrt(x @ inverse @ x), rel=1e-9)
+    some = [each[[0, 2]] for each in (mean, width)]
+    assert np.array_equal(bandit.estimate(x, np.array([0, 2])), some)
+    assert bandit.count.sum() == updates and bandit.estimate(x, arms[:0])[0].size == 0
 
 
 def test_arms_can_be_added_while_it_learns():
@@ -102,3 +131,5 @@ def test_impossible_numbers_are_named():
         RidgeArms(1, 0)
     with pytest.raises(DescriptionError, match="ridge"):
         RidgeArms(1, 4, ridge=0.0)
+    with pytest.raises(DescriptionError, match="finite"):
+        RidgeArms(1, 1).update(0, np.ones(1), float("nan"))

@@ -1,4 +1,4 @@
-"""What the agents of access-path selection share: batches of decisions, and their features."""
+"""What the agents of access-path selection share: data, decisions in batches, and features."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pmoss_agents.access_path.decisions import decisions
 from pmoss_agents.agent import Array, Observation, OfflineAgent
 from pmoss_agents.trainer import Course
 from pmoss_datasets import Dataset
@@ -45,12 +44,54 @@ def expected_ms(features: Floats) -> Floats:
     return np.asarray(0.05 + features[:, _SIZE] / 5.0)
 
 
+def decisions(data: AccessPathDataset | Dataset) -> tuple[Floats, Floats]:
+    """Features of scans, and what each took on every path.
+
+    A calibration has tried every path of every scan. An episode has tried the one that was chosen.
+
+    Args:
+        data: either of them.
+
+    Returns:
+        (n, 5) features, and (n, P) microseconds that are NaN on paths that were not tried.
+
+    Raises:
+        DatasetError: episodes of another domain.
+    """
+    if isinstance(data, AccessPathDataset):
+        return data.pairs()
+    if data.domain.name != AccessPathAgent.domain:
+        raise DatasetError(
+            f"{data.path}: holds episodes of the domain {data.domain.name!r}: agents of "
+            "access-path selection cannot learn from them"
+        )
+    features, times = [], []
+    for episode in data:
+        features.append(episode.observations["features"][: episode.steps])
+        # The info after a step is of the scan that the step ran.
+        took = np.full((episode.steps, data.metadata.sizes["A"]), np.nan)
+        took[np.arange(episode.steps), episode.actions] = episode.infos["run_time_us"][1:]
+        times.append(took)
+    return np.concatenate(features).astype(np.float64), np.concatenate(times)
+
+
+def tried(times_us: Floats, path: int) -> npt.NDArray[np.bool_]:
+    """(n,) bool: the scans that were run on a path; DatasetError if none was."""
+    ran = ~np.isnan(times_us[:, path])
+    if not ran.any():
+        raise DatasetError(
+            f"no scan took the path {PATHS[path]!r}: data that never tried a path do not show what "
+            "it costs; collect with --tier mixed"
+        )
+    return ran
+
+
 class AccessPathAgent(OfflineAgent[AccessPathDataset | Dataset]):
     """Chooses a path for each scan; many at once, or one at a time.
 
-    ``fit`` takes a calibration, and tells how far the chosen paths are from the best. Or it takes
-    recorded episodes, which know only the paths that were chosen.
-    While it acts, ``observe`` may be told what each choice paid, minus milliseconds (the reward
+    ``fit`` takes a calibration, and its metric is how far the chosen paths are from the best. Or it
+    takes recorded episodes, which hold only the paths that were chosen.
+    While it acts, ``observe`` may take what each choice paid, minus milliseconds (the reward
     "time"): agents that refine themselves learn from it.
     """
 
@@ -79,7 +120,7 @@ class AccessPathAgent(OfflineAgent[AccessPathDataset | Dataset]):
         """Learns from (n, 5) features and the (n, P) microseconds that each path took.
 
         Raises:
-            DatasetError: paths that nobody tried, NaN, of which this agent must know more.
+            DatasetError: NaN for paths that this agent must know more of.
         """
         self.task = {"features": list(FEATURES), "paths": list(PATHS[: times_us.shape[1]])}
         self._learn(features, times_us)
@@ -89,10 +130,7 @@ class AccessPathAgent(OfflineAgent[AccessPathDataset | Dataset]):
 
     @abstractmethod
     def choose(self, features: Floats) -> npt.NDArray[np.intp]:
-        """(n,) the path of each of (n, 5) scans, of those that the agent knows."""
-
-    def attach(self, env: Any) -> None:
-        """Shows the environment to an agent that knows more than a policy can."""
+        """(n,) the path of each of (n, 5) scans, of those that the agent learned."""
 
     def reset(self) -> None:
         """Begins an episode; what was learned stays."""
@@ -120,14 +158,3 @@ class AccessPathAgent(OfflineAgent[AccessPathDataset | Dataset]):
     def _restore(self, arrays: Mapping[str, Array], values: Mapping[str, Any]) -> None:
         if arrays:
             raise CheckpointError(f"{self.name}: has no use for {', '.join(arrays)}")
-
-
-def tried(times_us: Floats, path: int) -> npt.NDArray[np.bool_]:
-    """(n,) bool: the scans that were run on a path; DatasetError if none was."""
-    known = ~np.isnan(times_us[:, path])
-    if not known.any():
-        raise DatasetError(
-            f"no scan took the path {PATHS[path]!r}: data that never tried a path do not tell what "
-            "it costs; collect with --tier mixed"
-        )
-    return known

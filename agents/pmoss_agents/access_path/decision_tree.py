@@ -7,20 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from pmoss_agents.access_path.base import AccessPathAgent, Floats
 from pmoss_agents.agent import Array
-from pmoss_env.errors import CheckpointError, DatasetError, DescriptionError, MissingExtraError
+from pmoss_agents.configs import Settings
+from pmoss_env.errors import CheckpointError, DatasetError, MissingExtraError
 
 _ARRAYS = ("left", "right", "feature", "threshold", "path")
 
 
 @dataclass(frozen=True)
-class DecisionTreeConfig:
+class DecisionTreeConfig(Settings):
     """How the tree is grown.
 
     Attributes:
@@ -30,16 +31,12 @@ class DecisionTreeConfig:
         seed: breaks ties between splits.
     """
 
+    agent: ClassVar[str] = "decision-tree"
+
     depth: int = 10
     least_leaf: int = 20
     cost_sensitive: bool = False
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        for name, least in (("depth", 1), ("least_leaf", 1), ("seed", 0)):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise DescriptionError(f"{name} = {value!r}: must be a whole number from {least}")
 
 
 class DecisionTree(AccessPathAgent):
@@ -60,8 +57,8 @@ class DecisionTree(AccessPathAgent):
             raise MissingExtraError("scikit-learn", "agents") from error
         if np.isnan(times_us).any():
             raise DatasetError(
-                f"{self.name}: must know what every path of a scan costs: recorded episodes tell "
-                "of one only; `pmoss access-path collect` makes data that tell of all"
+                f"{self.name}: needs what every path of a scan costs: recorded episodes hold one "
+                "only; `pmoss access-path collect` makes data that hold all"
             )
         best = times_us.argmin(axis=1)
         cost = times_us.max(axis=1) - times_us.min(axis=1) if self.config.cost_sensitive else None

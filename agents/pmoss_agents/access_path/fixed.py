@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,14 +9,10 @@ import numpy.typing as npt
 
 from pmoss_agents.access_path.base import AccessPathAgent, Floats
 from pmoss_agents.agent import Array, Learns, Observation
+from pmoss_agents.configs import Settings
 from pmoss_datasets.fairness import reads_environment
 from pmoss_env.envs.access_path import PATHS
 from pmoss_env.errors import DescriptionError
-
-
-@dataclass(frozen=True)
-class NoConfig:
-    """Nothing to choose."""
 
 
 class AlwaysCpu(AccessPathAgent):
@@ -25,7 +20,7 @@ class AlwaysCpu(AccessPathAgent):
 
     name = "always-cpu"
     learns: ClassVar[Learns] = "nothing"
-    Config = NoConfig
+    Config: ClassVar[type[Any]] = Settings
     path = PATHS.index("cpu")
 
     def choose(self, features: Floats) -> npt.NDArray[np.intp]:
@@ -46,28 +41,26 @@ class Oracle(AccessPathAgent):
 
     name = "oracle"
     learns: ClassVar[Learns] = "nothing"
-    Config = NoConfig
+    Config: ClassVar[type[Any]] = Settings
 
     def __init__(self, **config: Any) -> None:
-        """Makes an oracle; it can act once attach() has shown it the environment."""
+        """Makes an oracle; it can act once check_env() has shown it the environment."""
         super().__init__(**config)
         self._env: Any = None
-
-    def attach(self, env: Any) -> None:
-        """Takes the environment that it is to act in."""
-        self._env = env.unwrapped
 
     def check_env(self, env: Any) -> None:
         """Takes the environment, too; see Agent."""
         super().check_env(env)
-        self.attach(env)
+        self._env = env.unwrapped
 
     def choose(self, features: Floats) -> npt.NDArray[np.intp]:
         """Not from features: DescriptionError."""
-        raise DescriptionError("oracle: it knows run times, not features: attach(env) and act()")
+        raise DescriptionError(
+            "oracle: it reads run times, not features: call check_env(env) and act()"
+        )
 
     def act(self, observation: Observation, action_mask: Array | None = None) -> int:
         """The fastest coherent path of the next scan."""
         if self._env is None:
-            raise DescriptionError("oracle: call attach(env) first")
+            raise DescriptionError("oracle: call check_env(env) first")
         return int(np.argmin(self._env.path_times_us()[:2]))

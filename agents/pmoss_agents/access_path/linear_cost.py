@@ -9,22 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from pmoss_agents.access_path.base import EXPANSIONS, AccessPathAgent, Floats, expected_ms, tried
 from pmoss_agents.agent import Array
+from pmoss_agents.configs import Settings
 from pmoss_agents.ridge import RidgeArms
-from pmoss_env.errors import CheckpointError, DescriptionError, MissingExtraError, UnknownNameError
+from pmoss_env.errors import CheckpointError, MissingExtraError
 
 #: Far below any real second moment, so that the statistics can be inverted at any time.
 _TINY_RIDGE = 1e-9
 
 
 @dataclass(frozen=True)
-class LinearCostConfig:
+class LinearCostConfig(Settings):
     """How the pair is fitted.
 
     Attributes:
@@ -34,16 +35,11 @@ class LinearCostConfig:
         refine: go on learning from what is observed while acting.
     """
 
-    features: str = "paper"
+    agent: ClassVar[str] = "linear-cost"
+
+    features: Literal["paper", "products"] = "paper"
     weighted: bool = False
     refine: bool = True
-
-    def __post_init__(self) -> None:
-        if self.features not in EXPANSIONS:
-            raise UnknownNameError("features", self.features, EXPANSIONS)
-        for name in ("weighted", "refine"):
-            if not isinstance(getattr(self, name), bool):
-                raise DescriptionError(f"{name} = {getattr(self, name)!r}: must be true or false")
 
 
 class LinearCost(AccessPathAgent):
@@ -74,10 +70,10 @@ class LinearCost(AccessPathAgent):
         weight = self._weight(features)
         self.models = RidgeArms(times_us.shape[1], x.shape[1], _TINY_RIDGE)
         for path in range(times_us.shape[1]):
-            known = tried(times_us, path)
-            seen, y, heed = x[known], times_us[known, path] * 1e-3, weight[known]
-            fitted = LinearRegression(fit_intercept=False).fit(seen, y, sample_weight=heed**2)
-            self.models.absorb(path, seen * heed[:, None], y * heed)
+            ran = tried(times_us, path)
+            rows, y, heed = x[ran], times_us[ran, path] * 1e-3, weight[ran]
+            fitted = LinearRegression(fit_intercept=False).fit(rows, y, sample_weight=heed**2)
+            self.models.absorb(path, rows * heed[:, None], y * heed)
             self.models.theta[path] = fitted.coef_
 
     def _weight(self, features: Floats) -> Floats:

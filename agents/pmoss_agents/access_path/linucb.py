@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from pmoss_agents.access_path.base import EXPANSIONS, AccessPathAgent, Floats, expected_ms
 from pmoss_agents.agent import Array
+from pmoss_agents.configs import Settings
 from pmoss_agents.ridge import RidgeArms
 from pmoss_env.envs.access_path import FEATURES
-from pmoss_env.errors import DescriptionError, UnknownNameError
 
 #: About the largest value of each feature, so that one ridge suits all.
 _SCALE = np.array([500.0, 300.0, 10.0, 12.0, 6.0])
@@ -29,7 +29,7 @@ _PAPER_MS = (_SETUP_MS, _LARGE_MS, _SETUP_MS, _RESULTS_MS, _SETUP_MS, _SETUP_MS)
 
 
 @dataclass(frozen=True)
-class LinUCBConfig:
+class LinUCBConfig(Settings):
     """How it explores.
 
     Attributes:
@@ -39,18 +39,13 @@ class LinUCBConfig:
         paths: how many it chooses between.
     """
 
+    agent: ClassVar[str] = "linucb"
+    BOUNDS: ClassVar = {"alpha": "[0, inf)", "ridge": "(0, inf)", "paths": "[2, 3]"}
+
     alpha: float = 0.3
     ridge: float = 0.01
-    features: str = "products"
+    features: Literal["paper", "products"] = "products"
     paths: int = 2
-
-    def __post_init__(self) -> None:
-        if self.features not in EXPANSIONS:
-            raise UnknownNameError("features", self.features, EXPANSIONS)
-        if not 0 <= self.alpha < float("inf"):
-            raise DescriptionError(f"alpha = {self.alpha!r}: must be a finite number from 0")
-        if self.paths not in (2, 3):
-            raise DescriptionError(f"paths = {self.paths!r}: must be 2 or 3")
 
 
 class LinUCB(AccessPathAgent):
@@ -64,7 +59,7 @@ class LinUCB(AccessPathAgent):
     Config = LinUCBConfig
 
     def __init__(self, **config: Any) -> None:
-        """Makes a bandit that knows nothing."""
+        """Makes a bandit without observations."""
         super().__init__(**config)
         width = EXPANSIONS[self.config.features](np.ones((1, len(FEATURES)))).shape[1]
         self._unit_ms = np.full(width, _LARGE_MS)
@@ -79,9 +74,9 @@ class LinUCB(AccessPathAgent):
     def _learn(self, features: Floats, times_us: Floats) -> None:
         context, expected = self._context(features), expected_ms(features)
         for path in range(min(times_us.shape[1], self.models.arms)):
-            known = ~np.isnan(times_us[:, path])
-            pays = -times_us[known, path] * 1e-3 / expected[known]
-            self.models.absorb(path, context[known], pays)
+            ran = ~np.isnan(times_us[:, path])
+            pays = -times_us[ran, path] * 1e-3 / expected[ran]
+            self.models.absorb(path, context[ran], pays)
 
     def choose(self, features: Floats) -> npt.NDArray[np.intp]:
         """(n,) the path with the greatest upper bound."""

@@ -1,7 +1,8 @@
 """Bandits for ``pmoss/ThreadScheduling-v0``: the one of Smart Scheduler, and a hybrid.
 
 They learn while they act: ``observe`` takes the latest decision's reward. ``fit`` runs episodes,
-of an environment or of one that it makes of keyword arguments.
+of an environment or of one that it makes of keyword arguments. A bandit is LinUCB: one ridge
+regression per number of threads to migrate, see ``ridge``; it has no loss but its squared error.
 """
 
 from __future__ import annotations
@@ -9,16 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
 
 from pmoss_agents.agent import Array, Observation, OnlineAgent
-from pmoss_agents.configs import checker
-from pmoss_agents.linucb import LinUCB
-from pmoss_agents.threads.base import ThreadAgent, legal_counts
-from pmoss_agents.threads.episodes import run_episode
+from pmoss_agents.configs import Settings
+from pmoss_agents.ridge import RidgeArms
+from pmoss_agents.threads.base import ThreadAgent, legal_counts, run_episode
 from pmoss_agents.trainer import Course
 from pmoss_datasets.threads.domain import THREADS
 from pmoss_env.envs.threads.inputs import INPUT_NAMES, INPUTS
@@ -34,7 +34,7 @@ def context(observation: Observation) -> Array:
 
 
 @dataclass(frozen=True)
-class LinUCBConfig:
+class LinUCBConfig(Settings):
     """Of the bandits.
 
     Attributes:
@@ -44,13 +44,13 @@ class LinUCBConfig:
         seed: of the first episode of fit(); the others follow.
     """
 
+    agent: ClassVar[str] = "threads-linucb"
+    BOUNDS: ClassVar = {"alpha": "[0, inf)", "ridge": "(0, inf)"}
+
     alpha: float = 0.3
     ridge: float = 1.0
     episodes: int = 1
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        checker("threads-linucb", self)("episodes", self.episodes >= 1, "be at least 1")
 
 
 class ThreadLinUCB(ThreadAgent, OnlineAgent[gymnasium.Env[Any, Any] | Mapping[str, Any]]):
@@ -68,7 +68,7 @@ class ThreadLinUCB(ThreadAgent, OnlineAgent[gymnasium.Env[Any, Any] | Mapping[st
 
     def __init__(self, **config: Any) -> None:
         super().__init__(**config)
-        self.bandit = LinUCB(len(INPUT_NAMES) + 1, alpha=self.config.alpha, ridge=self.config.ridge)
+        self.bandit = RidgeArms(0, len(INPUT_NAMES) + 1, self.config.ridge)
         self.widths: list[tuple[int, float]] = []
         self._pending: tuple[int, Array] | None = None
 
@@ -79,7 +79,7 @@ class ThreadLinUCB(ThreadAgent, OnlineAgent[gymnasium.Env[Any, Any] | Mapping[st
     def act(self, observation: Observation, action_mask: Array | None = None) -> int:
         """The number with the highest upper confidence bound.
 
-        Where there is nothing to choose, nothing is learned either.
+        Without a choice, nothing is learned either.
         """
         legal = legal_counts(observation, action_mask)
         self._pending = None
@@ -87,10 +87,12 @@ class ThreadLinUCB(ThreadAgent, OnlineAgent[gymnasium.Env[Any, Any] | Mapping[st
             return int(legal[0])
         x = context(observation)
         mean, width = self.bandit.estimate(x, legal)
-        chosen = self._choose(legal, mean, self.bandit.alpha * width)
-        self.widths.append((int(legal[chosen]), float(self.bandit.alpha * width[chosen])))
-        self._pending = (int(legal[chosen]), x)
-        return int(legal[chosen])
+        width = self.config.alpha * width
+        chosen = self._choose(legal, mean, width)
+        arm = int(legal[chosen])
+        self.widths.append((arm, float(width[chosen])))
+        self._pending = (arm, x)
+        return arm
 
     @contextmanager
     def _course(self, env: gymnasium.Env[Any, Any] | Mapping[str, Any]) -> Iterator[Course]:
@@ -138,6 +140,9 @@ class HybridConfig(LinUCBConfig):
     evidence: int = 3
     retry: int = 500
 
+    agent: ClassVar[str] = "threads-hybrid"
+    BOUNDS: ClassVar = {"evidence": "[0, inf)", "retry": "[0, inf)"}
+
 
 class Hybrid(ThreadLinUCB):
     """Starts from the rule; the bandit overrules it when it is sure (section 10, future work).
@@ -146,9 +151,9 @@ class Hybrid(ThreadLinUCB):
     bandwidth of slow memory (BWVN), in units of one thread's share. That bandwidth is among its
     inputs. The paper's reward also pays for locality where that costs throughput. The rule is
     overruled by a number whose lower confidence bound is above the upper one of the rule's.
-    Letting all threads stay changes nothing, so its value is known to be 0 and needs no trial. A
-    linear model carries over to programs that it does not fit, so that this episode must have
-    said the same: its latest decisions by the rule were bad on average. Now and then the rule is
+    Letting all threads stay changes nothing, so its value is 0 and needs no trial. A linear model
+    carries over to programs that it does not fit, so that this episode must have shown the same:
+    its latest decisions by the rule were bad on average. Now and then the rule is
     retried.
     """
 
@@ -174,8 +179,8 @@ class Hybrid(ThreadLinUCB):
         """The rule's number, or what the bandit is sure to be better."""
         now = _bandwidth(observation)
         if self._pending is not None and self._bandwidth > 0.0:
-            most = np.asarray(observation["action_mask"]).size - 1
-            change = most * (now / self._bandwidth - 1.0)
+            threads = np.asarray(observation["action_mask"]).size - 1
+            change = threads * (now / self._bandwidth - 1.0)
             arm, x = self._pending
             self.bandit.update(arm, x, change)
             if self._by_rule:

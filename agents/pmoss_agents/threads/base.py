@@ -1,21 +1,17 @@
-"""What the agents of thread scheduling share."""
+"""What the agents of thread scheduling share, and the loop that runs an episode."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import gymnasium
 import numpy as np
 
 from pmoss_agents.agent import Agent, Array, Observation
+from pmoss_agents.configs import Settings
 from pmoss_env.envs.threads.inputs import INPUT_NAMES
 from pmoss_env.errors import CheckpointError, DescriptionError
-
-
-@dataclass(frozen=True)
-class NoConfig:
-    """Nothing to set."""
 
 
 class ThreadAgent(Agent):
@@ -25,7 +21,7 @@ class ThreadAgent(Agent):
     """
 
     domain = "threads"
-    Config: ClassVar[type[Any]] = NoConfig
+    Config: ClassVar[type[Any]] = Settings
 
     def __init__(self, **config: Any) -> None:
         """Makes an agent; see Agent."""
@@ -59,3 +55,36 @@ def legal_counts(observation: Observation, action_mask: Array | None) -> Array:
             f"inputs of shape {observation['inputs'].shape}: must be ({len(INPUT_NAMES)},)"
         )
     return legal
+
+
+def run_episode(
+    env: gymnasium.Env[Any, Any], agent: Agent, *, seed: int | None = None, learn: bool = True
+) -> dict[str, float]:
+    """Runs one episode; the agent learns from each decision if ``learn``.
+
+    Returns:
+        ``seconds``, ``user_seconds``, ``kernel_seconds``, ``requests``, ``p99_ms``, ``moved``
+        (threads), ``decisions`` (with a choice) and ``reward``, its mean over them.
+    """
+    observation, info = env.reset(seed=seed)
+    agent.reset()
+    moved = decisions = 0
+    total = 0.0
+    ended = False
+    while not ended:
+        mask = info["action_mask"]
+        decisions += int(mask.sum() > 1)
+        action = agent.act(observation, mask)
+        observation, reward, terminated, truncated, info = env.step(np.int64(action))
+        ended = terminated or truncated
+        if learn and not ended:
+            agent.observe(float(reward))
+        moved += int(info["moved"])
+        total += float(reward)
+    keys = ("seconds", "user_seconds", "kernel_seconds", "requests", "p99_ms")
+    return {
+        **{key: float(info[key]) for key in keys},
+        "moved": float(moved),
+        "decisions": float(decisions),
+        "reward": total / max(decisions, 1),
+    }

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from pmoss_agents.agent import Array, Observation
+from pmoss_agents.configs import Settings
 from pmoss_agents.threads.base import ThreadAgent, legal_counts
 
 
@@ -18,7 +19,7 @@ class ThreadRule(ThreadAgent):
     name = "threads-rule"
 
     def act(self, observation: Observation, action_mask: Array | None = None) -> int:
-        """The most threads that may go."""
+        """The highest legal number."""
         return int(legal_counts(observation, action_mask)[-1])
 
 
@@ -28,17 +29,19 @@ class SchedulingDomain(ThreadAgent):
     name = "threads-scheduling-domain"
 
     def act(self, observation: Observation, action_mask: Array | None = None) -> int:
-        """Nothing, where that is legal."""
+        """Nothing, if that is legal."""
         return int(legal_counts(observation, action_mask)[0])
 
 
 @dataclass(frozen=True)
-class RandomConfig:
+class RandomConfig(Settings):
     """Of the random agent.
 
     Attributes:
         seed: of its choices.
     """
+
+    agent: ClassVar[str] = "threads-random"
 
     seed: int = 0
 

@@ -99,7 +99,7 @@ def play(
     bare = env.unwrapped
     assert isinstance(bare, AccessPathEnv)
     for agent in agents:
-        agent.attach(env)
+        agent.check_env(env)
     for episode in range(episodes):
         observation, info = env.reset(seed=10_000 + episode)
         for agent in agents:

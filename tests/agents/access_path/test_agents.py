@@ -6,7 +6,7 @@ import pmoss_agents
 import pmoss_env  # noqa: F401
 from pmoss_agents.access_path.base import EXPANSIONS
 from pmoss_datasets.access_path.scans import AccessPathRecipe, collect_scans
-from pmoss_env.errors import CheckpointError, DescriptionError, UnknownNameError
+from pmoss_env.errors import CheckpointError, DescriptionError
 
 NAMES = ("always-cpu", "always-offload", "linear-cost", "decision-tree", "linucb")
 
@@ -94,9 +94,9 @@ def test_the_tree_walks_as_scikit_learn_does(dataset):
 def test_the_oracle_takes_the_least_time():
     world = env()
     agent = pmoss_agents.make("oracle")
-    with pytest.raises(DescriptionError, match="attach"):
+    with pytest.raises(DescriptionError, match="check_env"):
         agent.act({}, None)
-    agent.attach(world)
+    agent.check_env(world)
     observation, info = world.reset(seed=3)
     for _ in range(12):
         times = world.unwrapped.path_times_us()
@@ -136,12 +136,14 @@ def test_wrong_uses_are_refused(dataset, tmp_path):
     for name in ("linear-cost", "decision-tree"):
         with pytest.raises(CheckpointError, match="fit"):
             pmoss_agents.make(name).choose(features)
-    with pytest.raises(UnknownNameError):
-        pmoss_agents.make("linear-cost", features="cubes")
-    with pytest.raises(DescriptionError):
-        pmoss_agents.make("linucb", alpha=-1.0)
-    with pytest.raises(DescriptionError):
-        pmoss_agents.make("decision-tree", depth=0)
+    for name, field, value in (
+        ("linear-cost", "features", "cubes"),
+        ("linucb", "alpha", -1.0),
+        ("linucb", "paths", 4),
+        ("decision-tree", "depth", 0),
+    ):
+        with pytest.raises(DescriptionError, match=f"{name}: {field} = "):
+            pmoss_agents.make(name, **{field: value})
     agent = pmoss_agents.make("always-cpu")
     with pytest.raises(CheckpointError, match="access paths"):
         agent.check_env(gymnasium.make("pmoss/toy-v0"))

@@ -19,12 +19,8 @@ class Measurements:
     """Measures schedules on a backend, as often as a budget allows.
 
     One evaluation measures one schedule. It gives the throughput, and the counters at no further
-    cost. Where the environment has noise, every reading has noise of its own.
-
-    Attributes:
-        budget: total number of evaluations.
-        used: number of evaluations so far.
-        seconds: time that the backend took for them.
+    cost. Where the environment has noise, every reading has noise of its own. After close() nothing
+    is measured: the backend goes on to other episodes.
     """
 
     def __init__(
@@ -50,7 +46,7 @@ class Measurements:
         """
         if budget < 0:
             raise DescriptionError(f"measurements = {budget}: must be 0 or more")
-        self.budget, self.used, self.seconds = budget, 0, 0.0
+        self._budget, self._used, self._seconds, self._closed = budget, 0, 0.0, False
         self._backend, self._software = backend, software
         self._incremental = incremental(backend)
         self._seed = seed
@@ -61,27 +57,43 @@ class Measurements:
         self._observed: HardwareSnapshot | None = None
 
     @property
+    def budget(self) -> int:
+        """Total number of evaluations."""
+        return self._budget
+
+    @property
+    def used(self) -> int:
+        """Number of evaluations so far."""
+        return self._used
+
+    @property
+    def seconds(self) -> float:
+        """Time that the backend took for them."""
+        return self._seconds
+
+    @property
     def left(self) -> int:
         """Number of evaluations left."""
-        return self.budget - self.used
+        return self._budget - self._used
 
     def throughput(self, schedule: Schedule) -> float:
         """Measures a schedule (one evaluation) and returns the reading of its throughput in Mq/s.
 
         Raises:
-            UnsupportedError: no evaluations are left.
+            UnsupportedError: no evaluations are left, or it is closed.
             ScheduleError: the machine cannot run the schedule.
             BackendError: the measurement failed.
         """
-        if self.used >= self.budget:
+        self._check_open()
+        if self._used >= self._budget:
             raise UnsupportedError(
-                f"all {self.budget} measurements are used up: look at `left` before asking"
+                f"all {self._budget} measurements are used up: look at `left` before asking"
             )
         self._latest = self._raw = self._observed = None
         began = time.perf_counter()
         true = self._true_throughput(schedule)
-        self.seconds += time.perf_counter() - began
-        self.used += 1
+        self._seconds += time.perf_counter() - began
+        self._used += 1
         reading = true * float(self._noise.throughput_factors(1)[0])
         self._latest = schedule, reading
         return reading
@@ -90,8 +102,9 @@ class Measurements:
         """The snapshot of the latest evaluation, with noise; no further evaluation.
 
         Raises:
-            UnsupportedError: there was no evaluation yet.
+            UnsupportedError: there was no evaluation yet, or it is closed.
         """
+        self._check_open()
         if self._latest is None:
             raise UnsupportedError("no schedule was measured yet: call throughput() or measure()")
         if self._observed is None:
@@ -100,8 +113,8 @@ class Measurements:
                 began = time.perf_counter()
                 self._raw = self._backend.measure(schedule, seed=self._seed[0])
                 self._placed = schedule
-                self.seconds += time.perf_counter() - began
-            noisy = self._noise.snapshot(self._raw, reading)
+                self._seconds += time.perf_counter() - began
+            noisy = self._noise.snapshot(self._raw, reading).without_seed()
             self._observed = noisy.without_pmu() if self._software else noisy
         return self._observed
 
@@ -110,11 +123,19 @@ class Measurements:
         self.throughput(schedule)
         return self.snapshot()
 
+    def close(self) -> None:
+        """Ends the measurements of the episode. The backend is its owner's and stays open."""
+        self._closed = True
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise UnsupportedError("the plan of this episode is made: it has no more measurements")
+
     def _true_throughput(self, schedule: Schedule) -> float:
         """The throughput without noise in Mq/s, by the cheapest call of the backend."""
         backend = self._incremental
         if backend is None:
-            self._raw = self._backend.measure(schedule, seed=self._seed[0] + self.used)
+            self._raw = self._backend.measure(schedule, seed=self._seed[0] + self._used)
             return self._raw.throughput
         self._backend.machine.check_schedule(schedule, self._backend.slices)
         moved = self._moved(schedule)

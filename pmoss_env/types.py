@@ -304,6 +304,11 @@ class HardwareSnapshot:
             offcore_available=np.zeros_like(self.offcore_available),
         )
 
+    def without_seed(self) -> HardwareSnapshot:
+        """The snapshot for a policy: its provenance does not tell the seed of the episode."""
+        shown = {key: value for key, value in self.provenance.items() if key != "seed"}
+        return replace(self, provenance=shown)
+
     def counter(self, name: str) -> Float64Array:
         """The (slices,) column of one counter, million counts per second."""
         if name not in COUNTER_INDEX:

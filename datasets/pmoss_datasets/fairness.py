@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -98,9 +99,20 @@ class EpisodeFacts(EnvironmentFacts):
         self.context: Callable[[np.random.Generator], Context] = lambda rng: bare.context(rng)
 
 
+def is_ours(policy: Any) -> bool:
+    """Whether a policy is of a class of this project, and follows no function of others."""
+    return _is_of_project(type(policy)) and getattr(policy, "is_own", True)
+
+
 def reads(policy: Any) -> bool:
     """Whether a policy's class is listed by reads_environment()."""
-    return type(policy) in _READERS
+    return type(policy) in _READERS and _is_of_project(type(policy))
+
+
+def _is_of_project(cls: type) -> bool:
+    # A class may say that it is of any module; only the real one is found there.
+    found = getattr(sys.modules.get(cls.__module__), cls.__name__, None)
+    return found is cls and cls.__module__.partition(".")[0] in _OURS
 
 
 def shown_environment(policy: Any, env: Any) -> Any:

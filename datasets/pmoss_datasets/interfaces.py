@@ -30,6 +30,7 @@ class Rollout:
         misplaced: slices whose data the kernel left elsewhere than the schedule wants them, at the
             start or at the end, whichever has more.
         evaluations: of the model that a declared search asked for; None where none was declared.
+        measurements: before the decision; None where none were allowed.
     """
 
     actions: tuple[int, ...]
@@ -40,6 +41,7 @@ class Rollout:
     total: float
     misplaced: int = 0
     evaluations: int | None = None
+    measurements: int | None = None
 
 
 #: What only some domains offer: putting back what ran before a rollout; schedules of slices, which

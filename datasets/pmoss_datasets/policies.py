@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
 from typing import Any, Protocol, runtime_checkable
 
@@ -80,12 +81,16 @@ class Measured:
         if budget < 0:
             raise DescriptionError(f"measurements = {budget}: must be 0 or more")
         self._policy, self._budget = policy, budget
-        #: Whether a baseline of the project is measured.
-        self.is_own = type(policy) is SchedulePolicy and policy.is_own
         self._session: Any = None
         self._backend: Any = None
-        #: Evaluations of the latest episode, and seconds that its backend took for them.
+        self._planned: Any = None  # the instance of the latest plan
+        #: Measurements of the latest episode, and seconds that its backend took for them.
         self.used, self.seconds = 0, 0.0
+
+    @property
+    def is_own(self) -> bool:
+        """Whether a baseline of the project is measured."""
+        return type(self._policy) is SchedulePolicy and self._policy.is_own
 
     def check_env(self, env: Any) -> None:
         """Takes the environment whose episodes are measured.
@@ -112,17 +117,23 @@ class Measured:
         """Lets a Planner measure and plan.
 
         Raises:
-            UnsupportedError: check_env() was not called.
+            UnsupportedError: check_env() was not called, or the episode was planned before.
         """
+        self.used, self.seconds = 0, 0.0
         if not isinstance(self._policy, Planner):
             return
         if self._session is None:
             raise UnsupportedError("measurements: call check_env(env) first")
+        # A policy that holds its wrapper would else have as many budgets as it likes.
+        if self._session.instance is self._planned:
+            raise UnsupportedError("measurements: an episode is planned once")
+        self._planned = self._session.instance
         if self._backend is None:
             self._backend = self._session.new_backend()
-        self._backend.set_instance(self._session.instance)
+        self._backend.set_instance(self._planned)
         measurements = self._session.measurements(self._backend, self._budget)
-        self._policy.plan(replace(context, backend=None, measurements=measurements), order)
+        with closing(measurements):
+            self._policy.plan(replace(context, backend=None, measurements=measurements), order)
         self.used, self.seconds = measurements.used, measurements.seconds
 
     def act(self, observation: Observation, action_mask: Int8Array) -> int:
@@ -167,13 +178,23 @@ class SchedulePolicy:
     def __init__(self, baseline: str | Baseline) -> None:
         """Takes a baseline's name or the function itself; raises UnknownNameError."""
         self._baseline = make_baseline(baseline) if isinstance(baseline, str) else baseline
-        #: Whether the baseline evaluates schedules on a backend.
-        self.searches = needs_backend(self._baseline)
-        #: Whether it is a baseline of the project, and the evaluations that a search may ask for.
-        self.is_own = is_own(self._baseline)
-        self.search_evaluations = budget_of(self._baseline) if self.searches else None
         self._actions: list[int] = []
         self._t = 0
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is a baseline of the project."""
+        return is_own(self._baseline)
+
+    @property
+    def searches(self) -> bool:
+        """Whether the baseline evaluates schedules on a backend."""
+        return needs_backend(self._baseline)
+
+    @property
+    def search_evaluations(self) -> int | None:
+        """Evaluations that a search may ask for; None: any number, or it is no search."""
+        return budget_of(self._baseline) if self.searches else None
 
     def plan(self, context: Context, order: Int32Array) -> None:
         """Makes the schedule of an episode that places the slices in ``order``."""

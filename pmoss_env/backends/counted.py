@@ -13,10 +13,7 @@ class CountedBackend:
     """Counts every evaluation of a backend; the episode's instance cannot be read or changed.
 
     A placement, a move and a measurement are one evaluation. ``marginal`` is one for each worker.
-
-    Attributes:
-        evaluations: so far.
-        budget: how many are allowed; None: any number.
+    After close() it answers no more: the backend goes on to other episodes.
     """
 
     incremental = True
@@ -24,13 +21,23 @@ class CountedBackend:
     def __init__(self, backend: IncrementalBackend, budget: int | None = None) -> None:
         """Takes a backend that is set to an episode's instance."""
         self._backend = backend
-        self.evaluations, self.budget = 0, budget
+        self._evaluations, self._budget, self._closed = 0, budget, False
         self.name, self.method = backend.name, backend.method
         self.repeatable, self.measures_host = backend.repeatable, backend.measures_host
         self.step_cost = backend.step_cost
         self.machine, self.workload = backend.machine, backend.workload
         self.slices, self.load = backend.slices, backend.load
         self.co_tenant_families = backend.co_tenant_families
+
+    @property
+    def evaluations(self) -> int:
+        """How many there were so far."""
+        return self._evaluations
+
+    @property
+    def budget(self) -> int | None:
+        """How many are allowed; None: any number."""
+        return self._budget
 
     def place(self, schedule: Schedule) -> float:
         """See IncrementalBackend; one evaluation."""
@@ -61,12 +68,15 @@ class CountedBackend:
         raise UnsupportedError("a search has the instance of its episode, and no other one")
 
     def close(self) -> None:
-        """Nothing: the backend is its owner's."""
+        """Ends the search. The backend is its owner's and stays open."""
+        self._closed = True
 
     def _count(self, evaluations: int) -> None:
-        if self.budget is not None and self.evaluations + evaluations > self.budget:
-            asked = self.evaluations + evaluations
+        if self._closed:
+            raise UnsupportedError("the episode of this search is over: each has its own model")
+        asked = self._evaluations + evaluations
+        if self._budget is not None and asked > self._budget:
             raise UnsupportedError(
-                f"a search asks for evaluation {asked} of the model: its budget is {self.budget}"
+                f"a search asks for evaluation {asked} of the model: its budget is {self._budget}"
             )
-        self.evaluations += evaluations
+        self._evaluations = asked

@@ -140,12 +140,18 @@ def has_budget(baseline: str | Callable[..., Schedule]) -> bool:
 
 def needs_backend(baseline: Callable[..., Schedule]) -> bool:
     """Whether a baseline evaluates schedules on the backend of its context; see uses()."""
-    return bool(getattr(getattr(baseline, "func", baseline), "needs_backend", False))
+    return bool(getattr(_function(baseline), "needs_backend", False))
 
 
 def is_own(baseline: Callable[..., Schedule]) -> bool:
     """Whether a baseline is one of this project, not of another package or a user."""
-    return getattr(baseline, "func", baseline) in _OWN.values()
+    return any(_function(baseline) is own for own in _OWN.values())
+
+
+def _function(baseline: Callable[..., Schedule]) -> Callable[..., Schedule]:
+    """The function that make_baseline() gave a budget."""
+    # Not by an attribute ``func``, which an object of others may have, too.
+    return baseline.func if type(baseline) is partial else baseline
 
 
 def budget_of(baseline: Callable[..., Schedule]) -> int | None:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -27,12 +27,15 @@ from pmoss_env.types import BoolArray, Float64Array, Int32Array, Schedule, whole
 
 #: GiB per memory channel of a machine that does not give its memory: one ordinary module.
 CHANNEL_GIB = 16.0
+AnyArray = TypeVar("AnyArray", bound=np.ndarray[Any, Any])
 _KEYS = ("name", "description", "topology", "roles", "parameters", "offload", "mesh")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Machine(Topology):
     """A server: a topology with performance parameters.
+
+    Environments and policies share it: its arrays are read-only.
 
     Attributes:
         name: catalogue name.
@@ -51,6 +54,11 @@ class Machine(Topology):
     parameters: Mapping[str, Parameter]
     offload: Mapping[str, Parameter] = field(default_factory=dict)
     mesh: Mesh | None = None
+
+    def __post_init__(self) -> None:
+        for value in vars(self).values():
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
 
     @property
     def cores(self) -> int:
@@ -75,18 +83,18 @@ class Machine(Topology):
     @cached_property
     def worker_mask(self) -> BoolArray:
         """(C,) bool: the cores that execute queries."""
-        return np.array([role == "worker" for role in self.role_of_core])
+        return _read_only(np.array([role == "worker" for role in self.role_of_core]))
 
     @cached_property
     def workers(self) -> Int32Array:
         """(W,) int32, the worker cores in order."""
-        return np.flatnonzero(self.worker_mask).astype(np.int32)
+        return _read_only(np.flatnonzero(self.worker_mask).astype(np.int32))
 
     @cached_property
     def workers_of_node(self) -> tuple[Int32Array, ...]:
         """N int32 arrays: the worker cores of each node in order; may be empty."""
         nodes = self.node_of_core[self.workers]
-        return tuple(self.workers[nodes == n] for n in range(self.nodes))
+        return tuple(_read_only(self.workers[nodes == n]) for n in range(self.nodes))
 
     @cached_property
     def domain_of_core(self) -> Int32Array:
@@ -95,7 +103,8 @@ class Machine(Topology):
         Their distances to all memories are equal, except for their stops on a mesh.
         """
         places = np.stack([self.node_of_core, self.llc_of_core], axis=1)
-        return np.unique(places, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int32)
+        numbers = np.unique(places, axis=0, return_inverse=True)[1].reshape(-1)
+        return _read_only(numbers.astype(np.int32))
 
     @cached_property
     def mesh_ns(self) -> tuple[Float64Array, Float64Array]:
@@ -120,14 +129,14 @@ class Machine(Topology):
         """(r * c,) int32, the core on each tile, -1 where there is none."""
         cores = np.full(self.tiles, -1, dtype=np.int32)
         cores[self.tile_of_core] = np.arange(self.cores, dtype=np.int32)
-        return cores
+        return _read_only(cores)
 
     @cached_property
     def worker_tiles(self) -> BoolArray:
         """(r * c,) bool: the tiles of worker cores, before any constraint."""
         mask = np.zeros(self.tiles, dtype=np.bool_)
         mask[self.tile_of_core[self.workers]] = True
-        return mask
+        return _read_only(mask)
 
     @cached_property
     def offcore_names(self) -> tuple[str, ...]:
@@ -146,9 +155,9 @@ class Machine(Topology):
         The parameter of this name, or CHANNEL_GIB per memory channel of the topology.
         """
         if "node_memory_gib" in self.parameters:
-            return self.distances.per_node("node_memory_gib")
+            return _read_only(self.distances.per_node("node_memory_gib"))
         channels = self.memory_channels_per_node
-        return np.full(self.nodes, channels * CHANNEL_GIB if channels else np.inf)
+        return _read_only(np.full(self.nodes, channels * CHANNEL_GIB if channels else np.inf))
 
     def roles(self) -> dict[str, int]:
         """Number of cores of each role."""
@@ -270,6 +279,12 @@ class Machine(Topology):
         if machine.mesh is not None:
             machine._check_mesh()
         return machine
+
+
+def _read_only(array: AnyArray) -> AnyArray:
+    # NumPy's permutation() of an empty array shuffles it in place, and would refuse.
+    array.setflags(write=array.size == 0)
+    return array
 
 
 def _table(data: Mapping[str, Any], key: str) -> Mapping[str, Any]:

@@ -165,6 +165,16 @@ def test_local_search_has_the_budget_of_the_reference(monkeypatch: pytest.Monkey
     assert asked == [60, 60]
 
 
+def test_evaluations_of_a_search_are_shown_beside_its_score() -> None:
+    words = ["evaluate", "-b", "lpt", "-e", "machine=toy", "-e", "slices=8"]
+    counts = ["--seeds", "1", "--episodes", "1", "--budget", "30", "--schedules", "2"]
+    assert "evaluations" not in pmoss_json(*words, *counts)[0]
+    shown = pmoss_json(*words, "-b", "local-search", *counts)
+    found = {row["policy"]: row["evaluations"] for row in shown}
+    assert found["lpt"] is None and 0 < found["local-search"] <= 30
+    assert "evaluations" in pmoss(*words, "-b", "local-search", *counts)
+
+
 def test_agents_that_cannot_be_used_are_named_before_the_work(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -1,10 +1,15 @@
 """No policy reaches the hidden model: a cheating agent at every door."""
 
 import math
+import sys
+import types
+from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
+from pmoss_datasets import Behaviour, Recipe, collect
 from pmoss_datasets.domain import find_domain
 from pmoss_datasets.evaluation import evaluate
 from pmoss_datasets.fairness import (
@@ -15,7 +20,8 @@ from pmoss_datasets.fairness import (
     shown_environment,
 )
 from pmoss_datasets.policies import Measured, SchedulePolicy, planned_actions
-from pmoss_env.baselines import best_fit, local_search, uses
+from pmoss_datasets.stepwise.policies import DomainRule
+from pmoss_env.baselines import best_fit, local_search, lpt, uses
 from pmoss_env.errors import DescriptionError, UnsupportedError
 
 ENV = {"machine": "toy", "workload": "ycsb-a", "interference": "busy_core", "slices": 8}
@@ -128,6 +134,75 @@ def test_chance_does_not_tell_the_seed() -> None:
     assert policy_stream(7).integers(2**62) != policy_stream(7, key=b"x").integers(2**62)
 
 
+class Seeding:
+    """NumPy's SeedSequence of four 32-bit words, forwards and backwards."""
+
+    def __init__(self) -> None:
+        self.constant = 0x43B0D7E5
+
+    def constants(self) -> tuple[int, int]:
+        before = self.constant
+        self.constant = self.constant * 0x931E8875 % 2**32
+        return before, self.constant
+
+    @staticmethod
+    def unshifted(word: int) -> int:
+        return word ^ word >> 16
+
+    def entropy(self, pool: list[int]) -> list[int]:
+        hashes = [self.constants() for _ in range(4)]
+        pairs = [(a, b, self.constants()) for a in range(4) for b in range(4) if a != b]
+        for source, target, (before, after) in reversed(pairs):
+            hashed = self.unshifted((pool[source] ^ before) * after % 2**32)
+            mixed = self.unshifted(pool[target]) + 0x4973F715 * hashed
+            pool[target] = mixed * pow(0xCA01F9DD, -1, 2**32) % 2**32
+        return [
+            self.unshifted(word) * pow(after, -1, 2**32) % 2**32 ^ before
+            for word, (before, after) in zip(pool, hashes, strict=True)
+        ]
+
+
+def entropy_of(state: dict) -> list[int]:
+    """The words that a fresh generator was seeded with, where these are at most four."""
+    inner, multiplier = state["state"], 0x2360ED051FC65DA44385DF649FCCF645
+    drawn = (inner["state"] - inner["inc"]) * pow(multiplier, -1, 2**128) - inner["inc"]
+    words, constant = [], 0x8B51F9DD
+    for number in (drawn >> 64 & 2**64 - 1, drawn & 2**64 - 1):
+        for word in (number & 2**32 - 1, number >> 32):
+            before, constant = constant, constant * 0x58F38DED % 2**32
+            found = Seeding.unshifted(word) * pow(constant, -1, 2**32) % 2**32
+            words.append(found ^ before)
+    return Seeding().entropy(words)
+
+
+def test_a_stream_that_is_inverted_does_not_tell_the_seed() -> None:
+    # What was handed to policies before: the seed of the episode, and a 2.
+    assert entropy_of(np.random.default_rng((4_000_000_000, 2)).bit_generator.state) == [
+        *(4_000_000_000, 2, 0, 0)
+    ]
+    policy = Planning()
+    seeds = [row.env_seed for row in play(policy)]
+    for state, seed in zip(policy.states, seeds, strict=True):
+        assert seed not in entropy_of(state)
+
+
+def test_snapshots_do_not_tell_the_seed_of_their_noise() -> None:
+    class Looking(Planning):
+        def wanted(self, context):
+            shown = [context.snapshot]
+            if context.measurements is not None:
+                shown.append(context.measurements.measure(context.incumbent))
+            assert all("seed" not in snapshot.provenance for snapshot in shown)
+            return super().wanted(context)
+
+    evaluate({**ENV, "noise": 1.0}, {"x": Looking(), "y": Measured(Looking(), 1)}, [5], 1, 100, 5)
+    env = find_domain("spatial").make_env({**ENV, "noise": 1.0})
+    env.reset(seed=1)
+    # The seed is kept where no policy looks: with it, all noise of the episode comes out again.
+    assert "seed" in env.incumbent_snapshot.provenance
+    env.close()
+
+
 def test_a_policy_is_shown_facts_and_not_the_environment() -> None:
     policy = Planning()
     play(policy)
@@ -162,14 +237,149 @@ def test_measurements_are_metered_and_lead_nowhere() -> None:
                 context.measurements.measure(context.incumbent)
             public = {name for name in dir(context.measurements) if name[0] != "_"}
             assert public == {
-                *("budget", "left", "measure", "seconds", "snapshot", "throughput", "used")
+                *("budget", "close", "left", "measure"),
+                *("seconds", "snapshot", "throughput", "used"),
             }
             assert context.backend is None
             return super().wanted(context)
 
-    play(Measured(Asking(), 3))
+    rows = play(Measured(Asking(), 3))
+    assert [row.measurements for row in rows] == [3, 3]
     with pytest.raises(UnsupportedError, match="all 2 measurements are used up"):
         play(Measured(Asking(), 2))
+
+
+def test_a_planner_cannot_set_its_budget() -> None:
+    class Raising(Planning):
+        search_evaluations = 5
+
+        def wanted(self, context):
+            meter = context.measurements or context.backend
+            used = "evaluations" if context.measurements is None else "used"
+            for name in ("budget", used):
+                with pytest.raises(AttributeError):
+                    setattr(meter, name, 0)
+            return super().wanted(context)
+
+    play(Measured(Raising(), 2))
+    play(Raising())
+
+
+def test_what_one_episode_leaves_measures_no_other() -> None:
+    class Hoarding(Planning):
+        search_evaluations = 50
+
+        def wanted(self, context):
+            for before in self.contexts[:-1]:
+                meter = before.measurements or before.backend
+                ask = getattr(meter, "throughput", None) or meter.place
+                with pytest.raises(UnsupportedError, match="episode"):
+                    ask(context.incumbent)
+            return super().wanted(context)
+
+    for policy in (Hoarding(), Measured(inner := Hoarding(), 50)):
+        play(policy)
+    with pytest.raises(UnsupportedError, match="the plan of this episode is made"):
+        inner.contexts[-1].measurements.snapshot()
+
+
+def test_a_measured_policy_has_one_budget_an_episode() -> None:
+    class Again(Planning):
+        def wanted(self, context):
+            if len(self.contexts) == 1:
+                self.wrapper.plan(context, context.order)
+            return super().wanted(context)
+
+    policy = Again()
+    policy.wrapper = Measured(policy, 3)
+    with pytest.raises(UnsupportedError, match="an episode is planned once"):
+        play(policy.wrapper)
+
+
+def test_a_baseline_of_others_cannot_call_itself_one_of_the_project() -> None:
+    class Forged:
+        func = staticmethod(lpt)
+
+        def __call__(self, context):
+            self.state = context.rng.bit_generator.state
+            return lpt(context)
+
+    baseline = Forged()
+    policy = SchedulePolicy(baseline)
+    assert not policy.is_own
+    with pytest.raises(AttributeError):
+        policy.is_own = True
+    seed = play(policy)[-1].env_seed
+    assert baseline.state == policy_stream(seed).bit_generator.state
+
+
+def test_a_class_that_says_it_is_of_the_project_is_shown_facts() -> None:
+    class Forged(Planning):
+        """Says that it is of the project."""
+
+    for module in ("pmoss_agents.anything", "pmoss_datasets.policies"):
+        Forged.__module__ = module
+        policy = reads_environment(Forged)()
+        play(policy)
+        assert isinstance(policy.envs[0], EnvironmentFacts)
+
+
+def test_a_rule_of_others_does_not_read_the_environment() -> None:
+    seen = []
+
+    def rule(env, observation, mask, rng):
+        seen.append((env, rng.bit_generator.state))
+        return int(np.argmax(mask))
+
+    domain = find_domain("access-path")
+    env = domain.make_env({"scans": 2})
+    domain.play(env, DomainRule(rule), 11)
+    assert all(isinstance(shown, EnvironmentFacts) for shown, _ in seen)
+    assert seen[0][1] == policy_stream(11).bit_generator.state
+    env.close()
+
+
+class Collecting(Planning):
+    """A collector of others; it keeps the generators that it is handed."""
+
+    made: ClassVar[list] = []
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made.append(self)
+
+    def begin(self, env, rng):
+        assert isinstance(env, EnvironmentFacts)
+        self.states.append(rng.bit_generator.state)
+
+    def act(self, observation, action_mask):
+        return super().act(observation, action_mask) if self.contexts else int(action_mask.argmax())
+
+
+@pytest.mark.parametrize(
+    ("domain", "env"), [("spatial", ENV), ("access-path", {"scans": 2}), ("threads", {})]
+)
+def test_a_collector_of_others_has_no_model_and_no_seed(
+    domain: str, env: dict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = types.ModuleType("collecting")
+    module.make = Collecting
+    monkeypatch.setitem(sys.modules, "collecting", module)
+    monkeypatch.setattr(Collecting, "made", [])
+    behaviours = (Behaviour("collecting:make"),)
+    recipe = Recipe(env=env, episodes=2, domain=domain, behaviours=behaviours, reference_episodes=0)
+    data = collect(recipe, tmp_path / "data")
+    (policy,) = Collecting.made
+    assert all(context.backend is None for context in policy.contexts)
+    expected = [policy_stream(episode.seed).bit_generator.state for episode in data]
+    assert policy.states == expected
+
+
+def test_a_machine_cannot_be_changed_for_others() -> None:
+    machine = find_domain("spatial").make_env(ENV).machine
+    for name in ("workers", "node_of_core", "tile_of_core", "worker_tiles", "core_of_tile"):
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(machine, name)[0] = 1
 
 
 @pytest.mark.parametrize("domain", ["continual", "threads", "access-path"])

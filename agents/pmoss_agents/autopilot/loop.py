@@ -17,6 +17,7 @@ from pmoss_agents.autopilot.retraining import Event
 from pmoss_agents.autopilot.trials import Trial, TriedIndex
 from pmoss_datasets.continual.domain import CONTINUAL
 from pmoss_datasets.continual.epoch_log import FORMAT, pack
+from pmoss_datasets.fairness import check_policy, policy_stream, reads
 from pmoss_datasets.stepwise.playing import start
 from pmoss_env import __version__
 from pmoss_env.backends.frames import pack_snapshot
@@ -165,18 +166,17 @@ def fly(
     session, index = env.session, env.session.live
     assert isinstance(index, TriedIndex)
     try:
-        check = getattr(policy, "check_env", None)
-        broken = "" if check is None else _attempt(check, env, refusals=True)
+        broken = _attempt(check_policy, policy, env, refusals=True)
         observation, info = env.reset(seed=seed)
         rng = np.random.default_rng((seed, 2))
         # A typed refusal is raised on: nothing runs yet that it could end.
-        broken = broken or _attempt(start, policy, env, rng, refusals=True)
+        broken = broken or _attempt(_begin, policy, env, seed, rng, refusals=True)
         began, failures, backoff = time.monotonic(), _PATIENCE if broken else 0, Backoff()
         while session.running:
             events: list[Event] = []
             if successor is not None and (better := successor(events)) is not None:
                 policy, backoff = better, Backoff()
-                broken = _attempt(start, policy, env, rng)
+                broken = _attempt(_begin, policy, env, seed, rng)
                 failures = _PATIENCE if broken else 0
             speeds = worker_speeds(env.context(rng))
             resting = index.trying or failures >= _PATIENCE
@@ -209,6 +209,11 @@ def fly(
             )
     finally:
         env.close()
+
+
+def _begin(policy: Any, env: ContinualSchedulingEnv, seed: int, rng: np.random.Generator) -> None:
+    """Begins a policy's episode. Agents of others do not learn the seed: it decides the drift."""
+    start(CONTINUAL, policy, env, rng if reads(policy) else policy_stream(seed))
 
 
 def _attempt(step: Callable[..., object], *arguments: Any, refusals: bool = False) -> str:

@@ -75,7 +75,7 @@ def evaluate(
     Example: pmoss evaluate --domain access-path -e scans=32
     """
     from pmoss_agents.policies import named_policies
-    from pmoss_datasets.evaluation import aggregate, mean_evaluations, write_results
+    from pmoss_datasets.evaluation import aggregate, mean_asked, write_results
     from pmoss_datasets.evaluation import evaluate as run
 
     kwargs = pairs(env)
@@ -110,7 +110,7 @@ def evaluate(
             write_results(out, evaluation)
         kept.remove()
     title = f"{seeds} seeds x {episodes} incumbents"
-    summaries = aggregate(evaluation.rows)
+    summaries, asked = aggregate(evaluation.rows), mean_asked(evaluation.rows)
     for name, count in evaluation.misplaced.items():
         typer.echo(
             f"in {count} of {seeds * episodes} episodes of {printable(name)} the kernel had not "
@@ -118,9 +118,14 @@ def evaluate(
             err=True,
         )
     if as_json:
-        show_json([asdict(summary) for summary in summaries])
+        show_json(
+            [
+                asdict(summary) | {name: of.get(summary.policy) for name, of in asked.items()}
+                for summary in summaries
+            ]
+        )
         return
-    print_summaries(summaries, title, named.domain, evaluations=mean_evaluations(evaluation.rows))
+    print_summaries(summaries, title, named.domain, asked=asked)
     if out:
         console.print(f"written to {out}; replay it with: pmoss validate {out}")
 

@@ -19,12 +19,13 @@ def print_summaries(
     title: str,
     domain: Domain,
     emphasised: str = "",
-    evaluations: Mapping[str, float] | None = None,
+    asked: Mapping[str, Mapping[str, float]] | None = None,
 ) -> None:
     """Prints a row per policy, the worst first; the emphasised one is bold. A cost has no minus.
 
-    ``evaluations`` of the model, of policies that declare a search, have a column of their own.
+    What policies ``asked`` before they decided has a column each; see mean_asked().
     """
+    asked = asked or {}
 
     def with_interval(mean: float | None, low: float | None, high: float | None) -> str:
         if mean is None:
@@ -39,7 +40,7 @@ def print_summaries(
             with_interval(domain.shown(s.throughput), *(sorted(ends) or (None, None))),
             with_interval(s.score, s.score_low, s.score_high),
             f"{1e3 * s.seconds_per_decision:.2f}",
-            *([f"{evaluations.get(s.policy, 0):,.0f}"] if evaluations else []),
+            *(f"{of.get(s.policy, 0):,.0f}" for of in asked.values()),
         )
         rows.append([Text(str(cell), "bold" * (s.policy == emphasised)) for cell in cells])
     columns = [
@@ -47,7 +48,7 @@ def print_summaries(
         f">{domain.unit} [95 %]",
         ">score [95 %]",
         ">ms / decision",
-        *([">evaluations"] if evaluations else []),
+        *(f">{name}" for name in asked),
     ]
     console.print(table(title, columns, rows))
     illegal = sum(s.illegal_actions for s in summaries)

@@ -128,10 +128,13 @@ class _Stage:
         self, policy: Policy, seed: int, incumbent: Schedule | None, undo: Undo
     ) -> dict[str, Any]:
         domain, env = self._domain, self._env
-        searches = bool(getattr(policy, "searches", False))
+        # A search without a budget is one of the project.
+        budget = getattr(policy, "search_evaluations", None)
+        searches = budget is not None or bool(getattr(policy, "searches", False))
         options = {} if incumbent is None else {"incumbent": incumbent}
         played = domain.play(env, policy, seed, self._companion if searches else None, **options)
         row = domain.told(env, played)
+        row |= {} if played.evaluations is None else {"evaluations": played.evaluations}
         before, after = domain.ends_of(row)
         worse = before is not None and after < before
         back = undo == "always" or (undo == "worse" and worse)

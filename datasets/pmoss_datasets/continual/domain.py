@@ -72,7 +72,7 @@ class ContinualDomain(StepDomain):
         "thorough-now-oracle": "the machine, and what the next epochs will be like",
     }
     simple = ("random", "stay", "interleave", "best-fit-once")
-    infos = INFO_KEYS[2:]  # all but masks and what broke them
+    infos: tuple[str, ...] = INFO_KEYS[2:]  # all but masks and what broke them
     on_machine = True
     kind = "policy"
     choices = "moves"

@@ -24,7 +24,7 @@ from pmoss_datasets.evaluation.statistics import (
     Summary,
     aggregate,
     bootstrap_interval,
-    mean_evaluations,
+    mean_asked,
     of_means,
     paired_difference,
 )
@@ -45,7 +45,7 @@ __all__ = [
     "episode_seed",
     "evaluate",
     "make_environment",
-    "mean_evaluations",
+    "mean_asked",
     "of_means",
     "pack_actions",
     "paired_difference",

@@ -14,7 +14,13 @@ from typing import Any, cast
 import numpy as np
 
 from pmoss_datasets.domain import domain_of_env
-from pmoss_datasets.evaluation.results import NARROW, EpisodeResult, Evaluation, check_fields
+from pmoss_datasets.evaluation.results import (
+    ASKED,
+    NARROW,
+    EpisodeResult,
+    Evaluation,
+    check_fields,
+)
 from pmoss_datasets.fairness import check_policy
 from pmoss_datasets.interfaces import Rollout, score_of
 from pmoss_datasets.policies import Policy, SchedulePolicy
@@ -177,7 +183,7 @@ def _row(
         "illegal_actions": played.illegal_actions,
         "actions": list(played.actions),
         "seconds_per_decision": played.seconds / len(played.actions),
-        **({} if played.evaluations is None else {"evaluations": played.evaluations}),
+        **{name: count for name in ASKED if (count := getattr(played, name)) is not None},
     }
 
 

@@ -25,6 +25,8 @@ FORMAT = "pmoss-evaluation"
 FORMAT_VERSION = 2
 #: Bits of the environment's seeds: the usual ones, and those of rounds of the leaderboard.
 NARROW, WIDE = 32, 63
+#: Fields of rows of policies that asked before they decided; other rows omit them.
+ASKED = ("evaluations", "measurements")
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class EpisodeResult:
         actions: what the policy chose at each step.
         seconds_per_decision: wall time of the policy, mean over the steps.
         evaluations: of the model that a declared search asked for; None: it declared none.
+        measurements: before the decision; None: none were allowed.
     """
 
     policy: str
@@ -61,6 +64,7 @@ class EpisodeResult:
     actions: tuple[int, ...]
     seconds_per_decision: float
     evaluations: int | None = None
+    measurements: int | None = None
 
 
 @dataclass(frozen=True)
@@ -105,8 +109,9 @@ def write_results(
 
 def _line(row: EpisodeResult, compact: bool) -> dict[str, Any]:
     values = asdict(row)
-    if row.evaluations is None:
-        del values["evaluations"]
+    for name in ASKED:
+        if values[name] is None:
+            del values[name]
     if compact and all(0 <= action < 256 for action in row.actions):
         values["actions"] = pack_actions(row.actions)
     return values

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from pmoss_datasets.evaluation.results import EpisodeResult
+from pmoss_datasets.evaluation.results import ASKED, EpisodeResult
 from pmoss_env.extras import require
 from pmoss_env.types import Float64Array
 
@@ -90,13 +90,22 @@ def aggregate(rows: Iterable[EpisodeResult], bootstrap_seed: int = 0) -> list[Su
     return summaries
 
 
-def mean_evaluations(rows: Iterable[EpisodeResult]) -> dict[str, float]:
-    """Evaluations of the model per episode, by policy, of those that declared a search."""
-    counts: dict[str, list[int]] = {}
+def mean_asked(rows: Iterable[EpisodeResult]) -> dict[str, dict[str, float]]:
+    """What policies asked before they decided, per episode.
+
+    Returns:
+        ``evaluations`` and ``measurements``, each by policy. A policy that may not ask is in
+        neither, and what no policy asked is left out.
+    """
+    counts: dict[str, dict[str, list[int]]] = {}
     for row in rows:
-        if row.evaluations is not None:
-            counts.setdefault(row.policy, []).append(row.evaluations)
-    return {policy: float(np.mean(of_policy)) for policy, of_policy in counts.items()}
+        for name in ASKED:
+            if (count := getattr(row, name)) is not None:
+                counts.setdefault(name, {}).setdefault(row.policy, []).append(count)
+    return {
+        name: {policy: float(np.mean(found)) for policy, found in of_policy.items()}
+        for name, of_policy in counts.items()
+    }
 
 
 def bootstrap_interval(

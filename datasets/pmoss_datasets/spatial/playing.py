@@ -8,6 +8,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from pmoss_datasets.fairness import is_ours, policy_stream
 from pmoss_datasets.interfaces import See
 from pmoss_datasets.playing import PLAY, REFERENCE, chance, imported_policy
 from pmoss_datasets.policies import Planner, Policy, planned_actions
@@ -134,7 +135,7 @@ class SpatialPlayer:
         def choose(t: int, observation: Any, info: Any) -> tuple[int, float]:
             nonlocal choice
             if choice is None:  # it needs the episode to have begun
-                choice = self._choice(behaviour, budget, rng)
+                choice = self._choice(behaviour, budget, seed, rng)
             return choice(t, observation, info)
 
         return self._record(seed, choose, policy, number, behaviour.name)
@@ -190,7 +191,7 @@ class SpatialPlayer:
         return Played(values, about)
 
     def _choice(
-        self, behaviour: Behaviour, budget: int | None, rng: np.random.Generator
+        self, behaviour: Behaviour, budget: int | None, seed: int, rng: np.random.Generator
     ) -> _Choice:
         """How a behaviour plays the episode that has just begun."""
         env: Any = self._env.unwrapped
@@ -203,7 +204,8 @@ class SpatialPlayer:
             policy = self._policies[behaviour]
             policy.reset()
             if isinstance(policy, Planner):
-                policy.plan(env.context(rng), env.order)
+                # The recipe's stream leads back to its seed: a collector of others has its own.
+                policy.plan(env.context(rng if is_ours(policy) else policy_stream(seed)), env.order)
             observe: Callable[[float], None] | None = getattr(policy, "observe", None)
             before = np.nan
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from gymnasium.error import ResetNeeded
 
-from pmoss_datasets.fairness import policy_stream
+from pmoss_datasets.fairness import is_ours, policy_stream
 from pmoss_datasets.interfaces import Companion, Rollout
 from pmoss_datasets.policies import Measured, Planner, Policy, SchedulePolicy
 from pmoss_env.backends.counted import CountedBackend
@@ -128,7 +128,7 @@ def play(
     if isinstance(policy, Planner):
         # Baselines keep the stream of stored results: they are the project's own functions. It is
         # not that of the reference schedules, which must not shift what a baseline draws.
-        own = type(policy) in (SchedulePolicy, Measured) and getattr(policy, "is_own", False)
+        own = type(policy) in (SchedulePolicy, Measured) and is_ours(policy)
         rng = np.random.default_rng((seed, 2)) if own else policy_stream(seed)
         policy.plan(env.context(rng, counted), env.order)
     seconds = time.perf_counter() - began
@@ -148,6 +148,8 @@ def play(
             began = time.perf_counter()
             observe(info["throughput"] - before)
             seconds += time.perf_counter() - began
+    if counted is not None:
+        counted.close()  # what a policy keeps of it is of no use in the next episode
     measured = (env.incumbent_snapshot, env.final_snapshot())
     return Rollout(
         tuple(actions),
@@ -158,6 +160,7 @@ def play(
         total,
         max(misplaced(snapshot.provenance) for snapshot in measured),
         None if counted is None else counted.evaluations,
+        policy.used if type(policy) is Measured else None,
     )
 
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from gymnasium.error import ResetNeeded
 
-from pmoss_datasets.fairness import EpisodeFacts, policy_stream, reads
+from pmoss_datasets.fairness import EpisodeFacts, is_ours, policy_stream, reads
 from pmoss_datasets.interfaces import Rollout, See
 from pmoss_datasets.playing import PLAY, REFERENCE, chance, imported_policy
 from pmoss_datasets.policies import Policy
 from pmoss_datasets.recipes import Behaviour, Recipe
 from pmoss_datasets.schema import Array, Played
 from pmoss_datasets.stepwise.actions import Actions
-from pmoss_datasets.stepwise.policies import legal
+from pmoss_datasets.stepwise.policies import DomainRule, Rule, legal
 from pmoss_datasets.stepwise.schema import StepEpisode
 from pmoss_env.errors import DatasetError, IllegalActionError, UnsupportedError
 from pmoss_env.types import Int8Array
@@ -29,6 +29,7 @@ class Rules(Protocol):
     name: str
     infos: tuple[str, ...]
     most_steps: int
+    rules: ClassVar[Mapping[str, Rule]]
 
     @property
     def deterministic(self) -> frozenset[str]:
@@ -136,7 +137,8 @@ class StepPlayer:
         epsilon, actions = behaviour.epsilon, self._actions
 
         def choose(t: int, observation: Any, mask: Int8Array) -> tuple[int, float]:
-            wanted = action = actions.number(policy.act(observation, mask))
+            # A copy: what a policy writes into its mask must not make an action legal.
+            wanted = action = actions.number(policy.act(observation, mask.copy()))
             share = actions.chance(mask)
             if epsilon and rng.random() < epsilon:
                 action = actions.draw(mask, rng)
@@ -159,7 +161,9 @@ class StepPlayer:
     ) -> Played:
         env, record = self._env, _Record(told={name: [] for name in self._domain.infos})
         observation, info = env.reset(seed=seed)
-        start(policy, env, rng)
+        # The recipe's stream leads back to its seed: a collector of others has its own.
+        known = may_read(self._domain, policy) or is_ours(policy)
+        start(self._domain, policy, env, rng if known else policy_stream(seed))
         observe = getattr(policy, "observe", None)
         mask = legal(env, observation, info)
         record.state(observation, mask, info)
@@ -195,14 +199,21 @@ class StepPlayer:
         return Played(episode.values())
 
 
-def start(policy: Policy | None, env: Any, rng: np.random.Generator | None) -> None:
+def may_read(domain: Rules, policy: Policy | None) -> bool:
+    """Whether a policy is handed the environment that is played: a rule only in its own domain."""
+    if isinstance(policy, DomainRule) and not policy.follows_one_of(domain.rules.values()):
+        return False
+    return reads(policy)
+
+
+def start(domain: Rules, policy: Policy | None, env: Any, rng: np.random.Generator | None) -> None:
     """Begins a policy's episode; it is shown the facts of the environment, see fairness."""
     if policy is None:
         return
     policy.reset()
     begin = getattr(policy, "begin", None)
     if begin is not None:
-        begin(env if reads(policy) else EpisodeFacts(env), rng)
+        begin(env if may_read(domain, policy) else EpisodeFacts(env), rng)
 
 
 def check_length(domain: Rules, steps: int) -> None:
@@ -238,9 +249,9 @@ def play(
     """
     observation, info = env.reset(seed=seed, options=dict(options) or None)
     began = time.perf_counter()
-    own = reads(policy)
+    own = may_read(domain, policy)
     rng = np.random.default_rng((seed, stream)) if own else policy_stream(seed, stream)
-    start(policy, env, rng)
+    start(domain, policy, env, rng)
     seconds = time.perf_counter() - began
     observe = getattr(policy, "observe", None)
     numbered, actions = Actions.of(env.action_space, domain.name), list[int]()
@@ -249,7 +260,7 @@ def play(
         check_length(domain, len(actions))
         mask = legal(env, observation, info)
         began = time.perf_counter()
-        action = numbered.number(policy.act(observation, mask))
+        action = numbered.number(policy.act(observation, mask.copy()))
         seconds += time.perf_counter() - began
         illegal += not numbered.allowed(action, mask)
         observation, reward, terminated, truncated, info = env.step(numbered.action(action))

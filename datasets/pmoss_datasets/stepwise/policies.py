@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,9 @@ def any_legal(env: Any, observation: Any, mask: Int8Array, rng: np.random.Genera
 class RulePolicy:
     """Follows a rule; episodes begin with begin(), which shows it what the rule may read."""
 
+    #: The rule may be anybody's; see fairness.is_ours().
+    is_own = False
+
     def __init__(self, rule: Rule) -> None:
         self._rule = rule
         self._env: Any = None
@@ -36,6 +39,10 @@ class RulePolicy:
     def reset(self) -> None:
         """Nothing is kept between episodes."""
 
+    def follows_one_of(self, rules: Iterable[Rule]) -> bool:
+        """Whether its rule is one of these, or any_legal()."""
+        return any(self._rule is rule for rule in (any_legal, *rules))
+
     def act(self, observation: Any, action_mask: Int8Array) -> Any:
         """The rule's action."""
         return self._rule(self._env, observation, action_mask, self._rng)
@@ -43,7 +50,7 @@ class RulePolicy:
 
 @reads_environment
 class DomainRule(RulePolicy):
-    """Follows a rule of a domain, which may read the environment."""
+    """Follows a rule of a domain, which may read the environment in that domain alone."""
 
 
 def legal(env: Any, observation: Any, info: dict[str, Any]) -> Int8Array:

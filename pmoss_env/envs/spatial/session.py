@@ -297,16 +297,17 @@ class Session:
                 whose schedule it would change.
         """
         self.need_episode()
+        room = self.slices_of_node
         return Context(
             machine=self.machine,
             slices=self.slices,
             incumbent=self.incumbent,
-            snapshot=self.incumbent_snapshot,
+            snapshot=self.incumbent_snapshot.without_seed(),
             rng=rng,
             backend=backend,
             max_slices_per_core=self.max_slices_per_core,
             order=self.order.copy(),
-            slices_of_node=self.slices_of_node,
+            slices_of_node=room if room is None else room.copy(),
             chooses_node=self.chooses_node,
         )
 

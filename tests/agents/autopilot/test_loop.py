@@ -10,6 +10,7 @@ from pmoss_agents.autopilot.loop import EpochFile, fly, running_env
 from pmoss_agents.autopilot.page import report_page
 from pmoss_datasets.continual.domain import CONTINUAL
 from pmoss_datasets.continual.rounds import RoundPolicy
+from pmoss_datasets.fairness import EnvironmentFacts, EpisodeFacts, policy_stream
 from pmoss_env.backends.frames import unpack_snapshot
 from pmoss_env.errors import DatasetError, PolicyError, UnsupportedError
 from pmoss_env.machines import load_machine
@@ -126,6 +127,17 @@ def test_an_agent_that_closes_the_environment_is_named():
     agent.act = act
     with pytest.raises(PolicyError, match="closed the environment that it plays in"):
         list(fly(env, agent))
+
+
+def test_an_agent_is_shown_facts_and_not_the_environment():
+    shown = []
+    agent = Restless()
+    agent.check_env = shown.append
+    agent.begin = lambda env, rng: shown.extend((env, rng.bit_generator.state))
+    agent.act = lambda observation, mask: (8, int(observation["tile_mask"].argmax()))
+    list(fly(running_env({**HERE, "epochs": 1}, 0), agent, seed=4))
+    assert [type(env) for env in shown[:2]] == [EnvironmentFacts, EpisodeFacts]
+    assert shown[2] == policy_stream(4).bit_generator.state
 
 
 def test_an_error_that_cannot_be_shown_stops_nothing():

@@ -1,6 +1,7 @@
 """Policies that place slices, episode by episode, and go on after an interruption."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +10,20 @@ import pytest
 from pmoss_agents.rollouts import roll_out
 from pmoss_datasets.continual.domain import CONTINUAL
 from pmoss_datasets.policies import SchedulePolicy
-from pmoss_env.baselines import make_baseline
+from pmoss_env.baselines import local_search, make_baseline
+from pmoss_env.context import Context
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
 from pmoss_env.errors import CheckpointError, DatasetError, UnknownNameError
 from pmoss_env.machines import load_machine
-from pmoss_env.types import HardwareSnapshot
+from pmoss_env.types import HardwareSnapshot, Schedule
 
 TOY = {"machine": "toy", "slices": 8, "backend": "analytic"}
+
+
+def local_search_schedule(context: Context, evaluations: int) -> Schedule:
+    return local_search(context, evaluations).schedule
+
+
 POLICIES = {name: SchedulePolicy(make_baseline(name)) for name in ("lpt", "spread")}
 
 
@@ -55,6 +63,18 @@ def test_an_interrupted_run_goes_on(tmp_path: Path) -> None:
         assert {**row, "policy_seconds": 0} == {**again, "policy_seconds": 0}
     with pytest.raises(DatasetError, match="seed differ"):
         roll_out(TOY, POLICIES, episodes=3, seed=4, out=out)
+
+
+def test_a_declared_search_has_a_model_that_counts() -> None:
+    class Search(SchedulePolicy):
+        """A search of others, with a budget of its own."""
+
+        search_evaluations = 40
+
+    search = Search(partial(local_search_schedule, evaluations=40))
+    rows = roll_out(TOY, {"x": search, **POLICIES}, episodes=1, seed=3)
+    assert 0 < rows[0]["evaluations"] <= 40
+    assert not any("evaluations" in row for row in rows[1:])
 
 
 def test_this_host_rolls_out() -> None:

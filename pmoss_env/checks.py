@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from pmoss_env.errors import DescriptionError, UnknownNameError
@@ -13,6 +13,21 @@ def check_name(kind: str, name: object, names: Collection[str]) -> None:
     """Raises UnknownNameError unless ``name`` is one of ``names``."""
     if not isinstance(name, str) or name not in names:
         raise UnknownNameError(kind, name, names)
+
+
+def check_options(options: object, known: Collection[str] = ()) -> None:
+    """Checks the options of an environment's reset().
+
+    Raises:
+        DescriptionError: they are neither None nor a dict.
+        UnknownNameError: one that is not ``known``.
+    """
+    if options is None:
+        return
+    if not isinstance(options, Mapping):
+        raise DescriptionError(f"options = {options!r}: must be None or a dict of options by name")
+    for name in options:
+        check_name("option", name, known)
 
 
 def check_whole(name: str, value: Any, minimum: int, maximum: int | None = None) -> None:

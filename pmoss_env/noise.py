@@ -16,11 +16,13 @@ from functools import cached_property
 import numpy as np
 
 from pmoss_env import _native
-from pmoss_env.errors import DescriptionError
+from pmoss_env.checks import check_number
 from pmoss_env.types import COUNTERS, Float64Array, HardwareSnapshot
 
 #: Coefficient of variation of the throughput between repeated runs of one schedule.
 THROUGHPUT_NOISE = 0.015
+#: Highest strength: readings are then up to a thousand times the true value, and finite.
+MAX_STRENGTH = 1e3
 
 
 class Noise:
@@ -37,10 +39,9 @@ class Noise:
             seed: non-negative whole numbers that name the stream.
 
         Raises:
-            DescriptionError: a strength that is negative or not finite.
+            DescriptionError: a strength that is negative, or above MAX_STRENGTH.
         """
-        if not 0 <= strength < float("inf"):
-            raise DescriptionError(f"noise = {strength!r}: must be a finite number from 0 up")
+        check_number("noise", strength, 0.0, MAX_STRENGTH)
         self._strength = float(strength)
         self._seed = seed
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 import gymnasium
 import numpy as np
 from gymnasium.core import ActType, ObsType
 
-from pmoss_env.errors import UnsupportedError
+from pmoss_env.errors import DescriptionError, UnsupportedError, unknown_key
 
 #: The reason not to copy a sub-environment.
 IN_VECTOR_ENV = (
@@ -64,6 +65,20 @@ class RepeatableEnv(gymnasium.Env[ObsType, ActType]):
     """
 
     _history: EpisodeHistory
+
+    def __new__(cls, *_: Any, **arguments: Any) -> Self:
+        """Refuses arguments that the environment does not have, before anything is made.
+
+        Raises:
+            DescriptionError: it names the nearest one that it has.
+        """
+        parameters = inspect.signature(cls.__init__).parameters
+        open_ended = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+        for name in arguments if not open_ended else ():
+            if name not in parameters:
+                known = [one for one in parameters if one != "self"]
+                raise DescriptionError(unknown_key(f"environment argument {name!r}", name, known))
+        return super().__new__(cls)
 
     def _is_running(self) -> bool:
         """Whether an episode is running."""

@@ -17,7 +17,7 @@ def test_only_what_is_in_the_space_passes(count, number):
             whole_action(number, count, "must be from")
 
 
-@pytest.mark.parametrize("action", [0.5, 1.0, "1", None, [1], np.array([1, 2])])
+@pytest.mark.parametrize("action", [0.5, 1.0, "1", None, [1], np.array([1, 2]), True, np.True_])
 def test_what_is_no_whole_number_is_named(action):
     with pytest.raises(IllegalActionError, match="must be a whole number"):
         whole_action(action, 4, "must be from")

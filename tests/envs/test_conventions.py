@@ -6,9 +6,10 @@ import re
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.error import ResetNeeded
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 
-from pmoss_env.errors import UnknownNameError
+from pmoss_env.errors import DescriptionError, IllegalActionError, UnknownNameError
 from pmoss_env.registration import environments, spatial_environments
 from tests.sources import REPOSITORY
 
@@ -89,3 +90,62 @@ def test_a_row_is_true(name, options, masks, shape, illegal, ends, native):
     envs = gymnasium.make_vec(name, num_envs=1, **SMALL[name], **options)
     assert isinstance(envs, SyncVectorEnv | AsyncVectorEnv) == (native == "no")
     envs.close()
+
+
+@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("options", [5, 0, "incumbent", ["incumbent"]])
+def test_options_that_are_no_dict_are_refused(name, options):
+    env = gymnasium.make(name, **SMALL[name]).unwrapped
+    with pytest.raises(DescriptionError, match=r"^options = .*: must be None or a dict of options"):
+        env.reset(options=options)
+    env.reset(options={})
+    env.close()
+
+
+@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("truth", [True, np.True_])
+def test_a_truth_value_is_no_action(name, truth):
+    env = gymnasium.make(name, **SMALL[name]).unwrapped
+    env.reset(seed=0)
+    action = [truth, 1] if name == "pmoss/ContinualScheduling-v1" else truth
+    with pytest.raises(IllegalActionError, match=r"must be (a )?whole number"):
+        env.step(action)
+    env.close()
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_a_closed_environment_takes_no_step(name):
+    env = gymnasium.make(name, **SMALL[name]).unwrapped
+    env.reset(seed=0)
+    action = legal(env, np.random.default_rng(0))
+    env.close()
+    with pytest.raises(ResetNeeded):
+        env.step(action)
+    env.close()
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_an_unknown_argument_is_answered_with_the_nearest(name):
+    message = "environment argument 'machin': unknown; did you mean 'machine'"
+    with pytest.raises(DescriptionError, match=re.escape(message)):
+        gymnasium.make(name, machin="toy")
+    with pytest.raises(DescriptionError, match=re.escape(message)):
+        gymnasium.make_vec(name, num_envs=1, machin="toy")
+
+
+@pytest.mark.parametrize("name", [name for name in SMALL if name != "pmoss/ThreadScheduling-v0"])
+def test_unreasonable_noise_is_refused(name):
+    for noise in (1e308, 1001.0, float("nan"), -0.5):
+        with pytest.raises(DescriptionError, match=r"noise = .*: must be a number from 0 to 1,000"):
+            gymnasium.make(name, **SMALL[name], noise=noise)
+    env = gymnasium.make(name, **SMALL[name], noise=1000.0)
+    rng = np.random.default_rng(0)
+    for seed in range(5):
+        observation, _ = env.reset(seed=seed)
+        ended = False
+        while not ended:
+            assert env.observation_space.contains(observation)
+            assert all(np.isfinite(value).all() for value in observation.values())
+            observation, _, terminated, truncated, _ = env.step(legal(env, rng))
+            ended = terminated or truncated
+    env.close()

@@ -11,12 +11,12 @@ import numpy.typing as npt
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
-from pmoss_env.checks import check_name, check_number, check_whole
+from pmoss_env.checks import check_name, check_number, check_options, check_whole
 from pmoss_env.envs.access_path.scans import PATHS, Background, ScanDistribution, Scans
 from pmoss_env.envs.access_path.simulated import SimulatedScans
 from pmoss_env.envs.actions import whole_action
 from pmoss_env.envs.copies import EpisodeHistory, RepeatableEnv
-from pmoss_env.errors import DescriptionError, IllegalActionError, UnknownNameError
+from pmoss_env.errors import DescriptionError, IllegalActionError
 from pmoss_env.machines import Machine
 from pmoss_env.noise import Noise
 from pmoss_env.types import BoolArray, Float64Array, Int8Array
@@ -164,7 +164,6 @@ class AccessPathEnv(RepeatableEnv[Observation, np.int64]):
         if not isinstance(relaxed, bool):
             raise DescriptionError(f"relaxed = {relaxed!r}: must be true or false")
         check_number("drift", drift, 0.0, 1.0)
-        check_number("noise", noise, 0.0)
         Noise(noise, (0,))
         if not isinstance(machine, str):
             raise DescriptionError(f"machine = {machine!r}: must be a text")
@@ -217,10 +216,10 @@ class AccessPathEnv(RepeatableEnv[Observation, np.int64]):
 
         Raises:
             UnknownNameError: an option.
+            DescriptionError: options that are no dict.
         """
+        check_options(options)
         super().reset(seed=seed)
-        for name in options or {}:
-            raise UnknownNameError("option", name, ())
         self._running = False
         rng = self.np_random
         generator = rng.bit_generator.state
@@ -341,6 +340,10 @@ class AccessPathEnv(RepeatableEnv[Observation, np.int64]):
         return draw(
             scans[done], self._features[done].copy(), self._paths[done], self._times[done], title
         )
+
+    def close(self) -> None:
+        """Ends the episode. Safe to repeat."""
+        self._running = False
 
     def _is_running(self) -> bool:
         return self._running

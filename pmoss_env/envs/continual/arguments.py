@@ -14,6 +14,7 @@ from pmoss_env.envs.continual.drift import DriftFamily, make_family
 from pmoss_env.envs.continual.families import FAMILIES
 from pmoss_env.envs.continual.running import Migration
 from pmoss_env.errors import DescriptionError, UnknownNameError, UnsupportedError
+from pmoss_env.noise import Noise
 
 BACKENDS = ("analytic", "simulated", "hardware")
 #: Arguments that only a model of a machine supports, and their neutral values.
@@ -128,7 +129,7 @@ class Arguments:
         check_number("deviation", self.deviation, 0.0, MAX_DEVIATION)
         if self.p99_limit_us is not None:
             check_number("p99_limit_us", self.p99_limit_us, 1e-3, 1e9)
-        check_number("noise", self.noise, 0.0, 1e3)
+        Noise(self.noise, (0,))
         check_number("record_bytes", self.record_bytes, 1.0, 2.0**30)
         check_number("copy_gb_per_s", self.copy_gb_per_s, 0.0, 1e6)
         _ = self.family, self.migration

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, cast
@@ -13,13 +12,15 @@ import numpy.typing as npt
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
+from pmoss_env.checks import check_options
 from pmoss_env.context import Context
+from pmoss_env.envs.actions import whole_number
 from pmoss_env.envs.continual.arguments import RENDER_MODES, Arguments
 from pmoss_env.envs.continual.episodes import INFO_KEYS, Episodes
 from pmoss_env.envs.continual.observation import Observation, observation_space
 from pmoss_env.envs.continual.session import Session
 from pmoss_env.envs.copies import IN_VECTOR_ENV, EpisodeHistory, RepeatableEnv, unrepeatable
-from pmoss_env.errors import IllegalActionError, UnknownNameError
+from pmoss_env.errors import IllegalActionError
 from pmoss_env.machines import Machine
 from pmoss_env.types import BoolArray
 
@@ -216,15 +217,15 @@ class ContinualSchedulingEnv(RepeatableEnv[Observation, npt.NDArray[np.int64]]):
 
         Raises:
             UnknownNameError: an option; there are none.
+            DescriptionError: options that are no dict.
         """
         self.begin(seed=seed, options=options)
         return self._episodes.observation(self._row), self._episodes.info(self._row)
 
     def begin(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
         """Starts an episode without an observation."""
+        check_options(options)
         super().reset(seed=seed)
-        for name in options or {}:
-            raise UnknownNameError("option", name, ())
         generator = self.np_random.bit_generator.state
         self.session.begin(self.np_random)
         self._history.begin(generator, options)
@@ -292,12 +293,11 @@ class ContinualSchedulingEnv(RepeatableEnv[Observation, npt.NDArray[np.int64]]):
 
     def _checked(self, action: npt.ArrayLike) -> tuple[int, int]:
         """The two parts of an action."""
+        message = f"action {action!r}: must be whole numbers [slice, tile]"
         try:
-            slice_, tile = map(operator.index, action)  # type: ignore[arg-type]
+            slice_, tile = (whole_number(part, message) for part in action)  # type: ignore[union-attr]
         except (TypeError, ValueError) as error:
-            raise IllegalActionError(
-                f"action {action!r}: must be whole numbers [slice, tile]"
-            ) from error
+            raise IllegalActionError(message) from error
         slices, tiles = self.slices, self._tiles
         if not (0 <= slice_ <= slices and 0 <= tile < tiles):
             wrong = (

@@ -10,7 +10,7 @@ from typing import Any
 from pmoss_env.backends import backend_class, backend_options
 from pmoss_env.backends.deviation import check_deviation
 from pmoss_env.baselines import STATIC_BASELINES
-from pmoss_env.checks import check_name, check_number, check_whole
+from pmoss_env.checks import check_name, check_whole
 from pmoss_env.envs.spatial.observation import OBSERVATION_MODES, PLACEMENT_ORDERS
 from pmoss_env.envs.spatial.rules import ACTIONS, ON_ILLEGAL, REWARDS
 from pmoss_env.errors import DescriptionError, UnsupportedError
@@ -113,7 +113,6 @@ class Arguments:
             check_whole("workload_seed", self.workload_seed, 0, 2**64 - 1)
         if self.measure_every is not None:
             check_whole("measure_every", self.measure_every, 1)
-        check_number("noise", self.noise, 0.0)
         Noise(self.noise, (0,))
         if check_deviation(self.deviation) and "deviation" not in backend_options(self.backend):
             raise UnsupportedError(

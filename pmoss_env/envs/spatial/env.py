@@ -12,6 +12,7 @@ from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
 from pmoss_env.backends import Backend
+from pmoss_env.checks import check_options
 from pmoss_env.context import Context
 from pmoss_env.envs.actions import whole_action
 from pmoss_env.envs.copies import IN_VECTOR_ENV, EpisodeHistory, RepeatableEnv, unrepeatable
@@ -240,6 +241,7 @@ class SpatialSchedulingEnv(RepeatableEnv[Observation, np.int64]):
 
         Raises:
             UnknownNameError: another option.
+            DescriptionError: options that are no dict.
             ScheduleError: an incumbent that the machine cannot run.
         """
         self.begin(seed=seed, options=options)
@@ -248,6 +250,7 @@ class SpatialSchedulingEnv(RepeatableEnv[Observation, np.int64]):
 
     def begin(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
         """Starts an episode without an observation."""
+        check_options(options, ("incumbent",))
         super().reset(seed=seed)
         generator = self.np_random.bit_generator.state
         self.session.begin(self.np_random, options)

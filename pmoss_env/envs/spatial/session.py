@@ -19,7 +19,6 @@ from pmoss_env.backends import (
     make_backend,
 )
 from pmoss_env.backends.reporting import LoggedProgress
-from pmoss_env.checks import check_name
 from pmoss_env.context import Context
 from pmoss_env.envs.spatial.arguments import Arguments
 from pmoss_env.envs.spatial.incumbents import drawn_incumbent, given_incumbent
@@ -170,14 +169,11 @@ class Session:
 
         Args:
             rng: source of randomness.
-            options: of reset().
+            options: of reset(), checked.
 
         Raises:
-            UnknownNameError: another option than "incumbent".
             ScheduleError: an incumbent that the machine cannot run.
         """
-        for name in options or {}:
-            check_name("option", name, ("incumbent",))
         arguments = self.arguments
         workload_seed = int(rng.integers(SEEDS))
         if arguments.workload_seed is not None:

@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
-from pmoss_env.checks import check_whole
+from pmoss_env.checks import check_options, check_whole
 from pmoss_env.envs.actions import whole_action
 from pmoss_env.envs.copies import EpisodeHistory, RepeatableEnv
 from pmoss_env.envs.threads.decisions import (
@@ -35,7 +35,7 @@ from pmoss_env.envs.threads.reward import (
     weighted,
 )
 from pmoss_env.envs.threads.server import Outcome, Sample, SimulatedServer, ThreadServer
-from pmoss_env.errors import DescriptionError, IllegalActionError, UnknownNameError
+from pmoss_env.errors import DescriptionError, IllegalActionError
 from pmoss_env.machines import Machine, load_machine
 from pmoss_env.types import BoolArray
 
@@ -281,10 +281,10 @@ class ThreadSchedulingEnv(RepeatableEnv[Observation, np.int64]):
 
         Raises:
             UnknownNameError: an option; there are none.
+            DescriptionError: options that are no dict.
         """
+        check_options(options)
         super().reset(seed=seed)
-        for name in options or {}:
-            raise UnknownNameError("option", name, ())
         self._running = False
         generator = self.np_random.bit_generator.state
         if not self._given_server:

@@ -91,7 +91,7 @@ def evaluate(
         pad=pad,
         domain=domain,
         trust=trust,
-        usual=lambda of: of.compared or of.policies(),
+        usual=lambda domain: domain.compared or domain.policies(),
     )
     settings = {"env": kwargs, "budget": budget, "schedules": schedules, "pad": pad}
     with _kept(out, named, words, settings) as kept, progress_bar("evaluating") as progress:
@@ -120,7 +120,8 @@ def evaluate(
     if as_json:
         show_json(
             [
-                asdict(summary) | {name: of.get(summary.policy) for name, of in asked.items()}
+                asdict(summary)
+                | {name: counts.get(summary.policy) for name, counts in asked.items()}
                 for summary in summaries
             ]
         )
@@ -178,18 +179,19 @@ def validate(
     failed = False
     for path in results:
         with progress_bar(f"replaying {path.name}") as progress:
-            found = _replayed(path, episodes, progress)
-        for line in found.mismatches:
+            replayed = _replayed(path, episodes, progress)
+        for line in replayed.mismatches:
             console.print(f"{path}: {line}", highlight=False)
-        failed |= bool(found.mismatches)
-        verdict = f"{len(found.mismatches)} mismatches" if found.mismatches else "all bits equal"
-        console.print(f"{path}: {found.episodes} episodes replayed, {verdict}")
+        count = len(replayed.mismatches)
+        failed |= count > 0
+        verdict = f"{count} mismatches" if count else "all bits equal"
+        console.print(f"{path}: {replayed.episodes} episodes replayed, {verdict}")
     if failed:
         raise typer.Exit(1)
 
 
 def _replayed(path: Path, episodes: int | None, progress: Any) -> Replay:
-    """What a replay of a file of results, of rollouts or of a benchmark found."""
+    """The replay of a file of results, of rollouts or of a benchmark."""
     from pmoss_agents.rollouts import is_rollout, replay_rollouts
     from pmoss_datasets.evaluation import replay
 

@@ -40,7 +40,7 @@ def print_summaries(
             with_interval(domain.shown(s.throughput), *(sorted(ends) or (None, None))),
             with_interval(s.score, s.score_low, s.score_high),
             f"{1e3 * s.seconds_per_decision:.2f}",
-            *(f"{of.get(s.policy, 0):,.0f}" for of in asked.values()),
+            *(f"{counts.get(s.policy, 0):,.0f}" for counts in asked.values()),
         )
         rows.append([Text(str(cell), "bold" * (s.policy == emphasised)) for cell in cells])
     columns = [

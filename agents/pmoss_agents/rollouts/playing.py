@@ -69,11 +69,11 @@ def roll_out(
         raise UnknownNameError("undo", undo, get_args(Undo))
     if episodes < 1:
         raise DescriptionError(f"episodes = {episodes}: must be at least 1")
-    of = find_domain(domain)
+    chosen = find_domain(domain)
     if undo != "never":
-        check_offer(of, "undoing", f"--undo {undo}")
+        check_offer(chosen, "undoing", f"--undo {undo}")
     if incumbent is not None:
-        check_offer(of, "schedules", "an incumbent")
+        check_offer(chosen, "schedules", "an incumbent")
     header = {
         "kind": "rollout",
         "version": __version__,
@@ -93,7 +93,7 @@ def roll_out(
                 row = file.get(name, episode)
                 if row is None:
                     if stage is None:
-                        stage = _Stage(of, env_kwargs, policies, on_round)
+                        stage = _Stage(chosen, env_kwargs, policies, on_round)
                     row = {"policy": name, "episode": episode}
                     row |= stage.play(policy, episode_seed(seed, episode), incumbent, undo)
                     file.append(row)
@@ -137,8 +137,8 @@ class _Stage:
         row |= {} if played.evaluations is None else {"evaluations": played.evaluations}
         before, after = domain.ends_of(row)
         worse = before is not None and after < before
-        back = undo == "always" or (undo == "worse" and worse)
-        return {**row, "restored": asdict(domain.restore(env)) if back else None}
+        undone = undo == "always" or (undo == "worse" and worse)
+        return {**row, "restored": asdict(domain.restore(env)) if undone else None}
 
     def close(self) -> None:
         self._env.close()

@@ -105,40 +105,40 @@ def evaluate(
     domain = domain_of_env(env_id)
     env = domain.make_env(env_kwargs, env_id)
     judge = domain.judge(env)
-    known = {} if references is None else references
+    scale = {} if references is None else references
     file = ResultFile(None, {}, KEY) if kept is None else kept
     rows: list[EpisodeResult] = []
     misplaced: Counter[str] = Counter()
     try:
-        of_seeds = [
+        players_of_seeds = [
             {name: _policy_of_seed(policy, seed) for name, policy in policies.items()}
             for seed in seeds
         ]
-        for policy in {id(p): p for of_seed in of_seeds for p in of_seed.values()}.values():
+        for policy in {id(p): p for players in players_of_seeds for p in players.values()}.values():
             check_policy(policy, env)
-        for seed, of_seed in zip(seeds, of_seeds, strict=True):
+        for seed, players in zip(seeds, players_of_seeds, strict=True):
             for episode in range(episodes_per_seed):
-                found = {name: file.get(name, seed, episode) for name in of_seed}
                 env_seed = episode_seed(seed, episode, seed_bits)
-                for before in filter(None, found.values()):
-                    _check_kept(before, file)
-                    known[env_seed] = before["random_throughput"], before["search_throughput"]
-                # What an agent does may depend on the episodes before: it plays them again.
-                for name, policy in of_seed.items():
-                    if not isinstance(policy, SchedulePolicy):
-                        found[name] = None
-                if not all(found.values()):
+                kept_rows: dict[str, dict[str, Any]] = {}
+                for name, policy in players.items():
+                    if (row := file.get(name, seed, episode)) is not None:
+                        _check_kept(row, file)
+                        scale[env_seed] = row["random_throughput"], row["search_throughput"]
+                        # What an agent does may depend on the episodes before: it plays again.
+                        if isinstance(policy, SchedulePolicy):
+                            kept_rows[name] = row
+                if len(kept_rows) < len(players):
                     env.reset(seed=env_seed)
                     judge.begin()
-                    if env_seed not in known:
-                        known[env_seed] = judge.reference(env_seed, search_budget, random_schedules)
-                for name, policy in of_seed.items():
-                    row = found[name]
+                    if env_seed not in scale:
+                        scale[env_seed] = judge.reference(env_seed, search_budget, random_schedules)
+                for name, policy in players.items():
+                    row = kept_rows.get(name)
                     if row is None:
                         played = domain.play(env, policy, env_seed, judge)
-                        score = score_of(judge.outcome(played), *known[env_seed])
-                        made = _row(name, seed, episode, env_seed, known[env_seed], played, score)
-                        row = file.append({**made, "misplaced": bool(played.misplaced)})
+                        score = score_of(judge.outcome(played), *scale[env_seed])
+                        values = _row(name, seed, episode, env_seed, scale[env_seed], played, score)
+                        row = file.append({**values, "misplaced": bool(played.misplaced)})
                     misplaced[name] += row["misplaced"]
                     rows.append(_result(row))
                     if progress is not None:

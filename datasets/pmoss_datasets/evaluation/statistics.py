@@ -103,7 +103,7 @@ def mean_asked(rows: Iterable[EpisodeResult]) -> dict[str, dict[str, float]]:
             if (count := getattr(row, name)) is not None:
                 counts.setdefault(name, {}).setdefault(row.policy, []).append(count)
     return {
-        name: {policy: float(np.mean(found)) for policy, found in of_policy.items()}
+        name: {policy: float(np.mean(asked)) for policy, asked in of_policy.items()}
         for name, of_policy in counts.items()
     }
 
@@ -238,8 +238,8 @@ def _drawn_weights(count: int, seed: int) -> Float64Array:
     """(BOOTSTRAPS, count) the share of each of some things in each repetition's draws."""
     drawn = np.random.default_rng(seed).integers(count, size=(BOOTSTRAPS, count))
     cells = drawn + count * np.arange(BOOTSTRAPS)[:, None]
-    found = np.bincount(cells.ravel(), minlength=BOOTSTRAPS * count)
-    return found.reshape(BOOTSTRAPS, count) / count
+    draws = np.bincount(cells.ravel(), minlength=BOOTSTRAPS * count)
+    return draws.reshape(BOOTSTRAPS, count) / count
 
 
 def _by_seed(pairs: list[tuple[int, float]]) -> list[Float64Array]:

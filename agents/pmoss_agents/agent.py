@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -64,6 +64,7 @@ class Agent(ABC):
     learns: ClassVar[Learns] = "nothing"
     learns_while_acting: ClassVar[bool] = False
     Config: ClassVar[type[Any]]
+    config: Any
     #: Keys that the task of a fitted agent always holds.
     TASK: ClassVar[tuple[str, ...]] = ()
 
@@ -218,23 +219,8 @@ class Agent(ABC):
         return agent
 
 
-class Origin(Protocol):
-    """What every dataset tells of itself."""
-
-    @property
-    def path(self) -> Path:
-        """Its folder."""
-
-    @property
-    def id(self) -> str:
-        """Its id."""
-
-    @property
-    def checksum(self) -> str:
-        """Of all that it holds."""
-
-
-DatasetT = TypeVar("DatasetT", bound=Origin)
+#: What is learned from; it has a ``path``, an ``id`` and a ``checksum`` of all that it holds.
+DatasetT = TypeVar("DatasetT")
 EnvT = TypeVar("EnvT")
 
 
@@ -276,7 +262,6 @@ class OfflineAgent(Agent, Generic[DatasetT]):
             MissingExtraError: learning needs a package that is not installed.
         """
         self.check_extras()
-        self.check_task(self.task_of(dataset), f"the dataset {dataset.id}")
         origin = self._origin(dataset, allow_other_dataset)
         with self._course(dataset) as course:
             self.dataset = origin
@@ -313,8 +298,9 @@ class OfflineAgent(Agent, Generic[DatasetT]):
         It sets ``task``, and raises DatasetError for data that teach nothing.
         """
 
-    def _origin(self, dataset: DatasetT, allow_other: bool) -> dict[str, str]:
-        """Id and checksum of a dataset; CheckpointError if it is not the one begun with."""
+    def _origin(self, dataset: Any, allow_other: bool) -> dict[str, str]:
+        """Id and checksum of a dataset; CheckpointError for another task, or another dataset."""
+        self.check_task(self.task_of(dataset), f"the dataset {dataset.id}")
         given = {"id": dataset.id, "checksum": dataset.checksum}
         if self.dataset and self.dataset != given and not allow_other:
             raise CheckpointError(

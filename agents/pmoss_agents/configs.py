@@ -19,7 +19,7 @@ CONFIGS = Path(__file__).parent / "configs"
 RANGES = Path(__file__).parent / "ranges.toml"
 #: Metadata of a field that was added later, and whose default gives the bits from before it.
 LATER = {"later": True}
-#: Where a network may learn, see devices.find_device().
+#: Where a network may learn, see devices.find_device(); it acts on the CPU.
 DEVICES = ("cpu", "cuda", "auto")
 #: More threads than any machine has use for; far more of them end the process.
 MOST_THREADS = 1024

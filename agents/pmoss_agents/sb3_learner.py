@@ -70,8 +70,6 @@ class SB3Learner(OnlineAgent[Mapping[str, Any]]):
     the networks are large, so that a checkpoint is written after each.
     """
 
-    config: Any
-
     def __init__(self, **config: Any) -> None:
         """Makes an agent that is not fitted yet; see Agent."""
         super().__init__(**config)

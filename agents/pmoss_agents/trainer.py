@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any
 
 from pmoss_env.errors import CheckpointError
 
@@ -32,9 +32,9 @@ class Course:
             as one that was never stopped.
         total: updates at the end, those made before included.
         save_every: updates between checkpoints.
-        judge: asked for further metrics every ``save_every`` updates, and after the last one. It
-            is given the place of the checkpoint, if there is one.
-        metrics: what is told if nothing is left to do.
+        judge: asked for further metrics every ``save_every`` updates, and after the last one. Its
+            argument is the path of the checkpoint, if one is written.
+        metrics: those of a training that has nothing left to do.
     """
 
     step: Step
@@ -44,26 +44,13 @@ class Course:
     metrics: Metrics = field(default_factory=dict)
 
 
-class Learner(Protocol):
-    """What train() needs of an agent.
-
-    Attributes:
-        updates: how many it has made; kept in its checkpoints.
-    """
-
-    updates: int
-
-    def save(self, path: str | Path) -> None:
-        """Writes a checkpoint, whole or not at all."""
-
-
 def train(
-    agent: Learner, course: Course, progress: Progress | None, checkpoint: str | Path | None
+    agent: Any, course: Course, progress: Progress | None, checkpoint: str | Path | None
 ) -> Metrics:
     """Makes updates until there are ``course.total``.
 
     Args:
-        agent: goes on from its ``updates``.
+        agent: goes on from its ``updates``, and has ``save(path)``.
         course: the updates.
         progress: called after every update.
         checkpoint: where to save now and then, at the end, and when interrupted.

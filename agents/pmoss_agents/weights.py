@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from pmoss_agents.agent import Agent, Array
+from pmoss_agents.agent import Array
 from pmoss_agents.pytorch import Tensor, nn, torch
 from pmoss_env.errors import CheckpointError
 
@@ -66,16 +65,6 @@ def load_arrays(parts: Parts, arrays: Mapping[str, Array]) -> None:
         part.load_state_dict({**part.state_dict(), "state": moments})
 
 
-def held(parts: Mapping[str, nn.Module | torch.optim.Optimizer | None]) -> Parts:
-    """The parts that exist."""
-    return {name: part for name, part in parts.items() if part is not None}
-
-
-def nested(prefix: str, parts: Parts) -> Parts:
-    """The parts of an agent that another one holds."""
-    return {prefix + name: part for name, part in parts.items()}
-
-
 def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
     """Sets an optimiser's learning rate."""
     for group in optimiser.param_groups:
@@ -90,29 +79,3 @@ def _check_shapes(network: Mapping[str, Tensor], given: Mapping[str, Tensor]) ->
             raise CheckpointError(
                 f"weights {name}: {theirs} in the file, {mine} by the config and task"
             )
-
-
-class NetworkAgent(Agent):
-    """An agent that is its networks and their optimisers: how it is kept."""
-
-    updates: int
-
-    @abstractmethod
-    def make_networks(self) -> None:
-        """Makes new networks for the task, and their optimisers."""
-
-    @abstractmethod
-    def parts(self) -> Parts:
-        """The networks and optimisers that there are; those of an agent that it holds, too."""
-
-    def forget_moments(self) -> None:
-        """Leaves out of the checkpoint what only learning needs."""
-
-    def _state(self) -> tuple[dict[str, Array], dict[str, Any]]:
-        return arrays_of(self.parts()), {"updates": self.updates}
-
-    def _restore(self, arrays: Mapping[str, Array], values: Mapping[str, Any]) -> None:
-        with torch.random.fork_rng(devices=[]):
-            self.make_networks()
-        load_arrays(self.parts(), arrays)
-        self.updates = int(values["updates"])

@@ -22,21 +22,15 @@ _ARRAYS = ("left", "right", "feature", "threshold", "path")
 
 @dataclass(frozen=True)
 class DecisionTreeConfig(Settings):
-    """How the tree is grown.
-
-    Attributes:
-        depth: the most questions on the way to a leaf.
-        least_leaf: observations in a leaf, at least.
-        cost_sensitive: a wrong choice counts as many microseconds as it costs; else all alike.
-        seed: breaks ties between splits.
-    """
+    """How the tree is grown."""
 
     agent: ClassVar[str] = "decision-tree"
 
-    depth: int = 10
-    least_leaf: int = 20
+    depth: int = 10  # the most questions on the way to a leaf
+    least_leaf: int = 20  # observations in a leaf, at least
+    # A wrong choice counts as many microseconds as it costs; else all alike.
     cost_sensitive: bool = False
-    seed: int = 0
+    seed: int = 0  # breaks ties between splits
 
 
 class DecisionTree(AccessPathAgent):

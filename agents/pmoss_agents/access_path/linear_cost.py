@@ -26,20 +26,14 @@ _TINY_RIDGE = 1e-9
 
 @dataclass(frozen=True)
 class LinearCostConfig(Settings):
-    """How the pair is fitted.
-
-    Attributes:
-        features: "paper" or "products".
-        weighted: errors count relative to the expected run time; else in milliseconds, as in the
-            paper.
-        refine: go on learning from what is observed while acting.
-    """
+    """How the pair is fitted."""
 
     agent: ClassVar[str] = "linear-cost"
 
-    features: Literal["paper", "products"] = "paper"
+    features: Literal["paper", "products"] = "paper"  # "paper" or "products"
+    # Errors count relative to the expected run time; else in milliseconds, as in the paper.
     weighted: bool = False
-    refine: bool = True
+    refine: bool = True  # go on learning from what is observed while acting
 
 
 class LinearCost(AccessPathAgent):

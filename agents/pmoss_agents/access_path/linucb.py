@@ -30,22 +30,15 @@ _PAPER_MS = (_SETUP_MS, _LARGE_MS, _SETUP_MS, _RESULTS_MS, _SETUP_MS, _SETUP_MS)
 
 @dataclass(frozen=True)
 class LinUCBConfig(Settings):
-    """How it explores.
-
-    Attributes:
-        alpha: widths of the confidence interval that are added to the mean.
-        ridge: regularisation.
-        features: "paper" or "products".
-        paths: how many it chooses between.
-    """
+    """How it explores."""
 
     agent: ClassVar[str] = "linucb"
     BOUNDS: ClassVar = {"alpha": "[0, inf)", "ridge": "(0, inf)", "paths": "[2, 3]"}
 
-    alpha: float = 0.3
-    ridge: float = 0.01
-    features: Literal["paper", "products"] = "products"
-    paths: int = 2
+    alpha: float = 0.3  # widths of the confidence interval that are added to the mean
+    ridge: float = 0.01  # regularisation
+    features: Literal["paper", "products"] = "products"  # "paper" or "products"
+    paths: int = 2  # how many it chooses between
 
 
 class LinUCB(AccessPathAgent):

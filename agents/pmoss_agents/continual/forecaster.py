@@ -32,7 +32,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pmoss_agents.agent import Array, Observation, OfflineAgent
+from pmoss_agents.agent import Array, Observation
 from pmoss_agents.configs import LATER, Settings
 from pmoss_agents.continual.forecaster_network import (
     EDGES,
@@ -42,10 +42,10 @@ from pmoss_agents.continual.forecaster_network import (
     draw,
     inputs_of,
 )
-from pmoss_agents.devices import find_device, isolated_rng, learning_on, seed_torch
-from pmoss_agents.pytorch import F, Tensor, nn, torch
-from pmoss_agents.trainer import Course, check_loss, cosine
-from pmoss_agents.weights import NetworkAgent, Parts, held, set_rate, torch_threads
+from pmoss_agents.network_agent import NetworkAgent
+from pmoss_agents.pytorch import F, Tensor, torch
+from pmoss_agents.trainer import Course, cosine
+from pmoss_agents.weights import torch_threads
 from pmoss_datasets import Dataset
 from pmoss_datasets.continual.checks import MOST_FUTURES
 from pmoss_datasets.continual.domain import CONTINUAL
@@ -61,24 +61,7 @@ from pmoss_env.types import COUNTER_NAMES, Float64Array, Int32Array
 
 @dataclass(frozen=True)
 class Config(Settings):
-    """How the network is made and trained, and how the agent plans.
-
-    Attributes:
-        updates: gradient steps.
-        batch_size: episodes per update.
-        learning_rate: at its highest.
-        width: of what is remembered of a node, and of the hidden layers.
-        futures: drawn for each epoch.
-        price: of a move between nodes, as a share of the throughput.
-        save_every: updates between checkpoints.
-        threads: of torch.
-        seed: of weights and batches.
-        ahead: epochs that futures go on for, with the search of ThoroughPlanner. 0: one epoch, with
-            that of FittedPlanner.
-        quiet: see Reading; 0 where ahead is.
-        calm: see Fit; 0 where ahead is.
-        device: where it learns, one of configs.DEVICES; it plans on the CPU.
-    """
+    """How the network is made and trained, and how the agent plans."""
 
     agent: ClassVar[str] = "forecaster"
     BOUNDS: ClassVar = {
@@ -90,19 +73,21 @@ class Config(Settings):
         "learning_rate": "(0, inf)",
     }
 
-    updates: int = 600
-    batch_size: int = 8
-    learning_rate: float = 3e-3
-    width: int = 64
-    futures: int = 8
-    price: float = 0.0005
-    save_every: int = 100
-    threads: int = 1
-    seed: int = 0
+    updates: int = 600  # gradient steps
+    batch_size: int = 8  # episodes per update
+    learning_rate: float = 3e-3  # at its highest
+    width: int = 64  # of what is remembered of a node, and of the hidden layers
+    futures: int = 8  # drawn for each epoch
+    price: float = 0.0005  # of a move between nodes, as a share of the throughput
+    save_every: int = 100  # updates between checkpoints
+    threads: int = 1  # of torch
+    seed: int = 0  # of weights and batches
+    # Epochs that futures go on for, with the search of ThoroughPlanner. 0: one epoch, with that of
+    # FittedPlanner.
     ahead: int = field(default=0, metadata=LATER)
-    quiet: float = field(default=0.0, metadata=LATER)
-    calm: float = field(default=0.0, metadata=LATER)
-    device: str = field(default="cpu", metadata=LATER)
+    quiet: float = field(default=0.0, metadata=LATER)  # see Reading; 0 where ahead is
+    calm: float = field(default=0.0, metadata=LATER)  # see Fit; 0 where ahead is
+    device: str = field(default="cpu", metadata=LATER)  # where it learns, see configs.DEVICES
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -234,19 +219,17 @@ class _Planner(ThoroughPlanner):
 
 
 @reads_environment
-class Forecaster(NetworkAgent, OfflineAgent[Dataset]):
+class Forecaster(NetworkAgent[Dataset]):
     """The agent; see the module's docstring."""
 
     name = "forecaster"
     domain = "continual"
     Config = Config
     TASK = ("counters",)
+    network: Network | None
 
     def __init__(self, **config: Any) -> None:
         super().__init__(**config)
-        self.config: Config
-        self.network: Network | None = None
-        self._optimiser: torch.optim.Adam | None = None
         self._planner: _Planner | None = None
 
     # ---- learning
@@ -261,42 +244,31 @@ class Forecaster(NetworkAgent, OfflineAgent[Dataset]):
         config, machine = self.config, dataset.machine
         shares = fitted_shares(dataset, config.quiet, config.calm)
         inputs = [inputs_of(machine, episode) for episode in shares]
-        device = find_device(config.device)
-        nodes, cores = (
-            torch.from_numpy(np.stack(part)).to(device) for part in zip(*inputs, strict=True)
-        )
-        streams = torch.from_numpy(shares[..., machine.cores :]).float().to(device)
-        busy = torch.from_numpy(shares[..., machine.workers]).float().to(device)
-        node_of = torch.from_numpy(machine.node_of_core[machine.workers]).long().to(device)
-        self.task = self.task_of(dataset)
-        with torch_threads(config.threads), isolated_rng(device):
-            if self.network is None:
-                seed_torch(config.seed, device)
-                self.make_networks()
-            assert self.network is not None and self._optimiser is not None
-            network, optimiser = self.network, self._optimiser
+        with self.learning(self.task_of(dataset), lambda network: None) as device:
+            nodes, cores = (
+                torch.from_numpy(np.stack(part)).to(device) for part in zip(*inputs, strict=True)
+            )
+            streams = torch.from_numpy(shares[..., machine.cores :]).float().to(device)
+            busy = torch.from_numpy(shares[..., machine.workers]).float().to(device)
+            node_of = torch.from_numpy(machine.node_of_core[machine.workers]).long().to(device)
+            network = self.network
+            assert network is not None
 
             def step(update: int) -> Callable[[], dict[str, float]]:
-                rate = config.learning_rate * cosine(math.pi * update / config.updates)
-                set_rate(optimiser, rate)
                 rng = np.random.default_rng([config.seed, update])
                 rows = torch.from_numpy(rng.integers(len(shares), size=config.batch_size))
-                optimiser.zero_grad(set_to_none=True)
                 forecast, _ = network(nodes[rows, :-1], cores[rows, :-1], node_of)
                 loss = forecast_loss(forecast, streams[rows, 1:], busy[rows, 1:])
-                loss.backward()  # type: ignore[no-untyped-call]
-                nn.utils.clip_grad_norm_(network.parameters(), 1.0)
-                value = float(loss.detach())
-                check_loss(self.name, update, value)
+                rate = config.learning_rate * cosine(math.pi * update / config.updates)
+                self.descend(update, rate, loss)
 
                 def change() -> dict[str, float]:
-                    optimiser.step()
-                    return {"loss": value}
+                    self.optimiser.step()
+                    return {"loss": float(loss.detach())}
 
                 return change
 
-            with learning_on(device, network, optimiser):
-                yield Course(step, config.updates, config.save_every)
+            yield Course(step, config.updates, config.save_every)
 
     # ---- acting
 
@@ -325,12 +297,10 @@ class Forecaster(NetworkAgent, OfflineAgent[Dataset]):
 
     # ---- keeping
 
-    def make_networks(self) -> None:
-        """See NetworkAgent.make_networks."""
-        self.network = Network(self.config.width)
-        rate = self.config.learning_rate
-        self._optimiser = torch.optim.Adam(self.network.parameters(), lr=rate)
+    def new_network(self) -> Network:
+        """See NetworkAgent.new_network."""
+        return Network(self.config.width)
 
-    def parts(self) -> Parts:
-        """See NetworkAgent.parts."""
-        return held({"network/": self.network, "optimiser/": self._optimiser})
+    def new_optimiser(self, network: Network) -> torch.optim.Adam:
+        """See NetworkAgent.new_optimiser."""
+        return torch.optim.Adam(network.parameters(), lr=self.config.learning_rate)

@@ -49,14 +49,7 @@ _MIN_POWER, _MAX_POWER, _MIN_STEP = 0.5, 3.0, 0.1
 
 @dataclass(frozen=True)
 class Config(Settings):
-    """How much it takes to believe in a pattern.
-
-    Attributes:
-        ridge: added to the diagonal of the regression.
-        act: imbalance from which it acts, as a share of what balanced cores would need.
-        caution: how much less a slow core gets than its speed suggests; see Caution.
-        step: by how much another caution differs that trials decide on; 0: none is tried.
-    """
+    """How much it takes to believe in a pattern."""
 
     agent: ClassVar[str] = "pace"
     BOUNDS: ClassVar = {
@@ -66,10 +59,10 @@ class Config(Settings):
         "step": "[0, 1]",
     }
 
-    ridge: float = 0.1
-    act: float = 0.05
-    caution: float = 1.5
-    step: float = 0.5
+    ridge: float = 0.1  # added to the diagonal of the regression
+    act: float = 0.05  # imbalance from which it acts, as a share of what balanced cores would need
+    caution: float = 1.5  # how much less a slow core gets than its speed suggests; see Caution
+    step: float = 0.5  # by how much another caution differs that trials decide on; 0: none is tried
 
 
 def speeds_of(machine: Machine, counters: Array, tiles: Array) -> Float64Array:
@@ -300,7 +293,6 @@ class Pace(OfflineAgent[Dataset]):
 
     def __init__(self, **config: Any) -> None:
         super().__init__(**config)
-        self.config: Config
         self._model = RidgeArms(1, _FEATURES, self.config.ridge)
         self.planner: _Planner | None = None
 

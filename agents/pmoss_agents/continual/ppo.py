@@ -49,46 +49,29 @@ class Config(Settings):
     """How the networks are made and trained.
 
     The learning rate falls linearly to a tenth.
-
-    Attributes:
-        width: size of the tokens.
-        steps: of the environment, over all sub-environments; rounded up to whole updates.
-        envs: sub-environments.
-        rollout: steps of every sub-environment per update.
-        epochs: passes over the steps of an update.
-        batch_size: steps per gradient step.
-        learning_rate: of Adam, at its highest.
-        gamma: discount per step.
-        gae_lambda: of generalised advantage estimation.
-        clip_range: how far the odds of an action may move in an update, as a share.
-        entropy: weight of the entropy bonus.
-        target_kl: an update ends early beyond 1.5 times this divergence.
-        clip: largest norm of the gradient.
-        seed: of weights, and of whatever else is drawn.
-        threads: of torch and of the environment in fit(); act() uses one.
-        device: where it learns, one of configs.DEVICES; it acts on the CPU.
     """
 
     agent: ClassVar[str] = "continual-ppo"
     # Advantages are standardised, which one step cannot be.
     BOUNDS: ClassVar = {**PPO_BOUNDS, "batch_size": "[2, inf)", "rollout": "[2, inf)"}
 
-    width: int = 32
+    width: int = 32  # size of the tokens
+    # Of the environment, over all sub-environments; rounded up to whole updates.
     steps: int = 500_000
-    envs: int = 16
-    rollout: int = 128
-    epochs: int = 4
-    batch_size: int = 512
-    learning_rate: float = 1e-3
-    gamma: float = 0.95
-    gae_lambda: float = 0.9
-    clip_range: float = 0.2
-    entropy: float = 0.003
-    target_kl: float = 0.05
-    clip: float = 0.5
-    seed: int = 0
-    threads: int = 1
-    device: str = field(default="cpu", metadata=LATER)
+    envs: int = 16  # sub-environments
+    rollout: int = 128  # steps of every sub-environment per update
+    epochs: int = 4  # passes over the steps of an update
+    batch_size: int = 512  # steps per gradient step
+    learning_rate: float = 1e-3  # of Adam, at its highest
+    gamma: float = 0.95  # discount per step
+    gae_lambda: float = 0.9  # of generalised advantage estimation
+    clip_range: float = 0.2  # how far the odds of an action may move in an update, as a share
+    entropy: float = 0.003  # weight of the entropy bonus
+    target_kl: float = 0.05  # an update ends early beyond 1.5 times this divergence
+    clip: float = 0.5  # largest norm of the gradient
+    seed: int = 0  # of weights, and of whatever else is drawn
+    threads: int = 1  # of torch and of the environment in fit(); act() uses one
+    device: str = field(default="cpu", metadata=LATER)  # where it learns, see configs.DEVICES
 
 
 class ContinualPPO(SB3Learner):
@@ -105,7 +88,6 @@ class ContinualPPO(SB3Learner):
 
     def __init__(self, **config: Any) -> None:
         super().__init__(**config)
-        self.config: Config
         self.actor: RoundActor | None = None
         self._history: History | None = None
 
@@ -210,8 +192,7 @@ class ContinualPPO(SB3Learner):
         return MaskablePPO(RoundsPolicy, env, n_steps=self.config.rollout, **arguments)
 
     def _steps_per_update(self) -> int:
-        config: Config = self.config
-        return config.envs * config.rollout
+        return int(self.config.envs * self.config.rollout)
 
     def _use(self, policy: Any) -> None:
         self.actor = policy.actor

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -133,28 +133,6 @@ def refuse_nodes(who: str, actions: str) -> None:
         )
 
 
-class OnTiles(Protocol):
-    """What PaddedAgent needs of an agent; see SpatialAgent."""
-
-    name: ClassVar[str]
-    task: dict[str, Any]
-
-    def reset(self) -> None:
-        """Begins an episode."""
-
-    def act(self, observation: Observation, action_mask: Array | None = None) -> int:
-        """Chooses a tile."""
-
-    def observe(self, reward: float) -> None:
-        """Takes the reward of the last action."""
-
-    def check_task(self, other: Mapping[str, Any], what: str = "the environment") -> None:
-        """Compares facts with the task that it was fitted for."""
-
-    def encoders(self) -> list[Any]:
-        """The state encoders, which hold the machine's topology."""
-
-
 class PaddedAgent:
     """Lets an agent place slices on a smaller machine, padded and masked (P-MOSS, section 7.5).
 
@@ -166,7 +144,7 @@ class PaddedAgent:
         agent: who decides.
     """
 
-    def __init__(self, agent: OnTiles) -> None:
+    def __init__(self, agent: SpatialAgent) -> None:
         """Wraps a fitted agent.
 
         Raises:

@@ -23,16 +23,12 @@ from pmoss_agents.spatial.d3rlpy_agent import Builder, D3rlpyAgent, ImitationCon
 
 @dataclass(frozen=True)
 class Config(ImitationConfig):
-    """Settings of behaviour cloning, beside those of ImitationConfig.
-
-    Attributes:
-        beta: weight of the penalty on large scores, the mean of their squares.
-    """
+    """Settings of behaviour cloning, beside those of ImitationConfig."""
 
     agent: ClassVar[str] = "bc"
     BOUNDS: ClassVar = {"beta": "[0, inf)"}
 
-    beta: float = 0.0
+    beta: float = 0.0  # weight of the penalty on large scores, the mean of their squares
 
 
 @dataclass(frozen=True)

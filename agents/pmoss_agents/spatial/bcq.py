@@ -21,22 +21,15 @@ from pmoss_agents.spatial.encoders import FORBIDDEN
 
 @dataclass(frozen=True)
 class Config(ValueConfig):
-    """Settings of batch-constrained Q-learning, beside those of ValueConfig.
-
-    Attributes:
-        threshold: odds, relative to the likeliest tile, below which a tile is left out.
-        beta: weight of the penalty on large scores of the imitator.
-        target_update_interval: updates between two copies of the Q-function to its target.
-        share_encoder: whether Q-function and imitator see through one encoder.
-    """
+    """Settings of batch-constrained Q-learning, beside those of ValueConfig."""
 
     agent: ClassVar[str] = "bcq"
     BOUNDS: ClassVar = {"threshold": "(0, 1)", "beta": "[0, inf)"}
 
-    threshold: float = 0.3
-    beta: float = 0.0
-    target_update_interval: int = 100
-    share_encoder: bool = True
+    threshold: float = 0.3  # odds, relative to the likeliest tile, below which a tile is left out
+    beta: float = 0.0  # weight of the penalty on large scores of the imitator
+    target_update_interval: int = 100  # updates between two copies of the Q-function to its target
+    share_encoder: bool = True  # whether Q-function and imitator see through one encoder
 
 
 class BCQ(D3rlpyAgent):
@@ -76,7 +69,7 @@ class BCQ(D3rlpyAgent):
                 limit = math.log(self._action_flexibility)
                 return constrained(values, scores, limit).argmax(dim=1)
 
-        config: Config = self.config
+        config = self.config
         q_functions, forwarder = build.q_functions()
         targets, of_targets = build.q_functions()
         shared: Any = q_functions[0]

@@ -21,18 +21,13 @@ from pmoss_agents.spatial.d3rlpy_agent import Builder, D3rlpyAgent, ValueConfig
 
 @dataclass(frozen=True)
 class Config(ValueConfig):
-    """Settings of conservative Q-learning, beside those of ValueConfig.
-
-    Attributes:
-        alpha: weight of the penalty; 0 is a double DQN.
-        target_update_interval: updates between two copies of the Q-function to its target.
-    """
+    """Settings of conservative Q-learning, beside those of ValueConfig."""
 
     agent: ClassVar[str] = "cql"
     BOUNDS: ClassVar = {"alpha": "[0, inf)"}
 
-    alpha: float = 1.0
-    target_update_interval: int = 100
+    alpha: float = 1.0  # weight of the penalty; 0 is a double DQN
+    target_update_interval: int = 100  # updates between two copies of the Q-function to its target
 
 
 class CQL(D3rlpyAgent):
@@ -46,7 +41,7 @@ class CQL(D3rlpyAgent):
         from d3rlpy.algos.qlearning.torch.cql_impl import DiscreteCQLImpl
         from d3rlpy.algos.qlearning.torch.dqn_impl import DQNModules
 
-        config: Config = self.config
+        config = self.config
         q_functions, forwarder = build.q_functions()
         targets, of_targets = build.q_functions()
         return DiscreteCQLImpl(

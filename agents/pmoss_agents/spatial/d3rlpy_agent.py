@@ -40,34 +40,26 @@ class ImitationConfig(TileConfig):
     """Settings that every agent which learns through d3rlpy has, beside those of TileConfig.
 
     Its learning rate falls as a cosine to a tenth.
-
-    Attributes:
-        keep_best: share of the episodes trained on, highest return first; 1 keeps all. Value
-            learners learn from this return, too. "improvement" needs a throughput after every step;
-            "terminal" and "slice" do not.
-        updates: gradient steps.
-        save_every: updates between checkpoints, if fit() is given a place for them.
     """
 
+    # Share of the episodes trained on, highest return first; 1 keeps all. Value learners learn from
+    # this return, too. "improvement" needs a throughput after every step; "terminal" and "slice" do
+    # not.
     keep_best: float = 1.0
-    updates: int = 3000
-    save_every: int = 100
+    updates: int = 3000  # gradient steps
+    save_every: int = 100  # updates between checkpoints, if fit() is given a place for them
 
     BOUNDS: ClassVar = {"keep_best": "(0, 1]"}
 
 
 @dataclass(frozen=True)
 class ValueConfig(ImitationConfig):
-    """Settings of agents that learn values; rewards are scaled so that returns spread by 1.
-
-    Attributes:
-        n_steps: steps of a transition: rewards are summed over them before a value is asked for.
-        gamma: discount per step; 1 for episodes that always end after as many steps.
-    """
+    """Settings of agents that learn values; rewards are scaled so that returns spread by 1."""
 
     reward: Reward = "improvement"
+    # Steps of a transition: rewards are summed over them before a value is asked for.
     n_steps: int = 16
-    gamma: float = 1.0
+    gamma: float = 1.0  # discount per step; 1 for episodes that always end after as many steps
 
     BOUNDS: ClassVar = {"gamma": "(0, 1]"}
 

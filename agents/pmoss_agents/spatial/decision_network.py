@@ -32,47 +32,7 @@ _MAX_WEIGHTS = 2**28
 
 @dataclass(frozen=True)
 class Config(Settings):
-    """Settings of a Decision Transformer; the defaults are the paper's model (section 7.1).
-
-    Attributes:
-        layers: transformer blocks.
-        heads: attention heads.
-        width: embedding size.
-        channels: features per core tile in the state encoder.
-        joint: features in which a tile, its state and the wanted return meet.
-        context: steps that a token may look back on, its own included; 256 is all of an episode
-            with 256 slices. The meta token is always in sight.
-        dropout: probability, on residual branches.
-        meta_position: "first", or "last": just before the last step, as the paper shows it.
-        inputs: groups of inputs that the network reads, some of encoders.GROUPS.
-        reward: the return-to-go. "terminal": the wanted throughput, the same at each step.
-            "slice": the paper's; what each placed slice is expected to serve is taken off.
-            "improvement": what is still to be gained; needs observe(reward) after each step.
-        target_return: wanted throughput at use, in multiples of what is to be expected at best.
-        expectile: what is to be expected is this expectile of the data's final throughputs.
-        shuffle_cores: give cores of one node and last-level cache other places in every batch. A
-            tie among them is then learned as a tie, not as the place that a rule preferred.
-        doubt: q of imitation_loss(), in [0, 1). An action that the model finds unlikely, as those
-            of searches are, then teaches by p^q less. A mixture of behaviours is learned by its
-            sharpest part.
-        held_out: share of the episodes that are not trained on but decide which checkpoint is best.
-        keep_best: share of the episodes trained on, best final throughput first; 1 keeps all.
-        updates: gradient steps.
-        batch_size: whole episodes per update.
-        learning_rate: of AdamW, after warm-up; then a cosine down to a tenth.
-        warmup: updates of linear warm-up.
-        weight_decay: of matrices; biases, norms and embeddings have none.
-        clip: largest norm of the gradient.
-        decoding: "greedy" or "sample".
-        temperature: of sampling.
-        seed: of weights, order of episodes, dropout and sampling.
-        threads: of torch in fit(); act() uses one, because its steps are too small to share.
-        device: where it learns, one of configs.DEVICES; it acts on the CPU.
-        precision: of products and attention in fit(). "bfloat16" pays where the processor or the
-            GPU has instructions for it; weights and the loss stay in float32, and act() always
-            does.
-        save_every: updates between checkpoints, if fit() is given a place for them.
-    """
+    """Settings of a Decision Transformer; the defaults are the paper's model (section 7.1)."""
 
     agent: ClassVar[str] = "decision-transformer"
     BOUNDS: ClassVar = {
@@ -83,35 +43,52 @@ class Config(Settings):
         "keep_best": "(0, 1]",
     }
 
-    layers: int = 6
-    heads: int = 8
-    width: int = 128
-    channels: int = 32
-    joint: int = 32
+    layers: int = 6  # transformer blocks
+    heads: int = 8  # attention heads
+    width: int = 128  # embedding size
+    channels: int = 32  # features per core tile in the state encoder
+    joint: int = 32  # features in which a tile, its state and the wanted return meet
+    # Steps that a token may look back on, its own included; 256 is all of an episode with 256
+    # slices. The meta token is always in sight.
     context: int = 256
-    dropout: float = 0.1
+    dropout: float = 0.1  # probability, on residual branches
+    # "first", or "last": just before the last step, as the paper shows it.
     meta_position: Literal["first", "last"] = "first"
-    inputs: tuple[str, ...] = GROUPS
+    inputs: tuple[str, ...] = GROUPS  # that the network sees
+    # The return-to-go. "terminal": the wanted throughput, the same at each step. "slice": the
+    # paper's; what each placed slice is expected to serve is taken off. "improvement": what is
+    # still to be gained; needs observe(reward) after each step.
     reward: Literal["improvement", "slice", "terminal"] = "terminal"
+    # Wanted throughput at use, in multiples of what is to be expected at best.
     target_return: float = 1.1
+    # What is to be expected is this expectile of the data's final throughputs.
     expectile: float = 0.95
+    # Give cores of one node and last-level cache other places in every batch. A tie among them is
+    # then learned as a tie, not as the place that a rule preferred.
     shuffle_cores: bool = False
+    # The q of imitation_loss(). An action that the model finds unlikely, as those of
+    # searches are, then teaches by p^q less. A mixture of behaviours is learned by its sharpest
+    # part.
     doubt: float = 0.0
+    # Share of the episodes that are not trained on but decide which checkpoint is best.
     held_out: float = 0.0
+    # Share of the episodes trained on, best final throughput first; 1 keeps all.
     keep_best: float = 1.0
-    updates: int = 1000
-    batch_size: int = 4
-    learning_rate: float = 6e-4
-    warmup: int = 50
-    weight_decay: float = 0.1
-    clip: float = 1.0
+    updates: int = 1000  # gradient steps
+    batch_size: int = 4  # whole episodes per update
+    learning_rate: float = 6e-4  # of AdamW, after warm-up; then a cosine down to a tenth
+    warmup: int = 50  # updates of linear warm-up
+    weight_decay: float = 0.1  # of matrices; biases, norms and embeddings have none
+    clip: float = 1.0  # largest norm of the gradient
     decoding: Literal["greedy", "sample"] = "greedy"
-    temperature: float = 1.0
-    seed: int = 0
-    threads: int = 1
-    device: str = field(default="cpu", metadata=LATER)
+    temperature: float = 1.0  # of sampling
+    seed: int = 0  # of weights, order of episodes, dropout and sampling
+    threads: int = 1  # of torch in fit(); act() uses one, because its steps are too small to share
+    device: str = field(default="cpu", metadata=LATER)  # where it learns, see configs.DEVICES
+    # Of products and attention in fit(). "bfloat16" pays where the processor or the GPU has
+    # instructions for it; weights and the loss stay in float32, and act() always does.
     precision: Literal["float32", "bfloat16"] = field(default="float32", metadata=LATER)
-    save_every: int = 100
+    save_every: int = 100  # updates between checkpoints, if fit() is given a place for them
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -22,15 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from pmoss_agents.agent import Array, Observation, OfflineAgent
-from pmoss_agents.devices import (
-    device_label,
-    find_device,
-    isolated_rng,
-    learning_on,
-    moved,
-    seed_torch,
-)
+from pmoss_agents.agent import Array, Observation
+from pmoss_agents.devices import device_label, moved, seed_torch
+from pmoss_agents.network_agent import NetworkAgent
 from pmoss_agents.pytorch import F, Tensor, nn, torch
 from pmoss_agents.spatial.base import SpatialAgent, task_of
 from pmoss_agents.spatial.decision_network import Config, Decoder, Model
@@ -39,8 +33,8 @@ from pmoss_agents.spatial.encoders import StateEncoder
 from pmoss_agents.spatial.episodes import Episodes, check_learnable
 from pmoss_agents.spatial.observations import in_full, in_own_counters
 from pmoss_agents.spatial.planning import beginning, foresee
-from pmoss_agents.trainer import Course, check_loss, cosine
-from pmoss_agents.weights import NetworkAgent, Parts, held, set_rate, torch_threads
+from pmoss_agents.trainer import Course, cosine
+from pmoss_agents.weights import torch_threads
 from pmoss_datasets import Dataset
 from pmoss_env.errors import CheckpointError, DatasetError
 from pmoss_env.types import COUNTER_INDEX
@@ -66,7 +60,7 @@ def imitation_loss(scores: Tensor, actions: Tensor, doubt: float) -> Tensor:
     return (-torch.expm1(-doubt * plain) / doubt).mean()
 
 
-class DecisionTransformer(NetworkAgent, SpatialAgent, OfflineAgent[Dataset]):
+class DecisionTransformer(SpatialAgent, NetworkAgent[Dataset]):
     """The agent; see the module's docstring.
 
     Update u of a run depends on the seed and u alone.
@@ -77,12 +71,11 @@ class DecisionTransformer(NetworkAgent, SpatialAgent, OfflineAgent[Dataset]):
 
     name = "decision-transformer"
     Config = Config
+    NETWORK = "model/"
+    network: Model | None
 
     def __init__(self, **config: Any) -> None:
         super().__init__(**config)
-        self.config: Config
-        self.model: Model | None = None
-        self._optimiser: torch.optim.AdamW | None = None
         self._best_loss = math.inf
         self.learned_on: str | None = None
         self._decoder: Decoder | Player | None = None
@@ -106,7 +99,7 @@ class DecisionTransformer(NetworkAgent, SpatialAgent, OfflineAgent[Dataset]):
         so far, a second checkpoint is written, see best_path().
         """
         config = self.config
-        if self.task and self.model is None:
+        if self.task and self.network is None:
             raise CheckpointError(f"{self.name}: an exported policy cannot learn")
         check_learnable(dataset, config.reward)
         task = task_of(dataset)
@@ -115,52 +108,44 @@ class DecisionTransformer(NetworkAgent, SpatialAgent, OfflineAgent[Dataset]):
                 f"{dataset.path}: was collected with observation='paper', which lacks the "
                 "incumbent's throughput that reward='improvement' starts from"
             )
-        device = find_device(config.device)
-        with torch_threads(config.threads), isolated_rng(device):
-            source = Episodes(dataset, config)
-            if self.model is None:
-                foresight = source.foresight()
-                self.task = {**task, "meta": source.meta_size, "foresight": foresight.tolist()}
-                seed_torch(config.seed, device)
-                self.model = self._new_model()
-                self.model.set_up(source.samples(), dataset.machine, source.returns(foresight))
-            if self._optimiser is None:
-                self._optimiser = _new_optimiser(self.model, config)
-            model, optimiser = self.model, self._optimiser
+        source = Episodes(dataset, config)
+        if self.network is None:
+            foresight = source.foresight()
+            task |= {"meta": source.meta_size, "foresight": foresight.tolist()}
+
+        def set_up(model: Model) -> None:
+            model.set_up(source.samples(), dataset.machine, source.returns(foresight))
+
+        with self.learning(task, set_up) as device:
+            model = self.network
+            assert model is not None
             model.train()
             try:
-                with learning_on(device, model, optimiser):
-                    yield Course(
-                        lambda update: self._step(update, source, model, optimiser),
-                        config.updates,
-                        config.save_every,
-                        judge=lambda checkpoint: self._judge(source, checkpoint),
-                    )
+                yield Course(
+                    lambda update: self._step(update, source, model, device),
+                    config.updates,
+                    config.save_every,
+                    judge=lambda checkpoint: self._judge(source, checkpoint),
+                )
             finally:
                 model.eval()
-        self._decoder = None
-        self.reset()
+            self._decoder = None
 
     def _step(
-        self, update: int, source: Episodes, model: Model, optimiser: torch.optim.AdamW
+        self, update: int, source: Episodes, model: Model, device: torch.device
     ) -> Callable[[], dict[str, float]]:
         """One gradient step: the imitation loss over all steps of some whole episodes."""
         config = self.config
-        device = model.returns_mean.device
         seed_torch(config.seed * 1_000_003 + update, device)  # dropout of this update
         batch = moved(source.batch(update, self._foresight()), device)
-        set_rate(optimiser, config.learning_rate * _rate(update, config))
         with torch.autocast(device.type, torch.bfloat16, enabled=config.precision == "bfloat16"):
             scores = model(batch).float()
         actions = batch["actions"]
         loss = imitation_loss(scores, actions, config.doubt)
-        check_loss(self.name, update, float(loss.detach()))
-        optimiser.zero_grad(set_to_none=True)
-        loss.backward()  # type: ignore[no-untyped-call]
-        nn.utils.clip_grad_norm_(model.parameters(), config.clip)
+        self.descend(update, config.learning_rate * _rate(update, config), loss, config.clip)
 
         def change() -> dict[str, float]:
-            optimiser.step()
+            self.optimiser.step()
             self.learned_on = device_label(device)
             return {"loss": float(loss.detach()), "accuracy": _accuracy(scores, actions)}
 
@@ -190,7 +175,7 @@ class DecisionTransformer(NetworkAgent, SpatialAgent, OfflineAgent[Dataset]):
         Raises:
             CheckpointError: there is no network yet, or the dataset is of another task.
         """
-        if self.model is None:
+        if self.network is None:
             raise CheckpointError(f"{self.name}: call fit() or load a checkpoint first")
         self.check_task(self.task_of(dataset), f"the dataset {dataset.id}")
         config = replace(self.config, held_out=0.0, keep_best=1.0)
@@ -199,25 +184,25 @@ class DecisionTransformer(NetworkAgent, SpatialAgent, OfflineAgent[Dataset]):
 
     def _agreement(self, source: Episodes, rows: Array) -> tuple[Array, Array]:
         """(rows,) losses and (rows,) accuracies of some episodes."""
-        assert self.model is not None
+        assert self.network is not None
         losses, accuracies = np.empty(len(rows)), np.empty(len(rows))
-        learning = self.model.training
-        self.model.eval()
-        device = self.model.returns_mean.device
+        learning = self.network.training
+        self.network.eval()
+        device = self.network.returns_mean.device
         with torch.no_grad():
             for number, row in enumerate(rows):
                 batch = moved(source.whole([int(row)], self._foresight()), device)
-                scores = self.model(batch)
+                scores = self.network(batch)
                 losses[number] = imitation_loss(scores, batch["actions"], self.config.doubt)
                 accuracies[number] = _accuracy(scores, batch["actions"])
-        self.model.train(learning)
+        self.network.train(learning)
         return losses, accuracies
 
     # ---- acting
 
     def encoders(self) -> list[StateEncoder]:
         """See SpatialAgent.encoders."""
-        return [] if self.model is None else [self.model.states]
+        return [] if self.network is None else [self.network.states]
 
     def reset(self) -> None:
         """Begins an episode."""
@@ -246,12 +231,12 @@ class DecisionTransformer(NetworkAgent, SpatialAgent, OfflineAgent[Dataset]):
 
     def act(self, observation: Observation, action_mask: Array | None = None) -> int:
         """See Agent.act."""
-        if self._decoder is None and self.model is None:
+        if self._decoder is None and self.network is None:
             raise CheckpointError(f"{self.name}: call fit() or load a checkpoint first")
         with torch_threads(1), torch.inference_mode():
             if self._decoder is None:
-                assert self.model is not None
-                self._decoder = Player(self.model)
+                assert self.network is not None
+                self._decoder = Player(self.network)
             decoder = self._decoder
             observation = in_own_counters(observation, self.task["counters"])
             if self.task.get("observation") == "paper":
@@ -324,27 +309,28 @@ class DecisionTransformer(NetworkAgent, SpatialAgent, OfflineAgent[Dataset]):
 
     # ---- keeping
 
-    def _new_model(self) -> Model:
+    def new_network(self) -> Model:
+        """See NetworkAgent.new_network."""
+        self._foresight()  # refuses what was altered
         rows, cols = self.task["grid"]
         counters, slices = len(self.task["counters"]), self.task["slices"]
         return Model(self.config, (rows, cols), counters, self.task["meta"], slices)
 
-    def make_networks(self) -> None:
-        """See NetworkAgent.make_networks."""
-        self._foresight()  # refuses what was altered
-        self.model = self._new_model()
-        self._optimiser = _new_optimiser(self.model, self.config)
-
-    def parts(self) -> Parts:
-        """See NetworkAgent.parts."""
-        return held({"model/": self.model, "optimiser/": self._optimiser})
-
-    def forget_moments(self) -> None:
-        """See NetworkAgent.forget_moments."""
-        self._optimiser = None
+    def new_optimiser(self, network: Model) -> torch.optim.AdamW:
+        """See NetworkAgent.new_optimiser."""
+        matrices: list[nn.Parameter] = []
+        others: list[nn.Parameter] = []
+        for name, parameter in network.named_parameters():
+            plain = parameter.ndim < 2 or name.startswith(("actions", "places"))
+            (others if plain else matrices).append(parameter)
+        groups = [
+            {"params": matrices, "weight_decay": self.config.weight_decay},
+            {"params": others, "weight_decay": 0.0},
+        ]
+        return torch.optim.AdamW(groups, lr=self.config.learning_rate, betas=(0.9, 0.95))
 
     def _state(self) -> tuple[dict[str, Array], dict[str, Any]]:
-        if self.model is None:
+        if self.network is None:
             raise CheckpointError(f"{self.name}: an exported policy is no checkpoint to save")
         arrays, values = super()._state()
         return arrays, {
@@ -356,8 +342,8 @@ class DecisionTransformer(NetworkAgent, SpatialAgent, OfflineAgent[Dataset]):
 
     def _restore(self, arrays: Mapping[str, Array], values: Mapping[str, Any]) -> None:
         super()._restore(arrays, values)
-        assert self.model is not None
-        self.model.eval()
+        assert self.network is not None
+        self.network.eval()
         best = values.get("best_loss")
         self._best_loss = math.inf if best is None else float(best)
         self.learned_on = _gpu_of(values)
@@ -386,19 +372,6 @@ def best_path(checkpoint: str | Path) -> Path:
 
 def _tiles(mask: Array) -> Tensor:
     return torch.from_numpy(np.asarray(mask, dtype=np.float32).reshape(-1))
-
-
-def _new_optimiser(model: Model, config: Config) -> torch.optim.AdamW:
-    matrices: list[nn.Parameter] = []
-    others: list[nn.Parameter] = []
-    for name, parameter in model.named_parameters():
-        plain = parameter.ndim < 2 or name.startswith(("actions", "places"))
-        (others if plain else matrices).append(parameter)
-    groups = [
-        {"params": matrices, "weight_decay": config.weight_decay},
-        {"params": others, "weight_decay": 0.0},
-    ]
-    return torch.optim.AdamW(groups, lr=config.learning_rate, betas=(0.9, 0.95))
 
 
 def _rate(update: int, config: Config) -> float:

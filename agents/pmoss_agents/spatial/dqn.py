@@ -25,26 +25,17 @@ from pmoss_agents.spatial.sb3_agent import OnlineConfig, SB3Agent, parts_of
 
 @dataclass(frozen=True)
 class Config(OnlineConfig):
-    """Settings of DQN, beside those of OnlineConfig.
-
-    Attributes:
-        memory: steps that are remembered.
-        n_steps: steps of a target: rewards are summed over them before a value is asked for.
-        gradient_steps: per update.
-        epsilon: share of random allowed tiles at the beginning; falls linearly.
-        epsilon_end: what it falls to.
-        exploration: share of the training in which it falls.
-    """
+    """Settings of DQN, beside those of OnlineConfig."""
 
     agent: ClassVar[str] = "dqn"
     BOUNDS: ClassVar = dict.fromkeys(("epsilon", "epsilon_end", "exploration"), "[0, 1]")
 
-    memory: int = 5000
-    n_steps: int = 1
-    gradient_steps: int = 64
-    epsilon: float = 1.0
-    epsilon_end: float = 0.05
-    exploration: float = 0.5
+    memory: int = 5000  # steps that are remembered
+    n_steps: int = 1  # steps of a target: rewards are summed over them before a value is asked for
+    gradient_steps: int = 64  # per update
+    epsilon: float = 1.0  # share of random allowed tiles at the beginning; falls linearly
+    epsilon_end: float = 0.05  # what it falls to
+    exploration: float = 0.5  # share of the training in which it falls
 
 
 class MaskedDQNAgent(SB3Agent):
@@ -110,7 +101,7 @@ class MaskedDQNAgent(SB3Agent):
         )
 
     def _update(self, model: Any, total: int) -> dict[str, float]:
-        config: Config = self.config
+        config = self.config
         done = self.updates / (total * config.exploration or 1.0)
         epsilon = config.epsilon + (config.epsilon_end - config.epsilon) * min(1.0, done)
         model.exploration_schedule = lambda _: epsilon

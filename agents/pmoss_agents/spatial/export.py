@@ -41,15 +41,15 @@ def export_policy(agent: DecisionTransformer, path: str | Path) -> None:
     Raises:
         CheckpointError: it was not fitted, or does more than one step of the network.
     """
-    if agent.model is None:
+    if agent.network is None:
         raise CheckpointError(f"{agent.name}: nothing to export: call fit() or load a checkpoint")
     if agent.name != DecisionTransformer.name:
         raise CheckpointError(
             f"{agent.name}: a program of one step cannot judge whole schedules: export to "
             ".safetensors"
         )
-    agent.model.eval()
-    step = Step(agent.model)
+    agent.network.eval()
+    step = Step(agent.network)
     rows, cols = agent.task["grid"]
     tiles, counters = rows * cols, len(agent.task["counters"])
     shapes = {
@@ -98,7 +98,7 @@ def export_weights(agent: DecisionTransformer, path: str | Path) -> None:
     Raises:
         CheckpointError: it was not fitted.
     """
-    if agent.model is None:
+    if agent.network is None:
         raise CheckpointError(f"{agent.name}: nothing to export: call fit() or load a checkpoint")
     agent.forget_moments()
     agent.save(path)

@@ -25,15 +25,7 @@ from pmoss_agents.spatial.d3rlpy_agent import Builder, D3rlpyAgent, Policy, Valu
 
 @dataclass(frozen=True)
 class Config(ValueConfig):
-    """Settings of implicit Q-learning, beside those of ValueConfig.
-
-    Attributes:
-        expectile: of the state's value, in (0, 1): 0.5 is the mean of the data's actions.
-        weight_temp: how much better actions weigh more; 0 is behaviour cloning.
-        max_weight: the largest weight of an action.
-        tau: share of the Q-functions that their targets take over after each update.
-        critics: Q-functions; the least of their targets counts.
-    """
+    """Settings of implicit Q-learning, beside those of ValueConfig."""
 
     agent: ClassVar[str] = "iql"
     BOUNDS: ClassVar = {
@@ -43,11 +35,11 @@ class Config(ValueConfig):
         "tau": "(0, 1]",
     }
 
-    expectile: float = 0.8
-    weight_temp: float = 3.0
-    max_weight: float = 100.0
-    tau: float = 0.01
-    critics: int = 2
+    expectile: float = 0.8  # of the state's value, in (0, 1): 0.5 is the mean of the data's actions
+    weight_temp: float = 3.0  # how much better actions weigh more; 0 is behaviour cloning
+    max_weight: float = 100.0  # the largest weight of an action
+    tau: float = 0.01  # share of the Q-functions that their targets take over after each update
+    critics: int = 2  # Q-functions; the least of their targets counts
 
 
 def value_loss(advantage: Tensor, expectile: float) -> Tensor:
@@ -137,7 +129,7 @@ class IQL(D3rlpyAgent):
     NETWORKS: ClassVar = {"policy": ("policy.scores", False)}
 
     def _new_learner(self, build: Builder) -> Learner:
-        config: Config = self.config
+        config = self.config
         q_functions, forwarder = build.q_functions(config.critics)
         targets, of_targets = build.q_functions(config.critics)
         value, policy = build.value_function(), build.policy()

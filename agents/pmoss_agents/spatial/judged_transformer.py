@@ -30,7 +30,7 @@ from pmoss_agents.spatial.decision_transformer import DecisionTransformer
 from pmoss_agents.spatial.planning import beginning, foresee
 from pmoss_agents.spatial.surrogate import Surrogate
 from pmoss_agents.trainer import Course
-from pmoss_agents.weights import Parts, nested, torch_threads
+from pmoss_agents.weights import torch_threads
 from pmoss_datasets import Dataset
 from pmoss_env.context import Context
 from pmoss_env.envs.spatial.observation import observed_counters, observed_meta
@@ -42,14 +42,8 @@ from pmoss_env.types import Int32Array
 class Config(decision_network.Config):
     """Settings of the Decision Transformer, and of what judges its proposals.
 
-    Attributes:
-        context: 1, for a proposal is sampled from states alone.
-        meta_position: "first", which is in sight of every step.
-        decoding: "sample".
-        proposals: schedules that are sampled in an episode.
-        spread: the returns of the proposals lie between so much below the wanted one and so much
-            above it, as a share of it. They then differ by more than chance.
-        judge_updates: gradient steps of the judge, before those of the Decision Transformer.
+    A proposal is sampled from states alone, so ``context`` is 1. And ``meta_position`` is "first",
+    which is in sight of every step.
     """
 
     agent: ClassVar[str] = "judged-transformer"
@@ -57,8 +51,11 @@ class Config(decision_network.Config):
 
     context: int = 1
     decoding: Literal["greedy", "sample"] = "sample"
-    proposals: int = 32
+    proposals: int = 32  # schedules that are sampled in an episode
+    # The returns of the proposals lie between so much below the wanted one and so much above it, as
+    # a share of it. They then differ by more than chance.
     spread: float = 0.3
+    # Gradient steps of the judge, before those of the Decision Transformer.
     judge_updates: int = 1000
 
     def __post_init__(self) -> None:
@@ -82,7 +79,6 @@ class JudgedTransformer(DecisionTransformer):
 
     def __init__(self, **config: Any) -> None:
         super().__init__(**config)
-        self.config: Config
         own = self.config
         # It judges, and does not plan: a doubt of its members is no reason to predict less.
         self.judge = Surrogate(
@@ -129,7 +125,7 @@ class JudgedTransformer(DecisionTransformer):
             CheckpointError: nothing was learned yet.
             DescriptionError: nothing runs whose counters could be read.
         """
-        if self.model is None:
+        if self.network is None:
             raise CheckpointError(f"{self.name}: call fit() or load a checkpoint first")
         if context.snapshot is None or context.incumbent is None:
             raise DescriptionError(f"{self.name}: needs an incumbent and its snapshot")
@@ -172,7 +168,7 @@ class JudgedTransformer(DecisionTransformer):
             room: (tiles,) slices that each may get.
             wanted: return, in units of what is to be expected.
         """
-        model, config = self.model, self.config
+        model, config = self.network, self.config
         assert model is not None
         size, (steps, _), tiles = config.proposals, counters.shape, len(room)
         hidden = self.task.get("observation") == "paper"
@@ -225,17 +221,6 @@ class JudgedTransformer(DecisionTransformer):
 
     # ---- keeping
 
-    def make_networks(self) -> None:
-        """See NetworkAgent.make_networks."""
-        super().make_networks()
-        self.judge.task = {"counters": self.task["counters"]}
-        self.judge.make_networks()
-
-    def parts(self) -> Parts:
-        """See NetworkAgent.parts."""
-        return {**super().parts(), **nested("judge/", self.judge.parts())}
-
-    def forget_moments(self) -> None:
-        """See NetworkAgent.forget_moments."""
-        super().forget_moments()
-        self.judge.forget_moments()
+    def held(self) -> dict[str, Surrogate]:
+        """See NetworkAgent.held."""
+        return {"judge/": self.judge}

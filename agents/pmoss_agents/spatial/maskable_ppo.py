@@ -21,26 +21,17 @@ from pmoss_agents.spatial.sb3_agent import OnlineConfig, SB3Agent, parts_of
 
 @dataclass(frozen=True)
 class Config(OnlineConfig):
-    """Settings of MaskablePPO, beside those of OnlineConfig.
-
-    Attributes:
-        rounds: episodes of every sub-environment per update.
-        epochs: passes over the steps of an update.
-        gae_lambda: of generalised advantage estimation.
-        clip_range: how far the odds of an action may move in an update, as a share.
-        entropy: weight of the entropy bonus.
-        target_kl: an update ends early beyond 1.5 times this divergence.
-    """
+    """Settings of MaskablePPO, beside those of OnlineConfig."""
 
     agent: ClassVar[str] = "maskable-ppo"
     BOUNDS: ClassVar = PPO_BOUNDS
 
-    rounds: int = 1
-    epochs: int = 4
-    gae_lambda: float = 0.95
-    clip_range: float = 0.2
-    entropy: float = 0.0
-    target_kl: float = 0.05
+    rounds: int = 1  # episodes of every sub-environment per update
+    epochs: int = 4  # passes over the steps of an update
+    gae_lambda: float = 0.95  # of generalised advantage estimation
+    clip_range: float = 0.2  # how far the odds of an action may move in an update, as a share
+    entropy: float = 0.0  # weight of the entropy bonus
+    target_kl: float = 0.05  # an update ends early beyond 1.5 times this divergence
 
 
 class MaskablePPOAgent(SB3Agent):
@@ -89,5 +80,4 @@ class MaskablePPOAgent(SB3Agent):
         )
 
     def _steps_per_update(self) -> int:
-        rounds: int = self.config.rounds
-        return rounds * super()._steps_per_update()
+        return int(self.config.rounds * super()._steps_per_update())

@@ -40,54 +40,35 @@ from pmoss_agents.spatial.planning import (
 )
 from pmoss_agents.spatial.surrogate import Surrogate
 from pmoss_agents.trainer import Course, check_loss, cosine
-from pmoss_agents.weights import Parts, held, nested, set_rate, torch_threads
+from pmoss_agents.weights import set_rate, torch_threads
 from pmoss_datasets import Dataset
 
 
 @dataclass(frozen=True)
 class Config(Settings):
-    """How the policy is made and trained.
-
-    Attributes:
-        updates: of all together.
-        judge_updates: the first ones, of the judge and of the times of pairs.
-        samples: schedules drawn per incumbent.
-        batch_size: incumbents per update that draws.
-        learning_rate: at its highest, of the times.
-        draw_rate: at its highest, once it draws.
-        weight_decay: of AdamW.
-        width: of the hidden layers.
-        hidden: width of the layer that is computed anew for every placed slice.
-        features: of a slice and of a core; a multiple of ``heads``.
-        heads: of the attention.
-        blocks: of attention.
-        demands: of a slice on the core, cache and node that it shares with others.
-        save_every: updates between checkpoints.
-        threads: of torch.
-        device: where the judge learns, one of configs.DEVICES; the policy, which draws slice after
-            slice, learns on the CPU.
-        seed: of weights, batches and samples.
-    """
+    """How the policy is made and trained."""
 
     agent: ClassVar[str] = "pair-policy"
 
-    updates: int = 1100
-    judge_updates: int = 1000
-    samples: int = 32
-    batch_size: int = 4
-    learning_rate: float = 2e-3
-    draw_rate: float = 5e-4
-    weight_decay: float = 1e-3
-    width: int = 96
-    hidden: int = 32
-    features: int = 48
-    heads: int = 4
-    blocks: int = 1
-    demands: int = 24
-    save_every: int = 200
-    threads: int = 1
+    updates: int = 1100  # of all together
+    judge_updates: int = 1000  # the first ones, of the judge and of the times of pairs
+    samples: int = 32  # schedules drawn per incumbent
+    batch_size: int = 4  # incumbents per update that draws
+    learning_rate: float = 2e-3  # at its highest, of the times
+    draw_rate: float = 5e-4  # at its highest, once it draws
+    weight_decay: float = 1e-3  # of AdamW
+    width: int = 96  # of the hidden layers
+    hidden: int = 32  # width of the layer that is computed anew for every placed slice
+    features: int = 48  # of a slice and of a core; a multiple of ``heads``
+    heads: int = 4  # of the attention
+    blocks: int = 1  # of attention
+    demands: int = 24  # of a slice on the core, cache and node that it shares with others
+    save_every: int = 200  # updates between checkpoints
+    threads: int = 1  # of torch
+    # Where the judge learns, one of configs.DEVICES; the policy, which draws slice after slice,
+    # learns on the CPU.
     device: str = "cpu"
-    seed: int = 0
+    seed: int = 0  # of weights, batches and samples
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -143,12 +124,10 @@ class PairPolicy(PlanningAgent):
 
     name = "pair-policy"
     Config = Config
+    network: PairNetwork | None
 
     def __init__(self, **config: Any) -> None:
         super().__init__(**config)
-        self.config: Config
-        self.network: PairNetwork | None = None
-        self._optimiser: torch.optim.AdamW | None = None
         shared = ("width", "features", "demands", "threads", "device", "seed")
         self.judge = Surrogate(
             updates=self.config.judge_updates,
@@ -177,9 +156,10 @@ class PairPolicy(PlanningAgent):
                 self.task = self.task_of(dataset)
                 with torch.random.fork_rng(devices=[]):
                     seed_torch(config.seed)
-                    self._make_own().set_up(pairs.samples())
-            assert self.network is not None and self._optimiser is not None
-            lesson = _Lesson(pairs, topology, self.network, self._optimiser)
+                    self.network = self.new_network()
+                self.network.set_up(pairs.samples())
+                self.optimiser = self.new_optimiser(self.network)
+            lesson = _Lesson(pairs, topology, self.network, self.optimiser)
 
             def step(update: int) -> Callable[[], dict[str, float]]:
                 if update < config.judge_updates:
@@ -194,27 +174,21 @@ class PairPolicy(PlanningAgent):
 
     def _time_step(self, update: int, lesson: _Lesson) -> Callable[[], dict[str, float]]:
         """One gradient step towards the logged times."""
-        config, optimiser = self.config, lesson.optimiser
+        config = self.config
         warm = min(1.0, (update + 1) / 50)
         turn = math.pi * update / config.judge_updates
-        set_rate(optimiser, config.learning_rate * warm * cosine(turn))
-        optimiser.zero_grad(set_to_none=True)
-        times = self._learn_times(lesson, np.random.default_rng([config.seed, 2000, update]))
-        nn.utils.clip_grad_norm_(lesson.network.parameters(), 1.0)
-        check_loss(self.name, update, times)
+        loss = self._time_loss(lesson, np.random.default_rng([config.seed, 2000, update]))
+        self.descend(update, config.learning_rate * warm * cosine(turn), loss)
 
         def change() -> dict[str, float]:
-            optimiser.step()
-            return {"times": times}
+            lesson.optimiser.step()
+            return {"times": float(loss.detach())}
 
         return change
 
-    def _learn_times(self, lesson: _Lesson, rng: np.random.Generator) -> float:
-        """Adds the gradients of the times' loss on a batch; returns the loss."""
+    def _time_loss(self, lesson: _Lesson, rng: np.random.Generator) -> Tensor:
         batch = lesson.pairs.batch(rng, self.judge.config.batch_size)
-        loss = time_loss(lesson.network, lesson.topology, batch)
-        loss.backward()  # type: ignore[no-untyped-call]
-        return float(loss.detach())
+        return time_loss(lesson.network, lesson.topology, batch)
 
     def _draw_step(self, update: int, lesson: _Lesson) -> Callable[[], dict[str, float]]:
         """One gradient step towards the best of the policy's own draws, and the logged times."""
@@ -240,11 +214,13 @@ class PairPolicy(PlanningAgent):
             fixed = replace(scores, times=scores.times.detach())
             of_label = log_likelihood(fixed, topology, label)
             share = -of_label / config.batch_size
-            share.backward()  # type: ignore[no-untyped-call]
+            share.backward()
             likelihood += math.exp(float(of_label.detach())) / config.batch_size
             gain += float(worth.max() - worth[0]) / config.batch_size
             loss += float(share.detach())
-        times = self._learn_times(lesson, rng)
+        of_times = self._time_loss(lesson, rng)
+        of_times.backward()  # type: ignore[no-untyped-call]
+        times = float(of_times.detach())
         nn.utils.clip_grad_norm_(network.parameters(), 1.0)
         check_loss(self.name, update, loss + times)
 
@@ -268,23 +244,17 @@ class PairPolicy(PlanningAgent):
 
     # ---- keeping
 
-    def _make_own(self) -> PairNetwork:
-        config = self.config
+    def new_network(self) -> PairNetwork:
+        """See NetworkAgent.new_network."""
         sizes = ("width", "hidden", "features", "heads", "blocks", "demands")
-        self.network = PairNetwork(
-            len(self.task["counters"]), **{name: getattr(config, name) for name in sizes}
-        )
-        rate, decay = config.learning_rate, config.weight_decay
-        self._optimiser = torch.optim.AdamW(self.network.parameters(), lr=rate, weight_decay=decay)
-        return self.network
+        arguments = {name: getattr(self.config, name) for name in sizes}
+        return PairNetwork(len(self.task["counters"]), **arguments)
 
-    def make_networks(self) -> None:
-        """See NetworkAgent.make_networks."""
-        self._make_own()
-        self.judge.task = self.task
-        self.judge.make_networks()
+    def new_optimiser(self, network: PairNetwork) -> torch.optim.AdamW:
+        """See NetworkAgent.new_optimiser."""
+        rate, decay = self.config.learning_rate, self.config.weight_decay
+        return torch.optim.AdamW(network.parameters(), lr=rate, weight_decay=decay)
 
-    def parts(self) -> Parts:
-        """See NetworkAgent.parts."""
-        own = held({"network/": self.network, "optimiser/": self._optimiser})
-        return {**own, **nested("judge/", self.judge.parts())}
+    def held(self) -> dict[str, Surrogate]:
+        """See NetworkAgent.held."""
+        return {"judge/": self.judge}

@@ -25,7 +25,6 @@ from pmoss_agents.spatial.pair_policy import PairPolicy
 from pmoss_agents.spatial.planning import QUERIES, Planner, PlanningAgent, Trials
 from pmoss_agents.spatial.surrogate import Surrogate
 from pmoss_agents.trainer import Course
-from pmoss_agents.weights import Parts
 from pmoss_datasets import Dataset
 from pmoss_env.errors import UnknownNameError
 from pmoss_env.machines import Machine
@@ -38,30 +37,19 @@ _POLICIES: dict[str, type[PairPolicy] | type[Surrogate]] = {
 
 @dataclass(frozen=True)
 class Config(Settings):
-    """What makes the first schedule, and how it is improved.
-
-    Attributes:
-        policy: "pair-policy" or "surrogate".
-        settings: of that agent's config; its own where empty, but the seed and the device, which
-            are this one's.
-        freed: slices per candidate.
-        candidates: per round.
-        rounds: without measurements; with them, one round per measurement.
-        threads: of torch.
-        seed: of the policy and of what is freed.
-        device: where the policy learns, one of configs.DEVICES.
-    """
+    """What makes the first schedule, and how it is improved."""
 
     agent: ClassVar[str] = "reconstruct"
 
-    policy: str = "pair-policy"
+    policy: str = "pair-policy"  # "pair-policy" or "surrogate"
+    # Of that agent's config. Its seed and its device are this one's where they are not named.
     settings: Mapping[str, Any] = field(default_factory=dict)
-    freed: int = 12
-    candidates: int = 16
-    rounds: int = 8
-    threads: int = 1
-    seed: int = 0
-    device: str = field(default="cpu", metadata=LATER)
+    freed: int = 12  # slices per candidate
+    candidates: int = 16  # per round
+    rounds: int = 8  # without measurements; with them, one round per measurement
+    threads: int = 1  # of torch
+    seed: int = 0  # of the policy and of what is freed
+    device: str = field(default="cpu", metadata=LATER)  # where it learns, see configs.DEVICES
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -128,7 +116,6 @@ class Reconstruct(PlanningAgent):
 
     def __init__(self, **config: Any) -> None:
         super().__init__(**config)
-        self.config: Config
         own = self.config
         settings = {"seed": own.seed, "device": own.device, **own.settings}
         self.policy = _POLICIES[own.policy](**settings)
@@ -212,14 +199,9 @@ class Reconstruct(PlanningAgent):
 
     # ---- keeping
 
-    def make_networks(self) -> None:
-        """See NetworkAgent.make_networks."""
-        self.policy.task = self.task
-        self.policy.make_networks()
-
-    def parts(self) -> Parts:
-        """See NetworkAgent.parts."""
-        return self.policy.parts()
+    def held(self) -> dict[str, PairPolicy | Surrogate]:
+        """See NetworkAgent.held: all that is kept is the policy's."""
+        return {"": self.policy}
 
     def _state(self) -> tuple[dict[str, Array], dict[str, Any]]:
         arrays, values = super()._state()

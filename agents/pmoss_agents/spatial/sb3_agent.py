@@ -36,18 +36,14 @@ class OnlineConfig(TileConfig):
     """Settings that every agent which learns online has, beside those of TileConfig.
 
     Its learning rate falls linearly to a tenth, and ``threads`` are of the environment, too.
-
-    Attributes:
-        steps: of the environment, over all sub-environments; rounded up to whole updates.
-        envs: sub-environments.
-        gamma: discount per step.
     """
 
     width: int = 32
     reward: Reward = "improvement"
+    # Of the environment, over all sub-environments; rounded up to whole updates.
     steps: int = 50_000
-    envs: int = 8
-    gamma: float = 1.0
+    envs: int = 8  # sub-environments
+    gamma: float = 1.0  # discount per step
     batch_size: int = 128
     clip: float = 0.5
 
@@ -75,9 +71,7 @@ class SB3Agent(SB3Learner, TileAgent):
     # ---- learning
 
     def _steps_per_update(self) -> int:
-        slices: int = self.task["slices"]
-        envs: int = self.config.envs
-        return envs * slices
+        return int(self.config.envs * self.task["slices"])
 
     def _probe(self, env: Mapping[str, Any]) -> Probe:
         """Plays random episodes; UnsupportedError for another backend than "analytic"."""

@@ -21,6 +21,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast
 
@@ -28,7 +29,6 @@ import numpy as np
 
 from pmoss_agents.agent import Array
 from pmoss_agents.configs import LATER, Settings
-from pmoss_agents.devices import find_device, isolated_rng, learning_on, seed_torch
 from pmoss_agents.pytorch import F, Tensor, nn, torch
 from pmoss_agents.spatial.encoders import GROUPS as SUMS
 from pmoss_agents.spatial.encoders import check_groups
@@ -47,7 +47,7 @@ from pmoss_agents.spatial.planning import (
     log,
 )
 from pmoss_agents.trainer import Course, check_loss, cosine
-from pmoss_agents.weights import Parts, arrays_of, held, load_arrays, set_rate, torch_threads
+from pmoss_agents.weights import arrays_of, load_arrays, set_rate
 from pmoss_datasets import Dataset
 from pmoss_datasets.several import Several
 from pmoss_env.errors import CheckpointError, DatasetError
@@ -55,47 +55,30 @@ from pmoss_env.errors import CheckpointError, DatasetError
 
 @dataclass(frozen=True)
 class Config(Settings):
-    """How the model is made, trained and planned in.
-
-    Attributes:
-        members: of the ensemble.
-        updates: gradient steps of every member.
-        batch_size: schedules before and after, per member and update.
-        learning_rate: at its highest.
-        weight_decay: of AdamW.
-        width: of the hidden layers.
-        features: of a slice and of a core.
-        demands: of a slice on the core, cache, node and machine that it shares with others.
-        inputs: some of planning.MORE_GROUPS: what it reads, and whether it begins with the times
-            that were measured.
-        pessimism: standard deviations of the members that the planner adds to each time.
-        rounds: of asking the model and balancing.
-        tries: random exchanges after each balancing of the first plan, see balancing.refine(). With
-            any, a plan for cores that are all alike is weighed, too. A million takes minutes.
-        save_every: updates between checkpoints.
-        threads: of torch.
-        device: where it learns, one of configs.DEVICES; it plans on the CPU.
-        seed: of weights and batches.
-    """
+    """How the model is made, trained and planned in."""
 
     agent: ClassVar[str] = "surrogate"
     BOUNDS: ClassVar = {"tries": "[0, 1000000]"}
 
-    members: int = 3
-    updates: int = 1000
-    batch_size: int = 12
-    learning_rate: float = 2e-3
-    weight_decay: float = 1e-3
-    width: int = 96
-    features: int = 48
-    demands: int = 24
+    members: int = 3  # of the ensemble
+    updates: int = 1000  # gradient steps of every member
+    batch_size: int = 12  # schedules before and after, per member and update
+    learning_rate: float = 2e-3  # at its highest
+    weight_decay: float = 1e-3  # of AdamW
+    width: int = 96  # of the hidden layers
+    features: int = 48  # of a slice and of a core
+    demands: int = 24  # of a slice on the core, cache, node and machine that it shares with others
+    # Some of planning.MORE_GROUPS: what it reads, and whether it begins with the times that were
+    # measured.
     inputs: tuple[str, ...] = GROUPS
-    pessimism: float = 1.0
-    rounds: int = 6
-    save_every: int = 200
-    threads: int = 1
-    device: str = "cpu"
-    seed: int = 0
+    pessimism: float = 1.0  # standard deviations of the members that the planner adds to each time
+    rounds: int = 6  # of asking the model and balancing
+    save_every: int = 200  # updates between checkpoints
+    threads: int = 1  # of torch
+    device: str = "cpu"  # where it learns, one of configs.DEVICES; it plans on the CPU
+    seed: int = 0  # of weights and batches
+    # Random exchanges after each balancing of the first plan, see balancing.refine(). With any, a
+    # plan for cores that are all alike is weighed, too. A million takes minutes.
     tries: int = field(default=0, metadata=LATER)
 
     def __post_init__(self) -> None:
@@ -133,12 +116,8 @@ class Surrogate(PlanningAgent):
     name = "surrogate"
     several = True
     Config = Config
-
-    def __init__(self, **config: Any) -> None:
-        super().__init__(**config)
-        self.config: Config
-        self.members: nn.ModuleList | None = None
-        self._optimiser: torch.optim.AdamW | None = None
+    NETWORK = "members/"
+    network: nn.ModuleList | None
 
     # ---- learning
 
@@ -153,13 +132,13 @@ class Surrogate(PlanningAgent):
 
     def renewed(self, **config: Any) -> Self:
         """See OfflineAgent.renewed. How counters are scaled stays as it was, too."""
-        if self.members is None:
+        if self.network is None:
             raise CheckpointError(f"{self.name}: nothing to begin with: call fit() first")
         agent = type(self)(**{**asdict(self.config), **config})
         agent.task = dict(self.task)
         with torch.random.fork_rng(devices=[]):
             agent.make_networks()
-        load_arrays(agent.parts(), arrays_of({"members/": self.members}))
+        load_arrays(agent.parts(), arrays_of({self.NETWORK: self.network}))
         return agent
 
     @contextmanager
@@ -167,45 +146,31 @@ class Surrogate(PlanningAgent):
         """Updates of all members; metrics are ``loss`` and ``error`` of log throughput."""
         config = self.config
         task, datasets = self.task_of(dataset), _datasets(dataset)
-        device = find_device(config.device)
-        with torch_threads(config.threads), isolated_rng(device):
-            topologies = [Topology(part.machine) for part in datasets]
-            pairs = [Pairs(part, own) for part, own in zip(datasets, topologies, strict=True)]
-            if self.members is None:
-                seed_torch(config.seed, device)
-                self.task = task
-                self.members = self._new_members()
-                samples = torch.cat([part.samples() for part in pairs])
-                for member in _models(self.members):
-                    member.set_up(samples)
-            if self._optimiser is None:
-                self._optimiser = self._new_optimiser(self.members)
-            members, optimiser = self.members, self._optimiser
+        topologies = [Topology(part.machine) for part in datasets]
+        pairs = [Pairs(part, own) for part, own in zip(datasets, topologies, strict=True)]
+
+        def set_up(members: nn.ModuleList) -> None:
+            samples = torch.cat([part.samples() for part in pairs])
+            for member in _models(members):
+                member.set_up(samples)
+
+        with self.learning(task, set_up) as device:
             moved = [topology.to(device) for topology in topologies]
             lessons = list(zip(pairs, moved, strict=True))
-            with learning_on(device, members, optimiser):
-                yield Course(
-                    lambda update: self._step(update, lessons, members, optimiser),
-                    config.updates,
-                    config.save_every,
-                )
-        self.reset()
+            step = partial(self._step, lessons)
+            yield Course(step, config.updates, config.save_every)
 
     def _step(
-        self,
-        update: int,
-        lessons: Sequence[tuple[Pairs, Topology]],
-        members: nn.ModuleList,
-        optimiser: torch.optim.AdamW,
+        self, lessons: Sequence[tuple[Pairs, Topology]], update: int
     ) -> Callable[[], dict[str, float]]:
         """One gradient step of every member, each on a batch of its own."""
-        config = self.config
+        config, optimiser = self.config, self.optimiser
         warm = min(1.0, (update + 1) / 50)
         rate = config.learning_rate * warm * cosine(math.pi * update / config.updates)
         set_rate(optimiser, rate)
         optimiser.zero_grad(set_to_none=True)
         loss, error = 0.0, 0.0
-        for number, member in enumerate(_models(members)):
+        for number, member in enumerate(_models(self.network)):
             rng = np.random.default_rng([config.seed, number, update])
             pairs, topology = lessons[0 if len(lessons) == 1 else int(rng.integers(len(lessons)))]
             batch = pairs.batch(rng, config.batch_size)
@@ -223,7 +188,8 @@ class Surrogate(PlanningAgent):
 
         return change
 
-    def _new_members(self) -> nn.ModuleList:
+    def new_network(self) -> nn.ModuleList:
+        """See NetworkAgent.new_network."""
         config = self.config
         sizes = {"width": config.width, "features": config.features, "demands": config.demands}
         counters = len(self.task["counters"])
@@ -231,9 +197,10 @@ class Surrogate(PlanningAgent):
             ThroughputModel(counters, **sizes, inputs=config.inputs) for _ in range(config.members)
         )
 
-    def _new_optimiser(self, members: nn.ModuleList) -> torch.optim.AdamW:
+    def new_optimiser(self, network: nn.ModuleList) -> torch.optim.AdamW:
+        """See NetworkAgent.new_optimiser."""
         rate, decay = self.config.learning_rate, self.config.weight_decay
-        return torch.optim.AdamW(members.parameters(), lr=rate, weight_decay=decay)
+        return torch.optim.AdamW(network.parameters(), lr=rate, weight_decay=decay)
 
     # ---- acting
 
@@ -248,11 +215,11 @@ class Surrogate(PlanningAgent):
         Raises:
             CheckpointError: nothing was learned yet, or no machine is at hand.
         """
-        if self.members is None:
+        if self.network is None:
             raise CheckpointError(f"{self.name}: call fit() or load a checkpoint first")
         config = self.config
         planner = Planner(
-            _models(self.members),
+            _models(self.network),
             self.topology,
             pessimism=config.pessimism,
             rounds=config.rounds,
@@ -279,23 +246,10 @@ class Surrogate(PlanningAgent):
             header = {**header, "config": {"inputs": list(SUMS), **config}}
         return super().from_checkpoint(path, header, arrays)
 
-    def make_networks(self) -> None:
-        """See NetworkAgent.make_networks."""
-        self.members = self._new_members()
-        self._optimiser = self._new_optimiser(self.members)
-
-    def parts(self) -> Parts:
-        """See NetworkAgent.parts."""
-        return held({"members/": self.members, "optimiser/": self._optimiser})
-
-    def forget_moments(self) -> None:
-        """See NetworkAgent.forget_moments."""
-        self._optimiser = None
-
 
 def _datasets(dataset: Dataset | Several) -> tuple[Dataset, ...]:
     return dataset.parts if isinstance(dataset, Several) else (dataset,)
 
 
-def _models(members: nn.ModuleList) -> list[ThroughputModel]:
-    return cast(list[ThroughputModel], list(members))
+def _models(members: nn.ModuleList | None) -> list[ThroughputModel]:
+    return cast(list[ThroughputModel], list(members or ()))

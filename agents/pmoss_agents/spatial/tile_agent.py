@@ -29,31 +29,18 @@ from pmoss_env.machines import Machine
 
 @dataclass(frozen=True)
 class TileConfig(Settings):
-    """Settings that every agent has which sees one observation at a time.
+    """Settings that every agent has which sees one observation at a time."""
 
-    Attributes:
-        channels: features per core tile in the state encoder.
-        width: size of the token.
-        inputs: groups of inputs that the networks see, some of encoders.GROUPS.
-        reward: what the return is.
-        batch_size: steps per gradient step.
-        learning_rate: of Adam.
-        clip: largest norm of the gradient.
-        seed: of weights, and of whatever else is drawn.
-        threads: of torch in fit(); act() uses one.
-        device: where it learns, one of configs.DEVICES; it acts on the CPU.
-    """
-
-    channels: int = 16
-    width: int = 64
-    inputs: tuple[str, ...] = GROUPS
-    reward: Reward = "terminal"
-    batch_size: int = 64
-    learning_rate: float = 1e-3
-    clip: float = 1.0
-    seed: int = 0
-    threads: int = 1
-    device: str = field(default="cpu", metadata=LATER)
+    channels: int = 16  # features per core tile in the state encoder
+    width: int = 64  # size of the token
+    inputs: tuple[str, ...] = GROUPS  # that the networks see
+    reward: Reward = "terminal"  # what the return is
+    batch_size: int = 64  # steps per gradient step
+    learning_rate: float = 1e-3  # of Adam
+    clip: float = 1.0  # largest norm of the gradient
+    seed: int = 0  # of weights, and of whatever else is drawn
+    threads: int = 1  # of torch in fit(); act() uses one
+    device: str = field(default="cpu", metadata=LATER)  # where it learns, see configs.DEVICES
 
     BOUNDS: ClassVar = {"learning_rate": "(0, inf)", "clip": "(0, inf)"}
 
@@ -78,8 +65,6 @@ class TileAgent(SpatialAgent):
     Attributes:
         networks: what act() asks, by name; empty before the first fit().
     """
-
-    config: Any
 
     def __init__(self, **config: Any) -> None:
         """Makes an agent that is not fitted yet; see Agent."""

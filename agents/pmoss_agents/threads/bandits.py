@@ -35,22 +35,15 @@ def context(observation: Observation) -> Array:
 
 @dataclass(frozen=True)
 class LinUCBConfig(Settings):
-    """Of the bandits.
-
-    Attributes:
-        alpha: exploration in confidence widths; the paper calls it the learning rate.
-        ridge: strength of the regularisation.
-        episodes: that fit() runs.
-        seed: of the first episode of fit(); the others follow.
-    """
+    """Of the bandits."""
 
     agent: ClassVar[str] = "threads-linucb"
     BOUNDS: ClassVar = {"alpha": "[0, inf)", "ridge": "(0, inf)"}
 
-    alpha: float = 0.3
-    ridge: float = 1.0
-    episodes: int = 1
-    seed: int = 0
+    alpha: float = 0.3  # exploration in confidence widths; the paper calls it the learning rate
+    ridge: float = 1.0  # strength of the regularisation
+    episodes: int = 1  # that fit() runs
+    seed: int = 0  # of the first episode of fit(); the others follow
 
 
 class ThreadLinUCB(ThreadAgent, OnlineAgent[gymnasium.Env[Any, Any] | Mapping[str, Any]]):
@@ -128,17 +121,11 @@ class ThreadLinUCB(ThreadAgent, OnlineAgent[gymnasium.Env[Any, Any] | Mapping[st
 
 @dataclass(frozen=True)
 class HybridConfig(LinUCBConfig):
-    """Of the hybrid.
+    """Of the hybrid."""
 
-    Attributes:
-        alpha: widths between an arm and the bound that it must be sure of.
-        evidence: decisions of the rule that an episode must have seen before it is overruled.
-        retry: decisions after which an overruled rule is tried again.
-    """
-
-    alpha: float = 0.1
-    evidence: int = 3
-    retry: int = 500
+    alpha: float = 0.1  # widths between an arm and the bound that it must be sure of
+    evidence: int = 3  # decisions of the rule that an episode must have seen before it is overruled
+    retry: int = 500  # decisions after which an overruled rule is tried again
 
     agent: ClassVar[str] = "threads-hybrid"
     BOUNDS: ClassVar = {"evidence": "[0, inf)", "retry": "[0, inf)"}

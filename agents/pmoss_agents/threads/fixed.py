@@ -35,15 +35,11 @@ class SchedulingDomain(ThreadAgent):
 
 @dataclass(frozen=True)
 class RandomConfig(Settings):
-    """Of the random agent.
-
-    Attributes:
-        seed: of its choices.
-    """
+    """Of the random agent."""
 
     agent: ClassVar[str] = "threads-random"
 
-    seed: int = 0
+    seed: int = 0  # of its choices
 
 
 class ThreadRandom(ThreadAgent):

@@ -23,4 +23,4 @@ def play(agent, kwargs=TOY, seed=0):
 
 
 def weights(agent):
-    return {name: value.numpy().copy() for name, value in agent.model.state_dict().items()}
+    return {name: value.numpy().copy() for name, value in agent.network.state_dict().items()}

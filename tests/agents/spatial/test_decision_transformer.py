@@ -35,10 +35,10 @@ def test_every_parameter_gets_a_gradient(dataset, meta_position):
     agent = DecisionTransformer(**{**SMALL, "meta_position": meta_position, "updates": 1})
     agent.fit(dataset)
     batch = Episodes(dataset, agent.config).batch(0)
-    agent.model.zero_grad()
-    scores = agent.model(batch)
+    agent.network.zero_grad()
+    scores = agent.network(batch)
     torch.nn.functional.cross_entropy(scores.flatten(0, 1), batch["actions"].flatten()).backward()
-    for name, parameter in agent.model.named_parameters():
+    for name, parameter in agent.network.named_parameters():
         assert parameter.grad is not None, name
         assert parameter.grad.abs().sum() > 0, name
 
@@ -57,8 +57,8 @@ def test_cached_decoding_equals_the_whole_sequence(dataset, meta_position, rewar
     agent.fit(dataset)
     batch = Episodes(dataset, agent.config).batch(0, agent._foresight())
     with torch.inference_mode():
-        whole = agent.model(batch)[0]
-        decoder, player = exported_form(agent.model), Player(agent.model)
+        whole = agent.network(batch)[0]
+        decoder, player = exported_form(agent.network), Player(agent.network)
         action = 0
         for t in range(dataset.steps):
             state = {name: batch[name][0] for name in STATE}
@@ -83,7 +83,7 @@ def test_playing_needs_no_input_of_all(dataset, inputs):
     agent.fit(dataset)
     chosen = []
     for form in (exported_form, Player):
-        agent.use(form(agent.model))
+        agent.use(form(agent.network))
         chosen.append([play(agent) for _ in range(2)])
     assert chosen[0] == chosen[1]
 
@@ -91,12 +91,12 @@ def test_playing_needs_no_input_of_all(dataset, inputs):
 def test_playing_follows_the_weights_of_later_updates(dataset):
     agent = DecisionTransformer(**{**SMALL, "updates": 2})
     agent.fit(dataset)
-    agent.use(player := Player(agent.model))
+    agent.use(player := Player(agent.network))
     play(agent)
     with torch.no_grad():
-        agent.model.plain.bias[:] = torch.linspace(50.0, -50.0, agent.model.plain.bias.numel())
+        agent.network.plain.bias[:] = torch.linspace(50.0, -50.0, agent.network.plain.bias.numel())
     after = play(agent)
-    agent.use(exported_form(agent.model))
+    agent.use(exported_form(agent.network))
     assert play(agent) == after
     assert player.step == dataset.steps
 
@@ -104,11 +104,11 @@ def test_playing_follows_the_weights_of_later_updates(dataset):
 def test_no_step_sees_what_comes_later(fitted, dataset):
     batch = Episodes(dataset, fitted.config).batch(0)
     with torch.inference_mode():
-        before = fitted.model(batch)
+        before = fitted.network(batch)
         batch["actions"][:, 5:] = 1
         batch["machine_view"][:, 6:] = 0
         batch["returns"][:, 6:] = 9
-        after = fitted.model(batch)
+        after = fitted.network(batch)
     torch.testing.assert_close(before[:, :6], after[:, :6])
     assert not torch.equal(before[:, 6:], after[:, 6:])
 
@@ -118,9 +118,9 @@ def test_a_short_context_sees_no_further_back(dataset):
     agent.fit(dataset)
     batch = Episodes(dataset, agent.config).batch(0)
     with torch.inference_mode():
-        before = agent.model(batch)
+        before = agent.network(batch)
         batch["actions"][:, 3] = 1 + batch["actions"][:, 3] % 3
-        after = agent.model(batch)
+        after = agent.network(batch)
     torch.testing.assert_close(before[:, :4], after[:, :4])
     assert not torch.equal(before[:, 4], after[:, 4])
     torch.testing.assert_close(before[:, 5:], after[:, 5:])
@@ -144,7 +144,7 @@ def test_forbidden_tiles_are_never_chosen(dataset, decoding):
             assert mask[action]
             observation, _, done, _, info = env.step(action)
     batch = Episodes(dataset, agent.config).batch(0)
-    scores = agent.model(batch)
+    scores = agent.network(batch)
     assert (scores[batch["position_mask"] == 0] == FORBIDDEN).all()
 
 
@@ -284,10 +284,10 @@ def follows_the_return(agent, weight=1.0):
     Its one block attends to all tokens alike. Only those of returns-to-go are not zero.
     """
     with torch.no_grad():
-        for name, parameter in agent.model.named_parameters():
+        for name, parameter in agent.network.named_parameters():
             if "norm" not in name:
                 parameter.zero_()
-        model, width = agent.model, agent.config.width
+        model, width = agent.network, agent.config.width
         # gelu(x) - gelu(-x) = x
         model.returns[0].weight[:2, 0] = torch.tensor([1.0, -1.0])
         model.returns[2].weight[0, :2] = weight * torch.tensor([1.0, -1.0])
@@ -298,7 +298,7 @@ def follows_the_return(agent, weight=1.0):
         model.returns_mean.fill_(0.5)
         model.returns_std.fill_(0.1)
     agent.reset()
-    agent.use(exported_form(agent.model))
+    agent.use(exported_form(agent.network))
     return agent
 
 

@@ -100,7 +100,7 @@ def test_it_takes_what_is_foretold_nearest_to_the_wish(agent, env):
 def test_without_a_wish_it_takes_what_promises_most(agent, env):
     agent.check_env(env)
     one = JudgedTransformer(**{**SMALL, "proposals": 1})
-    one.task, one.model, one.judge = agent.task, agent.model, agent.judge
+    one.task, one.network, one.judge = agent.task, agent.network, agent.judge
     most, any_ = (
         [find_domain("spatial").play(env, policy, seed).outcome for seed in range(8)]
         for policy in (agent, one)
@@ -112,9 +112,9 @@ def test_a_proposal_is_what_the_transformer_would_do(agent, env):
     """With next to no chance left, its steps are those of the greedy Decision Transformer."""
     settings = {**SMALL, "proposals": 1, "temperature": 1e-6}
     judged = JudgedTransformer(**settings)
-    judged.task, judged.model, judged.judge = agent.task, agent.model, agent.judge
+    judged.task, judged.network, judged.judge = agent.task, agent.network, agent.judge
     plain = DecisionTransformer(**{**TRANSFORMER, "context": 1, "decoding": "greedy"})
-    plain.task, plain.model = agent.task, agent.model
+    plain.task, plain.network = agent.task, agent.network
     for seed in range(3):
         for one in (judged, plain):
             one.set_target(20.0)

@@ -243,7 +243,7 @@ def test_a_run_that_was_cut_ends_with_the_same_weights(data, tmp_path):
     assert 3 <= resumed.updates < 6
     resumed.fit(data)
     for (name, a), b in zip(
-        whole.members.state_dict().items(), resumed.members.state_dict().values(), strict=True
+        whole.network.state_dict().items(), resumed.network.state_dict().values(), strict=True
     ):
         assert torch.equal(a, b), name
 

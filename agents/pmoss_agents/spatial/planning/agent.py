@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pmoss_agents.agent import Array, Observation, OfflineAgent
+from pmoss_agents.agent import Array, Observation
+from pmoss_agents.network_agent import NetworkAgent
 from pmoss_agents.spatial.base import SpatialAgent, task_of
 from pmoss_agents.spatial.planning.model import Topology
-from pmoss_agents.weights import NetworkAgent, torch_threads
+from pmoss_agents.weights import torch_threads
 from pmoss_env.context import Context
 from pmoss_env.envs.spatial.observation import observed_counters
 from pmoss_env.errors import CheckpointError, DescriptionError
@@ -32,7 +33,7 @@ class Trials(NamedTuple):
     budget: int
 
 
-class PlanningAgent(NetworkAgent, SpatialAgent, OfflineAgent[Any]):
+class PlanningAgent(SpatialAgent, NetworkAgent[Any]):
     """Plans at the first step, from the counters under the incumbent.
 
     So it needs ``observation="complete"``, or the episode's context by plan(). It acts on every

@@ -1,0 +1,120 @@
+"""Offline agents that are one network and its optimiser, perhaps with others that they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+from pmoss_agents.agent import Array, DatasetT, OfflineAgent
+from pmoss_agents.devices import find_device, isolated_rng, learning_on, seed_torch
+from pmoss_agents.pytorch import Tensor, nn, torch
+from pmoss_agents.trainer import check_loss
+from pmoss_agents.weights import Parts, arrays_of, load_arrays, set_rate, torch_threads
+
+
+class NetworkAgent(OfflineAgent[DatasetT]):
+    """An agent whose config has ``device``, ``threads`` and ``seed``, of its network.
+
+    Attributes:
+        network: None before the first fit().
+        optimiser: of the network; None before it learns.
+    """
+
+    #: What the names of the network's arrays in a checkpoint begin with.
+    NETWORK: ClassVar[str] = "network/"
+
+    def __init__(self, **config: Any) -> None:
+        """Makes an agent that is not fitted yet; see Agent."""
+        super().__init__(**config)
+        self.network: Any = None
+        self.optimiser: Any = None
+
+    def new_network(self) -> nn.Module | None:
+        """A new network for the task; None for an agent without one of its own."""
+        return None
+
+    def new_optimiser(self, network: Any) -> torch.optim.Optimizer | None:
+        """A new optimiser for a network."""
+        return None
+
+    def held(self) -> Mapping[str, NetworkAgent[Any]]:
+        """The agents that it holds, by what the names of their arrays begin with."""
+        return {}
+
+    # ---- learning
+
+    @contextmanager
+    def learning(
+        self, task: Mapping[str, Any], set_up: Callable[[Any], None]
+    ) -> Iterator[torch.device]:
+        """Holds the network where it learns, with torch's generators and threads its own.
+
+        Args:
+            task: of an agent that begins.
+            set_up: gives a new network the statistics of its inputs.
+        """
+        config = self.config
+        device = find_device(config.device)
+        with torch_threads(config.threads), isolated_rng(device):
+            if self.network is None:
+                self.task = dict(task)
+                seed_torch(config.seed, device)
+                self.network = self.new_network()
+                set_up(self.network)
+            if self.optimiser is None:
+                self.optimiser = self.new_optimiser(self.network)
+            with learning_on(device, self.network, self.optimiser):
+                yield device
+        self.reset()
+
+    def descend(self, update: int, rate: float, loss: Tensor, clip: float = 1.0) -> None:
+        """Prepares a gradient step, which ``optimiser.step()`` then makes.
+
+        Args:
+            update: its number.
+            rate: of learning.
+            loss: () with a gradient.
+            clip: largest norm of the gradient.
+
+        Raises:
+            CheckpointError: the loss is not finite.
+        """
+        check_loss(self.name, update, float(loss.detach()))
+        set_rate(self.optimiser, rate)
+        self.optimiser.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(self.network.parameters(), clip)
+
+    # ---- keeping
+
+    def make_networks(self) -> None:
+        """Makes new networks for the task, and their optimisers; those of agents it holds, too."""
+        if (network := self.new_network()) is not None:
+            self.network, self.optimiser = network, self.new_optimiser(network)
+        for agent in self.held().values():
+            agent.task = {key: self.task[key] for key in agent.TASK}
+            agent.make_networks()
+
+    def parts(self) -> Parts:
+        """Networks and optimisers by what the names of their arrays begin with."""
+        own = {self.NETWORK: self.network, "optimiser/": self.optimiser}
+        parts = {name: part for name, part in own.items() if part is not None}
+        for prefix, agent in self.held().items():
+            parts |= {prefix + name: part for name, part in agent.parts().items()}
+        return parts
+
+    def forget_moments(self) -> None:
+        """Leaves out of the checkpoint what only learning needs."""
+        self.optimiser = None
+        for agent in self.held().values():
+            agent.forget_moments()
+
+    def _state(self) -> tuple[dict[str, Array], dict[str, Any]]:
+        return arrays_of(self.parts()), {"updates": self.updates}
+
+    def _restore(self, arrays: Mapping[str, Array], values: Mapping[str, Any]) -> None:
+        with torch.random.fork_rng(devices=[]):
+            self.make_networks()
+        load_arrays(self.parts(), arrays)
+        self.updates = int(values["updates"])

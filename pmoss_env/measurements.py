@@ -114,7 +114,8 @@ class Measurements:
                 self._raw = self._backend.measure(schedule, seed=self._seed[0])
                 self._placed = schedule
                 self._seconds += time.perf_counter() - began
-            noisy = self._noise.snapshot(self._raw, reading).without_seed()
+            noisy = self._noise.snapshot(self._raw, reading)
+            noisy = self._noise.response_times(noisy).without_seed()
             self._observed = noisy.without_pmu() if self._software else noisy
         return self._observed
 

@@ -1,8 +1,8 @@
 """Measurement noise for backends that have none: calibrated on repeated hardware sweeps.
 
 The paper's counters differ from run to run while their trends stay. Factors have mean 1; their
-coefficients of variation are those of COUNTERS, and 1.5 % for the throughput, all times the
-strength.
+coefficients of variation are those of COUNTERS, and 1.5 % for throughput and response times, all
+times the strength. Bandwidths of memories and links have none.
 
 A factor is made of a sum of twelve uniform numbers: close to a normal one, from additions alone.
 Logarithms and exponentials differ in their last bits from one CPU to the next.
@@ -23,6 +23,8 @@ from pmoss_env.types import COUNTERS, Float64Array, HardwareSnapshot
 THROUGHPUT_NOISE = 0.015
 #: Highest strength: readings are then up to a thousand times the true value, and finite.
 MAX_STRENGTH = 1e3
+# Ends the seed of the stream of response times.
+_RESPONSE_TIMES = 1
 
 
 class Noise:
@@ -56,13 +58,40 @@ class Noise:
             return np.ones(readings)
         return self._stream.readings(THROUGHPUT_NOISE, readings)
 
+    @cached_property
+    def _of_response_times(self) -> _native.NoiseStream:
+        # A stream of its own, so that it shifts no draw of the other.
+        return _native.NoiseStream(self._strength, (*self._seed, _RESPONSE_TIMES))
+
+    def response_time_factor(self) -> float:
+        """What the next reading of response times is multiplied by.
+
+        Under a closed load the mean response time is the number of queries in flight over the
+        throughput: it varies as much. The median and the 99th percentile share a factor, so that
+        they keep their order.
+        """
+        if self._strength == 0:
+            return 1.0
+        return float(self._of_response_times.readings(THROUGHPUT_NOISE, 1)[0])
+
+    def response_times(self, snapshot: HardwareSnapshot) -> HardwareSnapshot:
+        """The snapshot with a noisy reading of its response times, for policies."""
+        if self._strength == 0:
+            return snapshot
+        factor = self.response_time_factor()
+        return replace(
+            snapshot,
+            latency_p50_us=snapshot.latency_p50_us * factor,
+            latency_p99_us=snapshot.latency_p99_us * factor,
+        )
+
     def snapshot(
         self, snapshot: HardwareSnapshot, throughput: float | None = None
     ) -> HardwareSnapshot:
         """A noisy reading of a snapshot.
 
         Counters get independent factors; total and per-slice throughput share one, so that the
-        shares still sum to the total.
+        shares still sum to the total. Response times stay as measured; see response_times().
 
         Args:
             snapshot: as measured.

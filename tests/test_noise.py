@@ -113,3 +113,16 @@ def test_the_bits_do_not_depend_on_the_vector_unit():
 def test_strong_noise_never_turns_a_reading_negative():
     factors = Noise(1000.0, (3,)).throughput_factors(10_000)
     assert factors.min() > 0
+
+
+def test_response_times_keep_their_order_and_shift_no_other_draw(snapshot):
+    one, other = Noise(1.0, (6,)), Noise(1.0, (6,))
+    shown = one.response_times(snapshot)
+    factor = shown.latency_p50_us / snapshot.latency_p50_us
+    assert factor != 1.0
+    assert shown.latency_p99_us == pytest.approx(snapshot.latency_p99_us * factor)
+    assert one.response_times(snapshot).latency_p50_us != shown.latency_p50_us
+    same, plain = one.snapshot(snapshot), other.snapshot(snapshot)
+    assert same.slice_counters.tobytes() == plain.slice_counters.tobytes()
+    assert same.throughput == plain.throughput
+    assert Noise(0.0, (6,)).response_times(snapshot) is snapshot

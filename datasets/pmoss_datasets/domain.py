@@ -57,7 +57,8 @@ class Domain(Contest):
     Attributes:
         name: in recipes, metadata and ``--domain``.
         env_id: of the environment without any argument.
-        data_version: of new datasets, in their ids; one more where their bits have changed.
+        data_version: of new datasets, in their ids; one more where their bits have changed. See
+            version_of().
         metadata: the class of its datasets' metadata.
         rewards: modes in which rewards can be told; the first is the usual one.
         references: names of the reference scores: what scores 0, what scores 100, and others.
@@ -151,6 +152,10 @@ class Domain(Contest):
         return env if registered else env.unwrapped
 
     # Recipes.
+
+    def version_of(self, kwargs: Mapping[str, Any]) -> int:
+        """The version in the id of a new dataset, by the arguments of its environment."""
+        return self.data_version
 
     @property
     @abstractmethod

@@ -33,7 +33,8 @@ def merge(
     if len(datasets) < 2:
         raise DescriptionError(f"{len(datasets)} datasets: merging takes at least two")
     first = datasets[0].metadata
-    id_ = f"{first.id.rpartition('/')[0]}/{tier}-v{datasets[0].domain.data_version}"
+    version = datasets[0].domain.version_of(first.env_kwargs)
+    id_ = f"{first.id.rpartition('/')[0]}/{tier}-v{version}"
     if not ID_PATTERN.fullmatch(id_):
         raise DescriptionError(f"tier {tier!r}: makes no id: {id_!r}")
     for dataset in datasets[1:]:

@@ -118,7 +118,7 @@ class Recipe:
         seed: of everything that chance decides.
         tier: last part of the id, and the committed mixture used if ``behaviours`` is empty.
         behaviours: the mixture of policies.
-        version: of the dataset, in its id. None: the domain's ``data_version``.
+        version: of the dataset, in its id. None: the domain's ``version_of()``.
         reference_episodes: episodes for the reference scores of Dataset.normalized_score(), which
             are not those of an evaluation; 0 leaves them out.
         reference_budget: backend evaluations of the search that defines 100 on that scale, where
@@ -151,7 +151,7 @@ class Recipe:
                 raise DescriptionError(unknown_key(f"env: {key}", key, known))
         domain.check_task(self.kwargs)
         if self.version is None:
-            object.__setattr__(self, "version", domain.data_version)
+            object.__setattr__(self, "version", domain.version_of(self.kwargs))
         behaviours = tuple(
             entry if isinstance(entry, Behaviour) else Behaviour(**entry)
             for entry in self.behaviours or tier(self.tier, self.domain)["behaviours"]

@@ -152,7 +152,7 @@ def recipe_of(id_: str) -> Recipe:
     if len(parts) != 3 or parts[0] != "pmoss" or not (name and version.isdecimal()):
         raise DescriptionError(f"id {id_!r}: must look like pmoss/<task>/<tier>-v0")
     task = load_task(parts[1])
-    if version != (today := str(find_domain(task.domain).data_version)):
+    if version != (today := str(find_domain(task.domain).version_of(task.env))):
         raise DescriptionError(
             f"id {id_!r}: the suite has another version of it: pmoss/{task.name}/{name}-v{today}"
         )
@@ -172,7 +172,7 @@ def suite_ids(
     """
     chosen = tasks or [name for name in task_names(domain) if name != TOY]
     ids = [
-        f"pmoss/{task}/{name}-v{find_domain(load_task(task).domain).data_version}"
+        f"pmoss/{task}/{name}-v{find_domain(load_task(task).domain).version_of(load_task(task).env)}"
         for task in chosen
         for name in tiers or [t for t in TIERS if t in tier_names(load_task(task).domain)]
     ]

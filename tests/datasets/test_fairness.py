@@ -203,6 +203,19 @@ def test_snapshots_do_not_tell_the_seed_of_their_noise() -> None:
     env.close()
 
 
+def test_response_times_do_not_tell_a_throughput_without_noise() -> None:
+    class Looking(Planning):
+        def wanted(self, context):
+            shown = [context.measurements.measure(context.incumbent) for _ in range(2)]
+            self.medians = [one.latency_p50_us for one in (context.snapshot, *shown)]
+            return super().wanted(context)
+
+    for noise, count in ((0.0, 1), (1.0, 3)):
+        policy = Looking()
+        evaluate({**ENV, "noise": noise}, {"x": Measured(policy, 2)}, [5], 1, 100, 5)
+        assert len(set(policy.medians)) == count
+
+
 def test_a_policy_is_shown_facts_and_not_the_environment() -> None:
     policy = Planning()
     play(policy)

@@ -55,6 +55,7 @@ class ContinualDomain(StepDomain):
     name = "continual"
     env_id = "pmoss/ContinualScheduling-v1"
     data_version = 1  # 0: copies at the latency of idle memories
+    _noisy_version = 2  # with noise; 1: response times had none
     rules: ClassVar[Mapping[str, Rule]] = dict.fromkeys(POLICIES, any_legal)
     undecided = ("best-fit-once", "best-fit-10", "tries", "law-oracle", "thorough-law-oracle")
     zero = "stay"
@@ -104,6 +105,10 @@ class ContinualDomain(StepDomain):
         if not self.measures_host(env):
             return super().asked(env)
         return {"env": {"machine": "host", **env}, "reference_episodes": 0}
+
+    def version_of(self, kwargs: Mapping[str, Any]) -> int:
+        """Another one where there is noise."""
+        return self._noisy_version if kwargs.get("noise") else self.data_version
 
     def judge(self, env: Any) -> Judge:
         """Refuses a host before its index is loaded: no oracle can say what scores 100."""

@@ -138,7 +138,8 @@ class ContinualSchedulingEnv(RepeatableEnv[Observation, npt.NDArray[np.int64]]):
 
     ## Version History
 
-    - v1: copies use latencies under load; before, idle latencies.
+    - v1: copies use latencies under load; before, idle latencies. Since then the response times
+      of ``last`` have noise, too, where ``noise`` is not 0.
     - v0: first version.
     """
 
@@ -242,6 +243,7 @@ class ContinualSchedulingEnv(RepeatableEnv[Observation, npt.NDArray[np.int64]]):
         slice_, tile = self._checked(action)
         episodes, row = self._episodes, self._row
         episodes.batch.step_one(row, slice_, tile)
+        episodes.add_noise((row,))
         self._history.actions.append((slice_, tile))
         truncated = bool(episodes.results["truncated"][row])
         self.session.running = not truncated

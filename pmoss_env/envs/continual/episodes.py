@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -12,9 +13,9 @@ from pmoss_env import _native
 from pmoss_env.envs.continual.arguments import Arguments
 from pmoss_env.envs.continual.live_batch import LiveBatch
 from pmoss_env.envs.continual.observation import Observation
-from pmoss_env.envs.spatial.observation import processor_facts
+from pmoss_env.envs.spatial.observation import HIGHEST, processor_facts
 from pmoss_env.machines import Machine
-from pmoss_env.noise import THROUGHPUT_NOISE
+from pmoss_env.noise import THROUGHPUT_NOISE, Noise
 from pmoss_env.types import COUNTERS, Int8Array
 
 #: The keys of info, at reset and at every step.
@@ -31,6 +32,8 @@ INFO_KEYS = (
     "pending_slices",
 )
 _NUMBERS = ("rewards", "queries", "paid", "throughput", "p99_us", "moved_gb")
+#: Median and 99th percentile in ``last``; see LAST.
+_RESPONSE_TIMES = slice(1, 3)
 _COUNTS = ("epoch", "moves", "illegal_actions", "pending_slices")
 
 
@@ -69,6 +72,9 @@ class Episodes:
             **{name: np.zeros(rows, dtype=np.int64) for name in _COUNTS},
             "truncated": np.zeros(rows, dtype=np.bool_),
         }
+        # On other backends the batch is Python, and adds it itself.
+        self._noise = float(arguments.noise) if arguments.backend == "analytic" else 0.0
+        self._noise_seeds = [0] * rows
         # The arrays are never replaced, so the views of a row stay valid.
         self._views: dict[int, Observation] = {}
         self._info_results = [(key, self.results[key]) for key in INFO_KEYS[1:]]
@@ -79,6 +85,39 @@ class Episodes:
                 _task(arguments, machine), rows, self.state, self.results, threads
             )
         )
+
+    def start(
+        self,
+        row: int,
+        index: _native.RunningIndex,
+        course: Sequence[_native.Conditions],
+        noise_seed: int,
+    ) -> None:
+        """Starts an episode on the analytic model and runs epoch 0.
+
+        Args:
+            row: of the episode.
+            index: that runs.
+            course: conditions of all epochs, from 0.
+            noise_seed: of the episode.
+        """
+        self._noise_seeds[row] = noise_seed
+        self.batch.start(row, index, course, noise_seed)
+        self.add_noise((row,))
+
+    def add_noise(self, rows: Iterable[int]) -> None:
+        """Puts noise on response times, which the native batch shows as they are.
+
+        Args:
+            rows: that took a step; those whose step was a move are left as they are.
+        """
+        for row in rows if self._noise else ():
+            if self.results["moves"][row]:  # the epoch has not begun
+                continue
+            seed = self._noise_seeds[row], int(self.results["epoch"][row])
+            shown = self.state["last"][row, _RESPONSE_TIMES]
+            shown *= Noise(self._noise, seed).response_time_factor()
+            np.minimum(shown, HIGHEST, out=shown)
 
     @property
     def masks(self) -> Int8Array:

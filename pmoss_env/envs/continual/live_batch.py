@@ -114,7 +114,7 @@ class LiveBatch:
         moved = index.cores != self._cores
         self._cores = index.cores.copy()
         noise = Noise(float(arguments.noise), (self._noise_seed, number))
-        shown = noise.snapshot(epoch.snapshot)
+        shown = noise.response_times(noise.snapshot(epoch.snapshot))
         self.snapshot = shown if arguments.counters == "all" else shown.without_pmu()
         results["throughput"][0] = epoch.queries / seconds
         results["p99_us"][0] = epoch.snapshot.latency_p99_us

@@ -113,7 +113,7 @@ class Session:
         self._latest = None
         if isinstance(index, RunningIndex):
             native = [index.native_conditions(conditions) for conditions in course]
-            batch.start(self._row, index.core, native, self._noise_seed)
+            self.episodes.start(self._row, index.core, native, self._noise_seed)
         else:
             batch.start(index, course, self._noise_seed)
         self._began = self.running = True
@@ -188,6 +188,7 @@ class Session:
         if self._latest is None or self._latest[0] != epoch:
             noise = Noise(float(arguments.noise), (self._noise_seed, epoch))
             snapshot = noise.snapshot(index.epoch(batch.epoch(self._row)).snapshot)
+            snapshot = noise.response_times(snapshot)
             shown = snapshot if arguments.counters == "all" else snapshot.without_pmu()
             self._latest = epoch, shown
         return self._latest[1]

@@ -106,6 +106,7 @@ class ContinualVectorEnv(BatchVectorEnv[ContinualSchedulingEnv]):
 
     def _advance(self, actions: npt.NDArray[np.int64], resting: BoolArray) -> Observation:
         self._episodes.batch.step(actions, resting)
+        self._episodes.add_noise(np.flatnonzero(~resting).tolist())
         return self._observed()
 
     def _start(

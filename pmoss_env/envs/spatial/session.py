@@ -293,12 +293,12 @@ class Session:
                 whose schedule it would change.
         """
         self.need_episode()
-        room = self.slices_of_node
+        room, snapshot = self.slices_of_node, self.incumbent_snapshot.without_seed()
         return Context(
             machine=self.machine,
             slices=self.slices,
             incumbent=self.incumbent,
-            snapshot=self.incumbent_snapshot.without_seed(),
+            snapshot=self._noise(_INCUMBENT).response_times(snapshot),
             rng=rng,
             backend=backend,
             max_slices_per_core=self.max_slices_per_core,

@@ -29,7 +29,7 @@ def dataset(tmp_path_factory):
 
 def test_every_step_is_the_live_one(dataset):
     assert dataset.metadata.id == (
-        "pmoss/toy-continual-jobs-epochs-5-moves-per-epoch-2-noise-1-slices-8/mixed-v1"
+        "pmoss/toy-continual-jobs-epochs-5-moves-per-epoch-2-noise-1-slices-8/mixed-v2"
     )
     dataset.verify()
     env = CONTINUAL.make_env(dataset.metadata.env_kwargs)
@@ -52,6 +52,12 @@ def test_every_step_is_the_live_one(dataset):
                 assert reward == episode.rewards[t]
         assert ended
     env.close()
+
+
+def test_only_datasets_with_noise_have_another_version():
+    for noise, version in ((0.0, 1), (1.0, 2)):
+        recipe = Recipe(domain="continual", env={**ENV, "noise": noise})
+        assert recipe.id.endswith(f"/mixed-v{version}")
 
 
 def test_the_bits_do_not_depend_on_processes(dataset, tmp_path):

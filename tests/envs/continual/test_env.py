@@ -1,5 +1,6 @@
 """Continual scheduling: spaces, masks, rewards and bits of an index that runs."""
 
+import hashlib
 import itertools
 
 import gymnasium
@@ -16,6 +17,7 @@ from pmoss_env.errors import (
     UnknownNameError,
     UnsupportedError,
 )
+from pmoss_env.noise import THROUGHPUT_NOISE
 
 ID = "pmoss/ContinualScheduling-v1"
 SMALL = {"machine": "toy", "slices": 8, "epochs": 6, "moves_per_epoch": 2}
@@ -290,3 +292,50 @@ def test_pictures_show_chip_and_time(mode):
         assert "epoch 6 of 6" in shown and "one bar per epoch" in shown
     else:
         assert shown.dtype == np.uint8 and shown.ndim == 3
+
+
+@pytest.mark.parametrize("backend", ["analytic", "simulated"])
+def test_response_times_have_noise_and_all_else_keeps_its_bits(backend):
+    sample = {"backend_options": {"queries": 20_000, "records": 20_000}, "drift": "busy-cores"}
+    options = {"backend": backend, **({} if backend == "analytic" else sample)}
+    plain, strong = (play(make(noise=noise, **options), 5) for noise in (0.0, 1.0))
+    factors = []
+    for (exact, _, info), (noisy, *_) in zip(plain, strong, strict=True):
+        p50, p99 = (noisy["last"][k] / exact["last"][k] for k in (1, 2))
+        assert p50 == pytest.approx(p99, rel=1e-5)  # so that they keep their order
+        factors.append(float(p99))
+        assert exact["last"][2] == np.float32(info["p99_us"])
+        assert exact["last"][3] == noisy["last"][3]
+    # One for each epoch; a move shows the last one again.
+    assert len(set(factors)) == 1 + SMALL["epochs"] and 1.0 not in factors
+    assert all(abs(factor - 1.0) < 6 * THROUGHPUT_NOISE for factor in factors)
+
+
+def test_a_context_has_the_response_times_of_the_observation():
+    env = make(noise=1.0)
+    observation, _ = env.reset(seed=5)
+    for _ in range(2):
+        snapshot = env.context(np.random.default_rng(0)).snapshot
+        shown = snapshot.throughput, snapshot.latency_p50_us, snapshot.latency_p99_us
+        assert observation["last"][:3] == pytest.approx(shown, rel=1e-6)
+        observation, *_ = env.step(leave(env))
+
+
+#: SHA-256 of what an episode shows, before response times had noise.
+BITS = {
+    0.0: "b1fc1a03f93a4441ec2d42b3f5a5f6d25ce73041d2eb2add94fc4edc60d4c424",
+    1.0: "c1ab1d63172ffef4cb5c024e22f9b920188cfce5dc52dbbde44390d4af50cbf6",
+}
+
+
+@pytest.mark.parametrize("noise", BITS)
+def test_an_episode_keeps_the_bits_that_it_had_but_for_its_response_times(noise):
+    digest = hashlib.sha256()
+    for observation, reward, _ in play(make(noise=noise), 5):
+        shown = dict(observation)
+        if noise:
+            shown["last"] = shown["last"][[0, 3]]
+        for key in sorted(shown):
+            digest.update(shown[key].tobytes())
+        digest.update(np.float64(reward).tobytes())
+    assert digest.hexdigest() == BITS[noise]

@@ -21,6 +21,7 @@ from pmoss_agents.autopilot.loop import fly, running_env
 from pmoss_datasets.continual.domain import CONTINUAL
 from pmoss_datasets.continual.rounds import Move, RoundPolicy, moves_between
 from pmoss_datasets.evaluation.statistics import bootstrap_interval, share_interval
+from pmoss_datasets.fairness import reads_environment
 from pmoss_env.baselines import slice_load
 from pmoss_env.envs.continual import ContinualSchedulingEnv
 from pmoss_env.envs.continual.drift import Conditions
@@ -104,6 +105,7 @@ def usual_env(epoch_seconds: float) -> dict[str, Any]:
     }
 
 
+@reads_environment
 class Made(RoundPolicy):
     """Takes the schedule that was made for the phase that begins.
 

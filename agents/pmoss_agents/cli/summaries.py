@@ -25,13 +25,9 @@ def print_summaries(
 
     What policies ``asked`` before they decided has a column each; see mean_asked().
     """
+    from pmoss_datasets.evaluation import with_interval
+
     asked = asked or {}
-
-    def with_interval(mean: float | None, low: float | None, high: float | None) -> str:
-        if mean is None:
-            return ""
-        return f"{mean:.1f}" if low is None else f"{mean:.1f} [{low:.1f}, {high:.1f}]"
-
     rows = []
     for s in sorted(summaries, key=lambda s: s.throughput):
         ends = [domain.shown(x) for x in (s.throughput_low, s.throughput_high) if x is not None]

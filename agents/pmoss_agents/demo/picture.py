@@ -55,12 +55,10 @@ def draw_demo(result: DemoResult, path: Path) -> None:
         left.barh([0], [0], color=colour, label=kind)
     left.legend(loc="lower right", frameon=False, fontsize=8)
     left.set_xlabel("throughput, million queries per second")
-    machine = result.placement.machine
+    machine, run = result.comparison.machine, result.comparison.after
     left.set_title(f"{machine.name}: what each serves on unseen incumbents\n(mean, 95 % interval)")
     left.spines[["top", "right"]].set_visible(False)
 
-    placement = result.placement
-    run = placement.after
     load = np.bincount(
         run.schedule.cores, weights=run.snapshot.counter("elapsed_us"), minlength=machine.cores
     ).astype(np.float64)
@@ -75,9 +73,9 @@ def draw_demo(result: DemoResult, path: Path) -> None:
         title,
         "share of time busy",
         highest_load=1.0,
-        note=_MARKS[targets] if placement.instance.co_tenants else "",
+        note=_MARKS[targets] if result.instance.co_tenants else "",
     )
-    for co_tenant in placement.instance.co_tenants:
+    for co_tenant in result.instance.co_tenants:
         for core in _cores(machine, targets, co_tenant.target):
             row, col = divmod(int(machine.tile_of_core[core]), machine.cols)
             right.plot(

@@ -9,9 +9,8 @@ from typing import Any
 
 from pmoss_agents.checkpoints import SUFFIX
 from pmoss_agents.demo.host import Host
-from pmoss_agents.explaining import Run
-from pmoss_datasets.evaluation import EpisodeResult, Summary
-from pmoss_env.machines import Machine
+from pmoss_agents.explaining import Comparison
+from pmoss_datasets.evaluation import Summary
 from pmoss_env.types import Instance
 
 #: What the agent goes by in tables: as it ships, and after it has learned from this server's log.
@@ -113,40 +112,22 @@ def kind_of(policy: str) -> str:
 
 
 @dataclass(frozen=True)
-class Placement:
-    """One incumbent and what became of it.
-
-    Attributes:
-        machine: of the server.
-        instance: of the episode.
-        before: the best schedule of those that look at no counters.
-        after: the tuned agent's, once it has measured.
-    """
-
-    machine: Machine
-    instance: Instance
-    before: Run
-    after: Run
-
-
-@dataclass(frozen=True)
 class DemoResult:
-    """What the demo found, and where it wrote it.
+    """What the demo found.
 
     Attributes:
         plan: how much of everything.
         host: what ran on this host.
-        rows: of the evaluation.
         summaries: a row per policy.
-        placement: an example.
+        instance: of an example's episode.
+        comparison: of its schedules: the best of those that look at no counters, and the tuned
+            agent's, once it has measured.
         seconds: by stage.
-        folder: of what was written.
     """
 
     plan: Plan
     host: Host
-    rows: list[EpisodeResult]
     summaries: list[Summary]
-    placement: Placement
+    instance: Instance
+    comparison: Comparison
     seconds: dict[str, float]
-    folder: Path

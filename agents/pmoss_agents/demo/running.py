@@ -31,11 +31,10 @@ from pmoss_agents.demo.plan import (
     STARTS,
     TUNED,
     DemoResult,
-    Placement,
     Plan,
     Progress,
 )
-from pmoss_agents.explaining import Run
+from pmoss_agents.explaining import Comparison, Run, compare
 from pmoss_datasets import Dataset, Recipe, collect
 from pmoss_datasets.collection import partial_path
 from pmoss_datasets.evaluation import EpisodeResult, aggregate, evaluate, write_results
@@ -46,7 +45,7 @@ from pmoss_env.errors import UnsupportedError
 from pmoss_env.extras import require
 from pmoss_env.files import write_atomically
 from pmoss_env.provenance import MEASURED, provenance
-from pmoss_env.types import Schedule
+from pmoss_env.types import Instance, Schedule
 
 T = TypeVar("T")
 #: What the page and the picture show beside the agent's schedule: it looks at no counters.
@@ -108,15 +107,8 @@ def run_demo(
             policy.close()
     card = pretrained.card(plan.agent)
     write_results(folder / "results.jsonl", evaluation, agent=card.name, sha256=card.sha256)
-    result = DemoResult(
-        plan=plan,
-        host=host,
-        rows=evaluation.rows,
-        summaries=aggregate(evaluation.rows),
-        placement=_example(plan, evaluation.rows),
-        seconds=seconds,
-        folder=folder,
-    )
+    example = _example(plan, evaluation.rows)
+    result = DemoResult(plan, host, aggregate(evaluation.rows), *example, seconds)
     draw_demo(result, folder / "demo.png")
     if html:
         write_atomically(folder / "demo.html", demo_page(result))
@@ -182,7 +174,7 @@ def _searched(rule: str) -> Callable[[Context], Schedule]:
     return search
 
 
-def _example(plan: Plan, rows: list[EpisodeResult]) -> Placement:
+def _example(plan: Plan, rows: list[EpisodeResult]) -> tuple[Instance, Comparison]:
     """The tuned agent's schedule of the first episode and the best plain one, run again."""
     first = [row for row in rows if row.env_seed == rows[0].env_seed]
     plain = max((row for row in first if row.policy in _PLAIN), key=lambda row: row.throughput)
@@ -196,8 +188,8 @@ def _example(plan: Plan, rows: list[EpisodeResult]) -> Placement:
         return Run(row.policy, env.schedule, env.final_snapshot())
 
     try:
-        before, after = run(plain), run(learned)
-        return Placement(env.machine, env.instance, before, after)
+        comparison = compare(env.machine, run(plain), run(learned))
+        return env.instance, comparison
     finally:
         env.close()
 

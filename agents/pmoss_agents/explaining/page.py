@@ -46,12 +46,14 @@ path { fill: none; stroke-linecap: round; }
 """
 
 
-def explain_page(comparison: Comparison, task: str) -> str:
+def explain_page(comparison: Comparison, task: str, *, title: str = "", above: str = "") -> str:
     """The page as text.
 
     Args:
         comparison: of compare().
         task: what both ran, in a few words.
+        title: of the page; otherwise both names.
+        above: HTML that stands first.
     """
     a, b = comparison.before, comparison.after
     cores, data = moved_slices(comparison)
@@ -67,7 +69,7 @@ def explain_page(comparison: Comparison, task: str) -> str:
         "their data on another node.</p>"
     )
     tables = "".join(_table(comparison.tables[kind], comparison) for kind in _TITLES)
-    body = f"""<p class="quiet">{escape(task)}</p>
+    body = f"""{above}<p class="quiet">{escape(task)}</p>
 <p class="lead">{escape(headline(comparison))}</p>
 {f"<ul>{items}</ul>" if items else ""}
 {_misplaced(a)}{_misplaced(b)}
@@ -87,10 +89,10 @@ memories and links percentage points (GB/s where the bandwidth is not known). Po
 its figures.</p>
 {tables}
 <p class="quiet">pmoss_env {__version__}; {escape(_origin(comparison))}</p>"""
-    return html_page(f"{a.name} and {b.name}", body, *chip_style())
+    return html_page(title or f"{a.name} and {b.name}", body, *_chip_style())
 
 
-def chip_style() -> tuple[str, dict[str, tuple[str, str]]]:
+def _chip_style() -> tuple[str, dict[str, tuple[str, str]]]:
     """The CSS of chips, and its colours beyond those of every page."""
     middle = DIFFERENCES // 2
     scales = {f"s{i}": _between(_LITTLE, _MUCH, i / (AMOUNTS - 1)) for i in range(AMOUNTS)}
@@ -105,10 +107,8 @@ def _between(first: tuple[str, str], second: tuple[str, str], share: float) -> t
     """The colours at a share of the way from one to another, light and dark."""
 
     def mixed(start: str, end: str) -> str:
-        ends = [[int(word[i : i + 2], 16) for i in (1, 3, 5)] for word in (start, end)]
-        return "#" + "".join(
-            f"{round(a + (b - a) * share):02x}" for a, b in zip(*ends, strict=True)
-        )
+        a, b = (np.array([*bytes.fromhex(word[1:])], dtype=float) for word in (start, end))
+        return f"#{bytes(np.rint(a + (b - a) * share).astype(np.uint8)).hex()}"
 
     return mixed(first[0], second[0]), mixed(first[1], second[1])
 

@@ -27,6 +27,7 @@ from pmoss_datasets.evaluation.statistics import (
     mean_asked,
     of_means,
     paired_difference,
+    with_interval,
 )
 
 __all__ = [
@@ -52,5 +53,6 @@ __all__ = [
     "read_results",
     "replay",
     "unpack_actions",
+    "with_interval",
     "write_results",
 ]

@@ -144,6 +144,13 @@ def bootstrap_interval(
     return float(low), float(high)
 
 
+def with_interval(mean: float | None, low: float | None, high: float | None) -> str:
+    """A mean with its interval, as tables show it; empty without a mean."""
+    if mean is None:
+        return ""
+    return f"{mean:.1f}" if low is None else f"{mean:.1f} [{low:.1f}, {high:.1f}]"
+
+
 def share_interval(count: int, total: int) -> tuple[float, float]:
     """The 95 % interval of a share (Wilson, Probable Inference, 1927).
 

@@ -59,7 +59,7 @@ def command_line() -> str:
 
 def describe_machine() -> dict[str, Any]:
     """The machine as the kernel describes it; in a portable build as Python does."""
-    if not looks_at_host():
+    if not looks_at_host() or not hasattr(os, "sysconf"):
         return {
             "cpu_model": platform.processor(),
             "architecture": platform.machine(),

@@ -115,7 +115,7 @@ class Measurements:
                 self._placed = schedule
                 self._seconds += time.perf_counter() - began
             noisy = self._noise.snapshot(self._raw, reading)
-            noisy = self._noise.response_times(noisy).without_seed()
+            noisy = self._noise.response_times(noisy).for_policies()
             self._observed = noisy.without_pmu() if self._software else noisy
         return self._observed
 

@@ -253,6 +253,10 @@ class Instance:
     co_tenants: tuple[CoTenant, ...] = ()
 
 
+#: Facts of a snapshot that lead to what policies must find out: the seed of the noise, co-tenants.
+HIDDEN = ("seed", "co_tenant_cpus", "co_tenant_gb_per_s")
+
+
 @dataclass(frozen=True)
 class HardwareSnapshot:
     """The measurement of a schedule by a backend.
@@ -304,9 +308,9 @@ class HardwareSnapshot:
             offcore_available=np.zeros_like(self.offcore_available),
         )
 
-    def without_seed(self) -> HardwareSnapshot:
-        """The snapshot for a policy: its provenance does not tell the seed of the episode."""
-        shown = {key: value for key, value in self.provenance.items() if key != "seed"}
+    def for_policies(self) -> HardwareSnapshot:
+        """The snapshot without what its provenance has of HIDDEN."""
+        shown = {key: value for key, value in self.provenance.items() if key not in HIDDEN}
         return replace(self, provenance=shown)
 
     def counter(self, name: str) -> Float64Array:

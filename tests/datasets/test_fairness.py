@@ -3,6 +3,8 @@
 import math
 import sys
 import types
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -201,6 +203,54 @@ def test_snapshots_do_not_tell_the_seed_of_their_noise() -> None:
     # The seed is kept where no policy looks: with it, all noise of the episode comes out again.
     assert "seed" in env.incumbent_snapshot.provenance
     env.close()
+
+
+def test_a_snapshot_does_not_tell_policies_of_co_tenants() -> None:
+    env = find_domain("spatial").make_env(ENV)
+    env.reset(seed=1)
+    hidden = {"co_tenant_cpus": [3], "co_tenant_gb_per_s": 2.0, "seed": 7}
+    snapshot = replace(env.incumbent_snapshot, provenance={**hidden, "routers": "workers"})
+    assert snapshot.for_policies().provenance == {"routers": "workers"}
+    env.close()
+
+
+#: What a policy is handed, and what that leads to by public names.
+SHOWN = {
+    *("Arguments", "Context", "CountedBackend", "Distances", "EnvironmentFacts", "EpisodeFacts"),
+    *("HardwareSnapshot", "Jobs", "LoadRegime", "Machine", "Measurements", "Migration"),
+    *("Parameter", "Schedule", "Workload"),
+}
+
+
+def reached(root: object) -> set[str]:
+    """The project's classes that public names lead to, through containers and attributes."""
+    found, todo, seen = set(), [root], []
+    while todo:
+        one = todo.pop()
+        if any(one is before for before in seen):
+            continue
+        seen.append(one)
+        if isinstance(one, dict):
+            todo += one.values()
+        elif isinstance(one, list | tuple):
+            todo += one
+        elif type(one).__module__.startswith("pmoss"):
+            found.add(type(one).__name__)
+            for name in dir(one):
+                if name[0] != "_":
+                    with suppress(Exception):  # a property may refuse, as Machine.mesh_ns does
+                        todo.append(getattr(one, name))
+    return found
+
+
+def test_nothing_that_a_policy_is_handed_leads_to_the_model() -> None:
+    class Search(Planning):
+        search_evaluations = 5
+
+    for policy, played in ((one := Search(), one), (two := Search(), Measured(two, 2))):
+        play(played)
+        handed = reached([policy.envs, policy.contexts])
+        assert {"Context", "Machine", "EnvironmentFacts"} <= handed <= SHOWN
 
 
 def test_response_times_do_not_tell_a_throughput_without_noise() -> None:
@@ -402,7 +452,7 @@ def test_no_policy_of_another_domain_is_shown_the_environment(domain: str) -> No
             return None
 
         def begin(self, env, rng):
-            assert isinstance(env, EnvironmentFacts) and not hasattr(env, "session")
+            assert isinstance(env, EnvironmentFacts) and reached(env) <= SHOWN
             states = [np.random.default_rng((11, k)).bit_generator.state for k in range(8)]
             assert rng.bit_generator.state not in states
 

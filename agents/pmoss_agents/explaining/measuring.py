@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import closing
 
-import numpy as np
-
 from pmoss_agents.explaining.differences import Comparison, Run, compare
 from pmoss_agents.explaining.rows import Row
 from pmoss_datasets.fairness import check_policy
@@ -75,9 +73,10 @@ def _schedule(env: SpatialSchedulingEnv, env_seed: int, choice: Choice) -> Sched
     env.reset(seed=env_seed)
     if isinstance(choice, Row):
         return choice.schedule(env)
-    policy = SchedulePolicy(choice)
-    session = env.session
-    backend = session.new_searchable_backend() if policy.searches else session.new_backend()
-    with closing(backend):
-        # The stream that evaluate() gives a baseline, so that both make the same schedule.
-        return choice(env.context(np.random.default_rng((env_seed, 2)), backend))
+    # What evaluate() gives a baseline, so that both make the same schedule.
+    policy, searcher = SchedulePolicy(choice), scoring.Searcher(env)
+    with closing(searcher):
+        if policy.searches:
+            searcher.begin()
+        backend = scoring.counted_for(policy, searcher.searchable)
+        return choice(env.context(scoring.stream_for(policy, env_seed), backend))

@@ -65,6 +65,10 @@ def evaluate(
 ) -> Evaluation:
     """Runs every policy through the same episodes.
 
+    What a policy is handed leads to no model and no seed; see pmoss_datasets.fairness. It plays in
+    this process, though, on seeds that anybody can compute. Code that looks for them finds them:
+    ``pmoss submit`` plays a policy apart.
+
     Args:
         env_kwargs: of the environment, plain JSON.
         policies: by name: a policy, or a function that gives the policy of a seed (an agent

@@ -122,15 +122,11 @@ def play(
     observation, info = env.reset(seed=seed, options=dict(options) or None)
     if judge is not None:
         judge.begin()
-    counted = _counted(policy, getattr(judge, "searchable", None))
+    counted = counted_for(policy, getattr(judge, "searchable", None))
     began = time.perf_counter()
     policy.reset()
     if isinstance(policy, Planner):
-        # Baselines keep the stream of stored results: they are the project's own functions. It is
-        # not that of the reference schedules, which must not shift what a baseline draws.
-        own = type(policy) in (SchedulePolicy, Measured) and is_ours(policy)
-        rng = np.random.default_rng((seed, 2)) if own else policy_stream(seed)
-        policy.plan(env.context(rng, counted), env.order)
+        policy.plan(env.context(stream_for(policy, seed), counted), env.order)
     seconds = time.perf_counter() - began
     observe: Callable[[float], None] | None = getattr(policy, "observe", None)
     actions: list[int] = []
@@ -164,7 +160,15 @@ def play(
     )
 
 
-def _counted(policy: Policy, searchable: Any) -> CountedBackend | None:
+def stream_for(policy: Policy, seed: int) -> np.random.Generator:
+    """The chance of a planner in the episode of a seed."""
+    # Baselines keep the stream of stored results: they are the project's own functions. It is not
+    # that of the reference schedules, which must not shift what a baseline draws.
+    own = type(policy) in (SchedulePolicy, Measured) and is_ours(policy)
+    return np.random.default_rng((seed, 2)) if own else policy_stream(seed)
+
+
+def counted_for(policy: Policy, searchable: Any) -> CountedBackend | None:
     """What a declared search may ask: the model behind a counter; None for all other policies.
 
     A search is declared by ``search_evaluations``, its budget in each episode. Only baselines of

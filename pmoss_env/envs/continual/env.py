@@ -266,7 +266,7 @@ class ContinualSchedulingEnv(RepeatableEnv[Observation, npt.NDArray[np.int64]]):
             machine=self.machine,
             slices=self.slices,
             incumbent=self.machine.local_schedule(self.session.cores_seen),
-            snapshot=self.session.snapshot.without_seed(),
+            snapshot=self.session.snapshot.for_policies(),
             rng=rng,
         )
 

@@ -293,7 +293,7 @@ class Session:
                 whose schedule it would change.
         """
         self.need_episode()
-        room, snapshot = self.slices_of_node, self.incumbent_snapshot.without_seed()
+        room, snapshot = self.slices_of_node, self.incumbent_snapshot.for_policies()
         return Context(
             machine=self.machine,
             slices=self.slices,

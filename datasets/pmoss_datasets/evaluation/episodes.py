@@ -63,11 +63,7 @@ def evaluate(
     kept: ResultFile | None = None,
     seed_bits: int = NARROW,
 ) -> Evaluation:
-    """Runs every policy through the same episodes.
-
-    What a policy is handed leads to no model and no seed; see pmoss_datasets.fairness. It plays in
-    this process, though, on seeds that anybody can compute. Code that looks for them finds them:
-    ``pmoss submit`` plays a policy apart.
+    """Runs every policy through the same episodes; ``fairness`` says what is kept from policies.
 
     Args:
         env_kwargs: of the environment, plain JSON.

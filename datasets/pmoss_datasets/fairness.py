@@ -5,9 +5,9 @@ what it gets: facts of the environment in place of the environment, and a source
 not lead back to the episode's seed.
 
 Classes of the project that read the running environment by their purpose, such as oracles, are
-listed by ``@reads_environment``. In one process Python keeps nothing from code that looks for it,
-and anybody can compute the seeds of ``evaluate()``: ``pmoss submit`` plays a policy in a process of
-its own, on secret seeds.
+listed by ``@reads_environment``. In one process Python keeps nothing from code that looks for it.
+Anybody can compute the seeds of ``evaluate()``. ``pmoss submit`` plays a policy in a process of its
+own, on secret seeds.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ def describe_machine() -> dict[str, Any]:
     """The machine as the kernel describes it; in a portable build as Python does."""
     if not looks_at_host() or not hasattr(os, "sysconf"):
         return {
-            "cpu_model": platform.processor(),
+            "cpu_model": platform.processor() or "unknown",
             "architecture": platform.machine(),
             "kernel": platform.release(),
             "cpus": os.cpu_count(),

@@ -14,13 +14,17 @@ from gymnasium.vector import VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from pmoss_env.backends.process_lock import ForkGuard
-from pmoss_env.checks import check_whole
-from pmoss_env.errors import DescriptionError, UnknownNameError
+from pmoss_env.checks import check_name, check_whole
+from pmoss_env.errors import DescriptionError, IllegalActionError
 from pmoss_env.types import BoolArray
 
 Observation = dict[str, npt.NDArray[Any]]
 #: The supported modes of Gymnasium's AutoresetMode, which Gymnasium 1.0 does not have.
 NEXT_STEP, SAME_STEP = AUTORESET_MODES = ("NextStep", "SameStep")
+#: Most native threads of a batch: more than any host has cores.
+MAX_THREADS = 1024
+#: Most sub-environments of a vector environment. On the default machine each takes about 2 MB.
+MAX_ENVS = 4096
 _Env = TypeVar("_Env", bound=gymnasium.Env[Any, Any])
 _Steps = tuple[Observation, npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any], dict[str, Any]]
 
@@ -42,58 +46,81 @@ class BatchVectorEnv(
 ):
     """A vector of sub-environments that are views of rows of a batch.
 
-    A subclass sets ``_episodes``. It defines how actions are checked, how the batch advances, and
-    how episodes start and end.
+    A subclass makes the batch. It defines how actions are checked, how the batch advances, and how
+    episodes start and end.
+
+    After the end of an episode the next call of step() resets the sub-environment, ignores its
+    action and gives the reward 0. With ``autoreset_mode="SameStep"`` the call that ends an episode
+    also resets it: it returns the new observation and info, and the final ones in
+    ``infos["final_obs"]`` and ``infos["final_info"]``. ``metadata["autoreset_mode"]`` is the mode.
+
+    Infos follow Gymnasium's convention for vectors. There is an array per key of the single
+    environment's info, with a row per sub-environment. Its (num_envs,) bool mask under
+    ``"_" + key`` is always all True.
 
     Attributes:
         autoreset_mode: as in TorchRL and Gymnasium's own vector environments.
         info_keys: keys of the info of a sub-environment.
     """
 
+    #: The class of the sub-environments.
+    _env_class: type[Any]
     _episodes: Rows
 
     def __init__(
         self,
-        envs: Sequence[_Env],
+        num_envs: int = 1,
         *,
-        copy: bool,
-        autoreset_mode: Any,
-        info_keys: Sequence[str],
+        threads: int = 1,
+        copy: bool = True,
+        autoreset_mode: Any = NEXT_STEP,
+        **arguments: Any,
     ) -> None:
-        """Takes the sub-environments.
+        """Creates the sub-environments.
 
         Args:
-            envs: with the same arguments.
-            copy: whether observations are fresh arrays.
+            num_envs: number of sub-environments, N.
+            threads: number of native threads that step them; the results do not depend on it.
+            copy: whether observations are fresh arrays. Otherwise every call returns the same
+                read-only arrays, which the next call changes.
             autoreset_mode: "NextStep" or "SameStep", or Gymnasium's enum of these values.
-            info_keys: keys of the info of a sub-environment.
+            **arguments: of the single environment.
 
         Raises:
+            UnsupportedError: a backend without a native model; here all but "analytic".
             UnknownNameError: another autoreset mode.
+            DescriptionError: an invalid value.
         """
-        autoreset_mode = checked_mode(autoreset_mode)
-        first = envs[0]
-        self._envs = list(envs)
-        self.num_envs = len(envs)
-        modes = getattr(gymnasium.vector, "AutoresetMode", str)
-        self.autoreset_mode = modes(autoreset_mode)
+        check_whole("num_envs", num_envs, 1, MAX_ENVS)
+        check_whole("threads", threads, 1, MAX_THREADS)
+        mode = getattr(autoreset_mode, "value", autoreset_mode)
+        check_name("autoreset_mode", mode, AUTORESET_MODES)
+        self._check_backend(arguments.get("backend", "analytic"))
+        self._envs: list[_Env] = [self._env_class(**arguments) for _ in range(num_envs)]
+        first = self._envs[0]
+        self.num_envs = num_envs
+        self.autoreset_mode = getattr(gymnasium.vector, "AutoresetMode", str)(mode)
         self.metadata = {**first.metadata, "autoreset_mode": self.autoreset_mode}
-        self._same_step = autoreset_mode == SAME_STEP
+        self._same_step = mode == SAME_STEP
         self.render_mode = first.render_mode
         self.single_observation_space = first.observation_space
         self.single_action_space = first.action_space
         self.observation_space = cast(
-            gymnasium.Space[Observation], batch_space(first.observation_space, self.num_envs)
+            gymnasium.Space[Observation], batch_space(first.observation_space, num_envs)
         )
         self.action_space = cast(
-            gymnasium.Space[npt.NDArray[np.int64]], batch_space(first.action_space, self.num_envs)
+            gymnasium.Space[npt.NDArray[np.int64]], batch_space(first.action_space, num_envs)
         )
-        self._copy = copy
+        self._copy, self._raises = copy, arguments.get("on_illegal") == "raise"
+        self._episodes, self.info_keys = self._make_episodes(first, threads)
+        for i, env in enumerate(self._envs):
+            env.join(self._episodes, i)  # type: ignore[attr-defined]
+        self._shown = {key: rows.view() for key, rows in self._episodes.state.items()}
         # Read-only, so that every call can return it.
-        all_rows = np.ones(self.num_envs, dtype=np.bool_)
-        all_rows.setflags(write=False)
-        self.info_keys = tuple(info_keys)
-        self._given = {f"_{key}": all_rows for key in info_keys}
+        all_rows = np.ones(num_envs, dtype=np.bool_)
+        for rows in (*self._shown.values(), all_rows):
+            rows.setflags(write=False)
+        self._given = {f"_{key}": all_rows for key in self.info_keys}
         self._running = False
         self._fork_guard = ForkGuard()
 
@@ -202,6 +229,25 @@ class BatchVectorEnv(
     def _ended(self) -> BoolArray:
         return cast(BoolArray, self._episodes.results[self._ended_by])
 
+    def _whole_numbers(self, actions: Any) -> npt.NDArray[np.int64]:
+        """The actions as int64, or IllegalActionError for another shape or type."""
+        given = np.ascontiguousarray(actions)
+        shape = (self.num_envs, *cast(tuple[int, ...], self.single_action_space.shape))
+        if given.shape != shape or given.dtype.kind not in "iu":
+            raise IllegalActionError(
+                f"actions of shape {given.shape} and type {given.dtype}: must be {shape} whole "
+                "numbers"
+            )
+        return given.astype(np.int64, copy=False)
+
+    @abstractmethod
+    def _check_backend(self, backend: Any) -> None:
+        """Raises UnsupportedError for a backend without a native model."""
+
+    @abstractmethod
+    def _make_episodes(self, first: _Env, threads: int) -> tuple[Rows, tuple[str, ...]]:
+        """The batch of all sub-environments, and the keys of their infos."""
+
     @abstractmethod
     def _observed(self) -> Observation:
         """All observations, fresh or read-only."""
@@ -243,42 +289,3 @@ class BatchVectorEnv(
             "final_info": infos,
             "_final_info": ended.copy(),
         }
-
-
-def read_only(state: Observation) -> Observation:
-    """Read-only views of the arrays."""
-    shown = {key: rows.view() for key, rows in state.items()}
-    for rows in shown.values():
-        rows.setflags(write=False)
-    return shown
-
-
-def checked_mode(autoreset_mode: Any) -> str:
-    """The name of an autoreset mode; UnknownNameError for another one."""
-    mode = getattr(autoreset_mode, "value", autoreset_mode)
-    if mode not in AUTORESET_MODES:
-        raise UnknownNameError("autoreset_mode", mode, AUTORESET_MODES)
-    return cast(str, mode)
-
-
-#: Most native threads of a batch: more than any host has cores.
-MAX_THREADS = 1024
-#: Most sub-environments of a vector environment. On the default machine each takes about 2 MB.
-MAX_ENVS = 4096
-
-
-def check_counts(num_envs: Any, threads: Any) -> None:
-    """Raises DescriptionError for an invalid number of sub-environments or threads."""
-    check_whole("num_envs", num_envs, 1, MAX_ENVS)
-    check_whole("threads", threads, 1, MAX_THREADS)
-
-
-__all__ = [
-    "AUTORESET_MODES",
-    "NEXT_STEP",
-    "SAME_STEP",
-    "BatchVectorEnv",
-    "check_counts",
-    "checked_mode",
-    "read_only",
-]

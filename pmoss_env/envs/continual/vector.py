@@ -10,13 +10,7 @@ import numpy.typing as npt
 from pmoss_env.envs.continual.env import ContinualSchedulingEnv
 from pmoss_env.envs.continual.episodes import INFO_KEYS, Episodes
 from pmoss_env.envs.continual.observation import Observation
-from pmoss_env.envs.vector import (
-    NEXT_STEP,
-    BatchVectorEnv,
-    check_counts,
-    checked_mode,
-    read_only,
-)
+from pmoss_env.envs.vector import BatchVectorEnv
 from pmoss_env.errors import IllegalActionError, UnsupportedError
 from pmoss_env.types import BoolArray
 
@@ -29,54 +23,27 @@ class ContinualVectorEnv(BatchVectorEnv[ContinualSchedulingEnv]):
     whatever ``num_envs`` and ``threads``. Moves, epochs, noise and observations are computed in C++
     without the interpreter's lock; episodes begin in Python.
 
-    Autoreset modes and infos are those of ``pmoss_env.envs.spatial.vector.SpatialVectorEnv``.
+    See BatchVectorEnv for its arguments, autoreset modes and infos.
     """
 
+    _env_class = ContinualSchedulingEnv
     _ended_by = "truncated"
     _episodes: Episodes
 
-    def __init__(
-        self,
-        num_envs: int = 1,
-        *,
-        threads: int = 1,
-        copy: bool = True,
-        autoreset_mode: str = NEXT_STEP,
-        **arguments: Any,
-    ) -> None:
-        """Creates the sub-environments.
-
-        Args:
-            num_envs: number of sub-environments, N.
-            threads: number of native threads that step them; the results do not depend on it.
-            copy: whether observations are fresh arrays. Otherwise every call returns the same
-                read-only arrays, which the next call changes.
-            autoreset_mode: "NextStep" or "SameStep", or Gymnasium's enum of these values.
-            **arguments: of ``ContinualSchedulingEnv``.
-
-        Raises:
-            UnsupportedError: another backend than analytic.
-            UnknownNameError: another autoreset mode.
-            DescriptionError: an invalid value.
-        """
-        check_counts(num_envs, threads)
-        checked_mode(autoreset_mode)
-        if (backend := arguments.get("backend", "analytic")) != "analytic":
+    def _check_backend(self, backend: Any) -> None:
+        if backend != "analytic":
             raise UnsupportedError(
                 f"backend = {backend!r}: the native vector environment needs the analytic model; "
                 "give gymnasium.make() the backend, or make_vec() the backend 'analytic'"
             )
-        envs = [ContinualSchedulingEnv(**arguments) for _ in range(num_envs)]
-        super().__init__(envs, copy=copy, autoreset_mode=autoreset_mode, info_keys=INFO_KEYS)
-        first = envs[0]
-        self._episodes = Episodes(
-            first.arguments, first.machine, first.observation_space, num_envs, threads
-        )
-        for i, env in enumerate(envs):
-            env.join(self._episodes, i)
-        self._shown = read_only(self._episodes.state)
+
+    def _make_episodes(
+        self, first: ContinualSchedulingEnv, threads: int
+    ) -> tuple[Episodes, tuple[str, ...]]:
         self._limits = np.array([first.slices + 1, first.machine.tiles])
-        self._raises = first.arguments.on_illegal == "raise"
+        space = first.observation_space
+        episodes = Episodes(first.arguments, first.machine, space, self.num_envs, threads)
+        return episodes, INFO_KEYS
 
     def _observed(self) -> Observation:
         if not self._copy:
@@ -84,13 +51,7 @@ class ContinualVectorEnv(BatchVectorEnv[ContinualSchedulingEnv]):
         return {key: rows.copy() for key, rows in self._episodes.state.items()}
 
     def _checked(self, actions: Any, resting: BoolArray) -> npt.NDArray[np.int64]:
-        given = np.ascontiguousarray(actions)
-        if given.shape != (self.num_envs, 2) or given.dtype.kind not in "iu":
-            raise IllegalActionError(
-                f"actions of shape {given.shape} and type {given.dtype}: must be "
-                f"({self.num_envs}, 2) whole numbers"
-            )
-        chosen: npt.NDArray[np.int64] = given.astype(np.int64, copy=False)
+        chosen = self._whole_numbers(actions)
         outside = (chosen < 0) | (chosen >= self._limits)
         if outside.any():
             i, part = np.argwhere(outside)[0].tolist()

@@ -11,13 +11,7 @@ import numpy.typing as npt
 from pmoss_env.backends import backend_class, backend_names
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
 from pmoss_env.envs.spatial.episodes import INFO_KEYS, Episodes, Observation
-from pmoss_env.envs.vector import (
-    NEXT_STEP,
-    BatchVectorEnv,
-    check_counts,
-    checked_mode,
-    read_only,
-)
+from pmoss_env.envs.vector import BatchVectorEnv
 from pmoss_env.errors import IllegalActionError, UnsupportedError
 from pmoss_env.types import BoolArray
 
@@ -30,72 +24,32 @@ class SpatialVectorEnv(BatchVectorEnv[SpatialSchedulingEnv]):
     whatever ``num_envs`` and ``threads``. Observations, rewards, masks and moves of the model are
     computed in C++ without the interpreter's lock; episodes begin and end in Python.
 
-    After the end of an episode the next call of step() resets the sub-environment, ignores its
-    action and gives the reward 0. With ``autoreset_mode="SameStep"`` the call that ends an episode
-    also resets it: it returns the new observation and info, and the final ones in
-    ``infos["final_obs"]`` and ``infos["final_info"]``. ``metadata["autoreset_mode"]`` is the mode.
-
-    Infos follow Gymnasium's convention for vectors. There is an array per key of the single
-    environment's info, with a row per sub-environment. Its (num_envs,) bool mask under
-    ``"_" + key`` is always all True.
+    See BatchVectorEnv for its arguments, autoreset modes and infos.
     """
 
+    _env_class = SpatialSchedulingEnv
     _episodes: Episodes
 
-    def __init__(
-        self,
-        num_envs: int = 1,
-        *,
-        threads: int = 1,
-        copy: bool = True,
-        autoreset_mode: str = NEXT_STEP,
-        **arguments: Any,
-    ) -> None:
-        """Creates the sub-environments.
-
-        Args:
-            num_envs: number of sub-environments, N.
-            threads: number of native threads that step them; the results do not depend on it.
-            copy: whether observations are fresh arrays. Otherwise every call returns the same
-                read-only arrays, which the next call changes.
-            autoreset_mode: "NextStep" or "SameStep", or Gymnasium's enum of these values.
-            **arguments: of ``SpatialSchedulingEnv``.
-
-        Raises:
-            UnsupportedError: a backend without a native model; here all but "analytic".
-            UnknownNameError: another autoreset mode.
-            DescriptionError: an invalid value.
-        """
-        check_counts(num_envs, threads)
-        checked_mode(autoreset_mode)
-        backend = arguments.get("backend", "analytic")
+    def _check_backend(self, backend: Any) -> None:
         if backend in backend_names() and not hasattr(backend_class(backend), "model"):
             raise UnsupportedError(
                 f"backend = {backend!r}: the native vector environment needs a model, such as "
                 "'analytic'; give gymnasium.make_vec() vectorization_mode='sync'"
             )
-        envs = [SpatialSchedulingEnv(**arguments) for _ in range(num_envs)]
-        first = envs[0]
+
+    def _make_episodes(
+        self, first: SpatialSchedulingEnv, threads: int
+    ) -> tuple[Episodes, tuple[str, ...]]:
+        sessions = [env.session for env in self._envs]
+        episodes = Episodes(sessions, first.observation_space, threads)
+        self._batch, self._results = episodes.batch, episodes.results
         self._chooses_node = first.session.chooses_node
-        super().__init__(
-            envs,
-            copy=copy,
-            autoreset_mode=autoreset_mode,
-            info_keys=(*INFO_KEYS, "node") if self._chooses_node else INFO_KEYS,
-        )
         self._choices = int(cast(gymnasium.spaces.Discrete, first.action_space).n)
-        self._action_kind = "actions" if self._chooses_node else "tiles"
-        self._raises = arguments.get("on_illegal") == "raise"
-        self._episodes = Episodes([env.session for env in envs], first.observation_space, threads)
-        for i, env in enumerate(envs):
-            env.join(self._episodes, i)
-        self._batch = self._episodes.batch
-        self._results = self._episodes.results
-        self._shown = read_only(self._episodes.state)
-        self._incumbent_throughput = np.zeros(num_envs)
+        self._incumbent_throughput = np.zeros(self.num_envs)
         # Read-only, so that every call can return it.
-        self._no_shares = np.zeros((num_envs, first.slices))
+        self._no_shares = np.zeros((self.num_envs, first.slices))
         self._no_shares.setflags(write=False)
+        return episodes, (*INFO_KEYS, *(["node"] if self._chooses_node else []))
 
     def _observed(self) -> Observation:
         return self._batch.observe() if self._copy else dict(self._shown)
@@ -105,19 +59,14 @@ class SpatialVectorEnv(BatchVectorEnv[SpatialSchedulingEnv]):
         return dict(self._shown) if copies is None else copies
 
     def _checked(self, actions: Any, resting: BoolArray) -> npt.NDArray[np.int64]:
-        given = np.ascontiguousarray(actions)
-        if given.shape != (self.num_envs,) or given.dtype.kind not in "iu":
-            raise IllegalActionError(
-                f"actions of shape {given.shape} and type {given.dtype}: must be "
-                f"({self.num_envs},) whole numbers"
-            )
-        tiles: npt.NDArray[np.int64] = given.astype(np.int64, copy=False)
+        tiles = self._whole_numbers(actions)
         # Negative numbers become large ones.
         unsigned = tiles.view(np.uint64)
         if unsigned.max() >= self._choices:
             i = int(np.argmax(unsigned >= self._choices))
+            kind = "actions" if self._chooses_node else "tiles"
             raise IllegalActionError(
-                f"action {given[i]} of sub-environment {i}: {self._action_kind} are 0 to "
+                f"action {np.asarray(actions)[i]} of sub-environment {i}: {kind} are 0 to "
                 f"{self._choices - 1}"
             )
         if self._raises:

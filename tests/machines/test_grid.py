@@ -22,10 +22,10 @@ def test_borders_part_exactly_the_tiles_of_different_groups(rows):
     padded = np.pad(group, 1, constant_values=-1)
     for row in range(-1, group.shape[0]):
         for col in range(-1, group.shape[1]):
-            here = padded[row + 1, col + 1]
+            tile = padded[row + 1, col + 1]
             if row >= 0:
                 side = ((col + 0.5, row - 0.5), (col + 0.5, row + 0.5))
-                assert (side in lines) == (here != padded[row + 1, col + 2])
+                assert (side in lines) == (tile != padded[row + 1, col + 2])
             if col >= 0:
                 below = ((col - 0.5, row + 0.5), (col + 0.5, row + 0.5))
-                assert (below in lines) == (here != padded[row + 2, col + 1])
+                assert (below in lines) == (tile != padded[row + 2, col + 1])

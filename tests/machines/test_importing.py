@@ -10,13 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pmoss_env.backends import make_backend
-from pmoss_env.backends.native_forms import native_machine
 from pmoss_env.errors import DescriptionError
 from pmoss_env.machines import Machine, load_machine
 from pmoss_env.machines.importing import import_machine, read_host, read_lstopo
 from pmoss_env.machines.importing.describing import describe_server
 from pmoss_env.machines.importing.toml_text import machine_toml
+from tests.machines.serving import assert_served
 
 LstopoFile = Callable[..., Path]
 PMOSS = Path(sys.executable).with_name("pmoss")
@@ -24,14 +23,6 @@ PMOSS = Path(sys.executable).with_name("pmoss")
 
 def imported(path: Path, latency: Path | None = None) -> Machine:
     return Machine.from_dict(tomllib.loads(import_machine(read_lstopo(path), "made-up", latency)))
-
-
-def serves(machine: str) -> None:
-    native_machine(load_machine(machine)).complete()
-    backend = make_backend("analytic", machine=machine, workload="ycsb-a", slices=16)
-    workers = backend.machine.workers
-    schedule = backend.machine.local_schedule(workers[np.arange(16) % workers.size])
-    assert backend.measure(schedule, seed=0).throughput > 0
 
 
 def test_every_parameter_is_read_or_a_marked_guess(
@@ -72,7 +63,7 @@ def test_guesses_follow_their_rule(lstopo_file: LstopoFile) -> None:
     assert "that the firmware reports (lstopo XML)" in machine.parameters["dram_ns"].source
 
 
-def test_without_distances_nodes_are_told_apart_by_socket(lstopo_file: LstopoFile) -> None:
+def test_without_distances_nodes_differ_by_socket(lstopo_file: LstopoFile) -> None:
     machine = imported(lstopo_file(('type="NUMANode" nbobjs', 'type="Core" nbobjs')))
     latency = machine.distances.dram_ns[0]
     assert latency[0] < latency[1] < latency[2] == latency[3]
@@ -88,8 +79,8 @@ def test_siblings_are_idle_and_small_nodes_share_the_roles(lstopo_file: LstopoFi
 
 
 def test_intel_caches_that_span_nodes_are_split(sysfs_root: Path) -> None:
-    found = read_host(str(sysfs_root))
-    machine = Machine.from_dict(tomllib.loads(import_machine(found, "made-up")))
+    text = import_machine(read_host(str(sysfs_root)), "made-up")
+    machine = Machine.from_dict(tomllib.loads(text))
     assert machine.parameter("llc_kib") == 16896
     assert machine.parameter("llc_at_home_cluster") == 1
     assert machine.llc_of_core.tolist() == [0] * 4 + [1] * 4 + [2] * 4 + [3] * 4
@@ -107,7 +98,7 @@ def test_what_is_written_reads_back_equal(lstopo_file: LstopoFile, latency_csv: 
 def test_this_host_can_be_modelled(tmp_path: Path) -> None:
     path = tmp_path / "host.toml"
     path.write_text(import_machine(read_host(), "host"))
-    serves(str(path))
+    assert_served(str(path))
     assert load_machine(str(path)).parameters["dram_local_ns"].confidence == "low"
 
 
@@ -125,7 +116,7 @@ def test_the_command_writes_a_machine_that_serves(
     path = tmp_path / "server.toml"
     run(str(lstopo_file()), "--latency", str(latency_csv), "--output", str(path))
     assert load_machine(str(path)).name == "server"
-    serves(str(path))
+    assert_served(str(path))
     before = path.read_text()
     assert "exists: give --force" in run(
         "--sysfs", str(sysfs_root), "--output", str(path), status=2
@@ -155,7 +146,7 @@ def test_a_refused_command_writes_nothing(
     assert "must end in .toml" in run(xml, "--output", json.dumps("x"), status=2)
 
 
-def test_a_server_that_no_description_can_tell_is_refused(sysfs_root: Path) -> None:
+def test_a_server_without_a_possible_description_is_refused(sysfs_root: Path) -> None:
     for shared in sysfs_root.glob("sys/devices/system/cpu/cpu*/cache/index3/shared_cpu_list"):
         shared.write_text("0-15\n")
     (sysfs_root / "proc" / "cpuinfo").write_text("vendor_id : AuthenticAMD\n")

@@ -9,14 +9,14 @@ from pmoss_env.machines.importing import read_host
 
 
 def test_a_host_is_read(sysfs_root: Path) -> None:
-    found = read_host(str(sysfs_root))
-    assert [cpu.id for cpu in found.cpus] == list(range(16))
-    assert [cpu.node for cpu in found.cpus] == [0, 0, 1, 1, 2, 2, 3, 3] * 2
-    assert [cpu.physical for cpu in found.cpus] == list(range(8)) * 2
-    assert [cpu.llc for cpu in found.cpus] == [0, 0, 0, 0, 1, 1, 1, 1] * 2
-    assert found.memory_bytes == (16 << 30,) * 4
-    assert found.slit is not None and found.slit[0] == (10, 11, 21, 21)
-    values = {name: fact.value for name, fact in found.facts.items()}
+    server = read_host(str(sysfs_root))
+    assert [cpu.id for cpu in server.cpus] == list(range(16))
+    assert [cpu.node for cpu in server.cpus] == [0, 0, 1, 1, 2, 2, 3, 3] * 2
+    assert [cpu.physical for cpu in server.cpus] == list(range(8)) * 2
+    assert [cpu.llc for cpu in server.cpus] == [0, 0, 0, 0, 1, 1, 1, 1] * 2
+    assert server.memory_bytes == (16 << 30,) * 4
+    assert server.slit is not None and server.slit[0] == (10, 11, 21, 21)
+    values = {name: fact.value for name, fact in server.facts.items()}
     assert values == {
         "clock_ghz": 2.5,
         "l2_kib": 1024,
@@ -24,10 +24,10 @@ def test_a_host_is_read(sysfs_root: Path) -> None:
         "llc_kib": 33792,
         "llc_ways": 11,
     }
-    assert {fact.confidence for fact in found.facts.values()} == {"high"}
+    assert {fact.confidence for fact in server.facts.values()} == {"high"}
 
 
-def test_the_clock_is_the_base_frequency_if_anything_tells_it(sysfs_root: Path) -> None:
+def test_the_clock_is_the_base_frequency_where_one_is_given(sysfs_root: Path) -> None:
     frequency = sysfs_root / "sys/devices/system/cpu/cpu0/cpufreq"
     cpuinfo = sysfs_root / "proc" / "cpuinfo"
 
@@ -51,9 +51,9 @@ def test_the_clock_is_the_base_frequency_if_anything_tells_it(sysfs_root: Path) 
 def test_without_a_third_level_a_socket_is_one_domain(sysfs_root: Path) -> None:
     for level in sysfs_root.glob("sys/devices/system/cpu/cpu*/cache/index3/level"):
         level.write_text("1\n")
-    found = read_host(str(sysfs_root))
-    assert [cpu.llc for cpu in found.cpus] == [0, 0, 0, 0, 1, 1, 1, 1] * 2
-    assert "llc_kib" not in found.facts and found.facts["l2_kib"].value == 1024
+    server = read_host(str(sysfs_root))
+    assert [cpu.llc for cpu in server.cpus] == [0, 0, 0, 0, 1, 1, 1, 1] * 2
+    assert "llc_kib" not in server.facts and server.facts["l2_kib"].value == 1024
 
 
 def test_a_shared_l2_counts_per_core(sysfs_root: Path) -> None:

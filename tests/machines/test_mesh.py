@@ -1,6 +1,5 @@
 """The mesh of a machine file: what it adds to latencies, and what it refuses."""
 
-import copy
 import tomllib
 from typing import Any
 
@@ -18,7 +17,7 @@ _HOP = {"value": 2.0, "unit": "ns", "source": "made up for this test", "confiden
 @pytest.fixture
 def meshed() -> dict[str, Any]:
     """The toy, whose domains have four cores each, on meshes of two stops in a row."""
-    toy = copy.deepcopy(tomllib.loads((PRESETS / "toy.toml").read_text()))
+    toy = tomllib.loads((PRESETS / "toy.toml").read_text())
     toy["parameters"]["llc_at_home_cluster"]["value"] = 0.0
     return {**toy, "mesh": {"grid": [1, 2], "cores_per_stop": 2, "hop_ns": _HOP}}
 
@@ -53,27 +52,22 @@ def test_a_mesh_without_distance_changes_no_bit(meshed: dict[str, Any]) -> None:
     flat = Machine.from_dict(meshed)
     plain = Machine.from_dict({key: value for key, value in meshed.items() if key != "mesh"})
     for fidelity, options in (("analytic", {}), ("simulated", {"queries": 2000})):
-        found = []
-        for machine in (flat, plain):
-            backend = make_backend(
+        schedule = plain.local_schedule(plain.workers[np.arange(8) % 6])
+        snapshots = [
+            make_backend(
                 fidelity, machine=machine, workload="lookups", slices=8, **options
-            )
-            schedule = machine.local_schedule(machine.workers[np.arange(8) % 6])
-            found.append(backend.measure(schedule, seed=0).throughput)
-        assert found[0] == found[1]
+            ).measure(schedule, seed=0)
+            for machine in (flat, plain)
+        ]
+        assert snapshots[0].throughput == snapshots[1].throughput
 
 
 def test_the_mesh_of_grace_hopper_moves_throughput_and_keeps_the_rest() -> None:
     with_mesh, without = load_machine("grace-hopper-mesh"), load_machine("grace-hopper")
     assert with_mesh.parameters == without.parameters and without.mesh is None
     assert with_mesh.role_of_core == without.role_of_core
-    central, edge = (
-        int(with_mesh.workers[at])
-        for at in (
-            with_mesh.mesh_ns[0][with_mesh.workers].argmin(),
-            with_mesh.mesh_ns[0][with_mesh.workers].argmax(),
-        )
-    )
+    to_line = with_mesh.mesh_ns[0][with_mesh.workers]
+    central, edge = (with_mesh.workers[at] for at in (to_line.argmin(), to_line.argmax()))
     for machine, differs in ((with_mesh, True), (without, False)):
         backend = make_backend("analytic", machine=machine, workload="ycsb-a", slices=32)
         on_one = [
@@ -105,10 +99,10 @@ def test_an_impossible_mesh_is_refused_by_key(
 
 
 def test_a_mesh_needs_all_keys_and_no_home_clusters(meshed: dict[str, Any]) -> None:
-    whole = copy.deepcopy(meshed)
-    del meshed["mesh"]["hop_ns"]
+    hop = meshed["mesh"].pop("hop_ns")
     with pytest.raises(DescriptionError, match=r"mesh.hop_ns: is missing"):
         Machine.from_dict(meshed)
-    whole["parameters"]["llc_at_home_cluster"]["value"] = 1.0
+    meshed["mesh"]["hop_ns"] = hop
+    meshed["parameters"]["llc_at_home_cluster"]["value"] = 1.0
     with pytest.raises(DescriptionError, match=r"\[mesh\]: cannot be given"):
-        Machine.from_dict(whole)
+        Machine.from_dict(meshed)

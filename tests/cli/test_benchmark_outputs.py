@@ -17,14 +17,13 @@ _OUTS = {
     if option.name == "out"
 }
 #: They keep every row where it belongs: other code refuses what is foreign there.
-_ROWS = {"ablation", "training-times"}
+_ROWS = {"ablation"}
 #: They write several files. Those of offline, budgets and references look at each.
 _FOLDERS = {"budget", "offline", "paper", "pretrained", "references", "studies"}
 
 #: The report in a folder, of commands that keep nothing else there.
 _REPORTS = {"studies": "summary.json"}
 _ARGUMENTS = {
-    "measured-data": ["no-data"],
     "served": ["no-rows.jsonl"],
     "counter-changes": ["no-rows.jsonl"],
 }
@@ -50,7 +49,7 @@ def test_a_foreign_file_in_a_folder_is_refused_before_any_work(name: str, tmp_pa
     assert path.read_text() == "[1, 2]"
 
 
-@pytest.mark.parametrize("words", [["ablation", "--agent", "bc"], ["training-times"]])
+@pytest.mark.parametrize("words", [["ablation", "--agent", "bc"]])
 def test_a_foreign_file_of_rows_is_refused(words: list[str], tmp_path: Path) -> None:
     path = tmp_path / "mine.jsonl"
     path.write_text('{"my": "notes"}\n')

@@ -205,9 +205,9 @@ def stale(root: Root = None, as_json: AsJson = False) -> None:
 
 
 def _show(study: Study, stored: Any) -> None:
-    from pmoss_benchmarks.study.tables import make_table
+    from pmoss_benchmarks.study.tables import make_table, table_names
 
-    for name in study.tables:
+    for name in table_names(study):
         made = make_table(study, stored, name)
         title = study.title if name == "default" else f"{study.title}: {name}"
         console.print(table(title, made.columns, made.rows))

@@ -58,6 +58,12 @@ def make_table(study: Study, stored: StoredStudy, name: str = DEFAULT, **where: 
     return made
 
 
+def table_names(study: Study) -> list[str]:
+    """The tables that a command shows: those of the description, and the function's default."""
+    own = getattr(load_function(study.function), "TABLES", {})
+    return list(dict.fromkeys([*(name for name in own if name == DEFAULT), *study.tables]))
+
+
 def select(rows: Iterable[Mapping[str, Any]], **where: Any) -> list[Mapping[str, Any]]:
     """The rows whose fields have these values; a list names several values."""
     return [

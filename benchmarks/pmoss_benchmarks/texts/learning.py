@@ -16,8 +16,6 @@ from pmoss_datasets.suite import load_task, splits
 from pmoss_env.errors import DatasetError
 from pmoss_env.types import Float64Array
 
-#: Pulls that the table shows.
-_PULLS = (1, 8, 16, 50, 100, 200)
 #: Results of `pmoss benchmark wanted`, an agent each.
 _WANTED = ("wanted.json", "wanted-judged.json")
 #: Results of `pmoss benchmark generalist`: of the tasks alone, and of made-up worlds beside them.
@@ -56,29 +54,6 @@ def method_ranges(stored: Stored) -> str:
         for name, one in read_ranges().items()
     ]
     return table(["method", "range", "how the committed settings were found"], rows)
-
-
-def selection(stored: Stored) -> str:
-    """Scores of the policy that is kept after so many pulls."""
-    report = stored["selection.json"]
-    rows = []
-    for cell in report["cells"]:
-        curve = cell["curve"]
-        shown = [
-            interval(*(curve[name][pulls - 1] for name in ("mean", "low", "high")))
-            for pulls in _PULLS
-        ]
-        rows.append([cell["agent"], *shown])
-    settings = report["settings"]
-    told = (
-        f"`{settings['task']}`, {settings['policies']} policies per method, "
-        f"{counted(settings['episodes'], 'episode')}, the counters with noise "
-        f"{settings['noise']:g}. Brackets hold 95 % of 1,000 trials."
-    )
-    columns = ["method", *(counted(pulls, "pull") for pulls in _PULLS)]
-    return "\n\n".join(
-        [told, table(columns, rows), made(report, "benchmarks/results/selection.json")]
-    )
 
 
 def transfer(stored: Stored) -> str:
@@ -287,7 +262,6 @@ def _ends(found: dict[str, float]) -> tuple[float, float | None, float | None]:
 BLOCKS = {
     "task-splits": task_splits,
     "method-ranges": method_ranges,
-    "selection-curves": selection,
     "transfer": transfer,
     "generalist": generalist,
     "ablation": ablation,

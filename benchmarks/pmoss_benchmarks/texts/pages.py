@@ -26,7 +26,6 @@ from pmoss_benchmarks.texts import (
     leaderboard,
     learning,
     libraries,
-    measured_data,
     offline,
     papers,
     performance,
@@ -34,7 +33,6 @@ from pmoss_benchmarks.texts import (
     rules,
     spatial,
     summary,
-    training_times,
 )
 from pmoss_benchmarks.texts import budget as budget_text
 from pmoss_benchmarks.texts.render import Pages
@@ -49,9 +47,7 @@ BLOCKS: Mapping[str, Block] = {
     **confirmation.BLOCKS,
     **budget_text.BLOCKS,
     **autopilot.BLOCKS,
-    **measured_data.BLOCKS,
     **learning.BLOCKS,
-    **training_times.BLOCKS,
     **libraries.BLOCKS,
     **growth.BLOCKS,
     **performance.BLOCKS,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from pmoss_benchmarks.spatial.off_policy import summarise
 from pmoss_benchmarks.texts.stored import (
     Stored,
     counted,
@@ -163,27 +162,6 @@ def _value(values: Mapping[str, float | None], fidelity: str) -> str:
     return "" if value is None else f"{value:.3g}"
 
 
-def off_policy(stored: Stored) -> str:
-    """How far estimators are off."""
-    report = stored["off_policy.json"]
-    rows = [
-        (task, horizon, estimator, f"{median:.0%}", f"{worst:.0%}")
-        for task, horizon, estimator, median, worst in summarise(report["rows"])
-    ]
-    settings = report["settings"]
-    policies = len({row["policy"] for row in report["rows"]})
-    return "\n".join(
-        [
-            table(["task", "horizon", "estimator", "median error", "worst"], rows),
-            "",
-            f"Uniformly random data, {settings['episodes']} episodes, "
-            f"{len(settings['seeds'])} data sets, {policies} policies.",
-            "An error of 100 % is as good as to answer the mean of the data.",
-            made(report, "benchmarks/results/off_policy.json"),
-        ]
-    )
-
-
 def transcript(name: str) -> Callable[[Stored], str]:
     """The block with what a command of ``transcripts.py`` printed."""
 
@@ -199,5 +177,4 @@ BLOCKS = {
     "demo": demo,
     "validation-counts": validation_counts,
     "validation": validation,
-    "off-policy": off_policy,
 }

@@ -15,17 +15,13 @@ from pmoss_benchmarks.cli.benchmark.counter_changes import counter_changes
 from pmoss_benchmarks.cli.benchmark.datasets import datasets
 from pmoss_benchmarks.cli.benchmark.generalist import generalist
 from pmoss_benchmarks.cli.benchmark.imitation import imitation
-from pmoss_benchmarks.cli.benchmark.measured_data import measured_data
-from pmoss_benchmarks.cli.benchmark.off_policy import off_policy
 from pmoss_benchmarks.cli.benchmark.offline import offline
 from pmoss_benchmarks.cli.benchmark.paper import paper
 from pmoss_benchmarks.cli.benchmark.performance import performance
 from pmoss_benchmarks.cli.benchmark.pretrained import pretrained
 from pmoss_benchmarks.cli.benchmark.references import references
-from pmoss_benchmarks.cli.benchmark.selection import selection
 from pmoss_benchmarks.cli.benchmark.served import served
 from pmoss_benchmarks.cli.benchmark.studies import studies
-from pmoss_benchmarks.cli.benchmark.training_times import training_times
 from pmoss_benchmarks.cli.benchmark.transfer import transfer
 from pmoss_benchmarks.cli.benchmark.validation import validation
 from pmoss_benchmarks.cli.benchmark.wanted import wanted
@@ -40,9 +36,13 @@ RENAMED_STUDIES = {
     "core-node": "core-node",
     "fidelity": "fidelity",
     "headroom": "headroom",
+    "measured-data": "measured-data",
     "migration": "migration",
+    "off-policy": "off-policy",
     "published": "published",
+    "selection": "selection",
     "threads": "threads",
+    "training-times": "training-times",
 }
 
 
@@ -63,19 +63,15 @@ for old, study in RENAMED_STUDIES.items():
 for command in (performance, validation):
     app.command()(command)
 app.command()(ablation)
-app.command("off-policy")(off_policy)
 app.command()(offline)
 app.command()(confirm)
 app.command()(paper)
 app.command()(imitation)
 app.command()(references)
 app.command()(budget)
-app.command()(measured_data)
 app.command()(autopilot)
 app.command()(transfer)
-app.command("training-times")(training_times)
 app.command()(generalist)
-app.command()(selection)
 app.command()(served)
 app.command("counter-changes")(counter_changes)
 app.command()(studies)

@@ -12,6 +12,7 @@ from pmoss_benchmarks.studies.figures import gain_figures
 from pmoss_benchmarks.studies.plan import STUDIES, SWITCHES, distinct_vendors, lost_counters
 from pmoss_benchmarks.studies.seeing import Seen
 from pmoss_benchmarks.studies.switches import switched
+from pmoss_benchmarks.study import Results
 from pmoss_benchmarks.validation.targets import choose
 from pmoss_datasets import Recipe, collect
 from pmoss_datasets.evaluation import read_results, replay
@@ -115,8 +116,8 @@ def test_the_causes_of_other_papers_figures_are_asked_of_what_is_stored() -> Non
     for name in ("R2 of the CPU model", "R2 of the GRU model"):
         assert products[name] > 0.96 > usual[name]
     assert near["R2 of the CPU model"] > 0.96, "at one distance the time per byte is one"
-    stored = json.loads((RESULTS / "access-path" / "results.json").read_text())
-    assert set(usual) <= {row["what"] for row in stored["rows"]}
+    stored = Results(RESULTS.parents[1])["access-path"].rows[0]["statements"]
+    assert set(usual) <= {row["what"] for row in stored}
 
 
 def test_a_faster_scheduler_saves_more_of_the_late_requests() -> None:
@@ -124,8 +125,9 @@ def test_a_faster_scheduler_saves_more_of_the_late_requests() -> None:
         thread_causes(case, 1)["got"]
         for case in ("as judged", "eight decisions a second", "half of the link")
     )
-    stored = json.loads((RESULTS / "threads" / "threads.json").read_text())
-    names = {row["statement"] for row in stored["rows"]}
+    names = {
+        row["statement"] for row in Results(RESULTS.parents[1])["threads"].rows[0]["statements"]
+    }
     assert all(set(got) <= names for got in usual.values())
     late = "fillrandom, 960k requests: P99 saved against scheduling-domain"
     assert hasty["linucb"][late] > usual["linucb"][late] > 0

@@ -28,7 +28,8 @@ def checkout(tmp_path: Path) -> Path:
     for name in names:
         (tmp_path / "benchmarks" / "results" / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(results / name, tmp_path / "benchmarks" / "results" / name)
-    shutil.copytree(REPOSITORY / "docs" / "_templates", tmp_path / "docs" / "_templates")
+    for folder in ("docs/_templates", "benchmarks/studies"):
+        shutil.copytree(REPOSITORY / folder, tmp_path / folder)
     block = "<!-- results: in-short -->\nold\n<!-- end of results -->"
     (tmp_path / "README.md").write_text(f"# Title\n\n{block}\n\nWords.\n")
     return tmp_path
@@ -36,6 +37,7 @@ def checkout(tmp_path: Path) -> Path:
 
 def run(*words: str) -> tuple[int, str]:
     result = CliRunner().invoke(make_app(), ["report", *words])
+    assert isinstance(result.exception, SystemExit | None), repr(result.exception)
     return result.exit_code, result.output
 
 

@@ -49,6 +49,7 @@ class Config(Settings):
     """How the policy is made and trained."""
 
     agent: ClassVar[str] = "pair-policy"
+    BOUNDS: ClassVar = dict.fromkeys(("learning_rate", "draw_rate", "weight_decay"), "[0, inf)")
 
     updates: int = 1100  # of all together
     judge_updates: int = 1000  # the first ones, of the judge and of the times of pairs

@@ -58,7 +58,11 @@ class Config(Settings):
     """How the model is made, trained and planned in."""
 
     agent: ClassVar[str] = "surrogate"
-    BOUNDS: ClassVar = {"tries": "[0, 1000000]"}
+    BOUNDS: ClassVar = {
+        "learning_rate": "[0, inf)",
+        "weight_decay": "[0, inf)",
+        "tries": "[0, 1000000]",
+    }
 
     members: int = 3  # of the ensemble
     updates: int = 1000  # gradient steps of every member

@@ -1,4 +1,4 @@
-"""The forecaster: what it reads off logs, what it foretells, and how it plays."""
+"""The forecaster: what it reads off logs, what it predicts, and how it plays."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -45,22 +45,15 @@ def data(tmp_path_factory):
     return collect(recipe(), tmp_path_factory.mktemp("data") / "dataset")
 
 
-@pytest.fixture(scope="module")
-def agent(data):
-    agent = pmoss_agents.make("forecaster", updates=60, **SMALL)
-    agent.fit(data)
-    return agent
-
-
-def test_logs_without_noise_tell_the_co_tenants(data):
+def test_logs_without_noise_show_the_co_tenants(data):
     shares = fitted_shares(data)
     assert shares.shape == (8, 17, MACHINE.cores + MACHINE.nodes)
     env = CONTINUAL.make_env(data.metadata.env_kwargs)
     for number, seed in enumerate(data.column("seed")):
         env.reset(seed=int(seed))
         for epoch in range(17):
-            there = env.session.conditions(epoch).co_tenants
-            busy = {tenant.target: tenant.strength for tenant in there}
+            tenants = env.session.conditions(epoch).co_tenants
+            busy = {tenant.target: tenant.strength for tenant in tenants}
             for core in MACHINE.workers:
                 assert shares[number, epoch, core] == pytest.approx(busy.get(core, 0.0), abs=1e-3)
 
@@ -70,23 +63,16 @@ def test_it_learns_what_comes_next(data):
     assert pmoss_agents.make("forecaster", updates=60, **SMALL).fit(data)["loss"] < 0.5 * first
 
 
-def test_it_plays_legally_and_comes_back_from_a_file(agent, data, tmp_path):
-    agent.save(tmp_path / "agent.safetensors")
-    again = pmoss_agents.load(tmp_path / "agent.safetensors")
-    env = CONTINUAL.make_env({**data.metadata.env_kwargs, "on_illegal": "raise"})
-    played = [CONTINUAL.play(env, one, 5) for one in (agent, again, agent)]
-    assert len({(one.actions, one.outcome) for one in played}) == 1
-    assert any(action < 16 * MACHINE.tiles for action in played[0].actions)
-
-
-def test_it_plans_for_several_epochs_and_comes_back_from_a_file(data, tmp_path):
-    agent = pmoss_agents.make("forecaster", updates=20, ahead=2, quiet=0.2, **SMALL)
+@pytest.mark.parametrize("config", [{}, {"ahead": 2, "quiet": 0.2}], ids=["one", "several"])
+def test_it_plays_legally_and_comes_back_from_a_file(data, tmp_path, config):
+    agent = pmoss_agents.make("forecaster", updates=20, **config, **SMALL)
     agent.fit(data)
     agent.save(tmp_path / "agent.safetensors")
     again = pmoss_agents.load(tmp_path / "agent.safetensors")
-    env = CONTINUAL.make_env({**data.metadata.env_kwargs, "on_illegal": "raise", "deviation": 0.1})
-    played = [CONTINUAL.play(env, one, 5) for one in (agent, again, agent)]
-    assert len({(one.actions, one.outcome) for one in played}) == 1
+    env = {**data.metadata.env_kwargs, "on_illegal": "raise", "deviation": 0.1 if config else 0.0}
+    env = CONTINUAL.make_env(env)
+    played = [CONTINUAL.play(env, policy, 5) for policy in (agent, again, agent)]
+    assert len({(result.actions, result.outcome) for result in played}) == 1
     assert any(action < 16 * MACHINE.tiles for action in played[0].actions)
     again.config = replace(again.config, ahead=1)
     assert CONTINUAL.play(env, again, 5).actions != played[0].actions
@@ -101,42 +87,24 @@ def test_an_agent_from_before_plans_for_one_epoch_as_planners_do():
     )
 
 
-def test_a_stopped_training_ends_as_one_that_was_not(data, tmp_path):
-    def stop(done, total, metrics):
-        if done == 2:
-            raise KeyboardInterrupt
-
-    path = tmp_path / "agent.safetensors"
-    whole = pmoss_agents.make("forecaster", updates=4, **SMALL)
-    whole.fit(data)
-    with pytest.raises(KeyboardInterrupt):
-        pmoss_agents.make("forecaster", updates=4, **SMALL).fit(
-            data, progress=stop, checkpoint=path
-        )
-    resumed = pmoss_agents.load(path)
-    resumed.fit(data)
-    for name, array in whole._state()[0].items():
-        np.testing.assert_array_equal(array, resumed._state()[0][name], err_msg=name)
-
-
 def test_forecasts_step_by_step_are_those_of_whole_episodes():
     torch.manual_seed(0)
     network, history = Network(8), History(MACHINE)
     node_of = torch.from_numpy(MACHINE.node_of_core[MACHINE.workers]).long()
     shares = np.random.default_rng(0).random((4, MACHINE.cores + MACHINE.nodes))
-    seen = [[torch.from_numpy(part) for part in history.add(epoch)] for epoch in shares]
-    nodes, cores = (torch.stack(part)[None] for part in zip(*seen, strict=True))
+    inputs = [[torch.from_numpy(part) for part in history.add(epoch)] for epoch in shares]
+    nodes, cores = (torch.stack(part)[None] for part in zip(*inputs, strict=True))
     with torch.no_grad():
         whole, _ = network(nodes, cores, node_of)
         memory = None
         for epoch in range(4):
             step = slice(epoch, epoch + 1)
-            one, memory = network(nodes[:, step], cores[:, step], node_of, memory)
-            for name, part in vars(one).items():
+            forecast, memory = network(nodes[:, step], cores[:, step], node_of, memory)
+            for name, part in vars(forecast).items():
                 torch.testing.assert_close(part[:, 0], getattr(whole, name)[:, epoch])
 
 
-def test_futures_are_as_likely_as_foretold():
+def test_futures_are_drawn_with_the_odds_of_the_forecast():
     nodes, workers = MACHINE.nodes, MACHINE.workers.size
     odds = torch.log(torch.tensor([0.5, 0.0, 0.25, 0.0, 0.25])).clamp(min=-50)
     forecast = Forecast(
@@ -185,8 +153,6 @@ def test_what_cannot_be_learned_from_is_named(data, tmp_path):
     threads = Recipe(domain="access-path", episodes=2, reference_episodes=0)
     with pytest.raises(DatasetError, match="access-path"):
         pmoss_agents.make("forecaster").fit(collect(threads, tmp_path / "other"))
-    with pytest.raises(DescriptionError, match="futures = 0"):
-        pmoss_agents.make("forecaster", futures=0)
     for futures, ahead in ((10**9, 0), (100, 50)):
         with pytest.raises(DescriptionError, match=rf"futures = {futures}: must be at most 4,096"):
             pmoss_agents.make("forecaster", futures=futures, ahead=ahead)

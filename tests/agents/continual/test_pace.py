@@ -1,4 +1,4 @@
-"""The agent that foretells how fast cores will be."""
+"""The agent that predicts how fast cores will be."""
 
 import numpy as np
 import pytest
@@ -31,46 +31,45 @@ def test_logs_tell_how_fast_cores_were(data):
     for seed, history in zip(data.column("seed"), histories(data), strict=True):
         env.reset(seed=int(seed))
         for epoch, speeds in enumerate(history):
-            there = env.session.conditions(epoch).co_tenants
-            busy = {tenant.target: tenant.strength for tenant in there}
-            wanted = [1.0 - busy.get(int(core), 0.0) for core in workers]
-            np.testing.assert_allclose(speeds, wanted, atol=1e-3)
+            tenants = env.session.conditions(epoch).co_tenants
+            busy = {tenant.target: tenant.strength for tenant in tenants}
+            expected = [1.0 - busy.get(int(core), 0.0) for core in workers]
+            np.testing.assert_allclose(speeds, expected, atol=1e-3)
 
 
 def test_it_learns_that_phases_take_turns(data):
     agent = pmoss_agents.make("pace")
-    found = histories(data)
-    untaught = agent.errors(found).mean()
-    assert agent.fit(data)["error"] < 0.6 * untaught
+    untrained = agent.errors(histories(data)).mean()
+    assert agent.fit(data)["error"] < 0.6 * untrained
 
 
 def test_a_phase_that_is_as_long_as_the_one_before_is_due():
     phases = Phases(1)
-    told = (1.0, 1.0, 1.0, 0.4, 0.4, 1.0, 1.0)
-    due = [phases.add(np.array([speed]))[0, 2] for speed in told]
-    # How long the first one had lasted was not seen.
+    speeds = (1.0, 1.0, 1.0, 0.4, 0.4, 1.0, 1.0)
+    due = [phases.add(np.array([speed]))[0, 2] for speed in speeds]
+    # The first one may have begun before the log does.
     np.testing.assert_allclose(due, [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, -0.6])
 
 
 def test_an_idle_worker_is_believed_to_be_as_fast_as_when_it_was_full():
     believed = Believed()
-    seen = [
+    epochs = [
         ((1.0, 0.5), (0.6, 1.0), 2.0),  # the second core is busy with others
         ((0.9, 0.9), (1.0, 0.6), 3.0),  # it gets less to do, and its core when it asks
         ((0.9, 0.4), (1.0, 0.6), 2.9),
         ((0.5, 0.9), (1.0, 0.6), 2.0),  # now it is the first one
     ]
-    found = [believed.add(np.array(s), np.array(f), rate).tolist() for s, f, rate in seen]
-    assert found == [[1.0, 0.5], [0.9, 0.5], [0.9, 0.4], [0.5, 0.9]]
+    speeds = [believed.add(np.array(s), np.array(f), rate).tolist() for s, f, rate in epochs]
+    assert speeds == [[1.0, 0.5], [0.9, 0.5], [0.9, 0.4], [0.5, 0.9]]
 
 
 def test_a_co_tenant_that_changes_cores_is_noticed_where_as_much_is_served_as_before():
-    seen = [([0.5, 0.9], [1.0, 0.6]), ([0.7, 0.7], [0.8, 0.8]), ([0.9, 0.5], [0.6, 1.0])]
-    # Core 1 was never full, but is slower than it seemed. So what was known of core 0 is over.
+    epochs = [([0.5, 0.9], [1.0, 0.6]), ([0.7, 0.7], [0.8, 0.8]), ([0.9, 0.5], [0.6, 1.0])]
+    # Core 1 was never full, but is slower than it seemed. So the speed of core 0 is out of date.
     for moved, last in ((False, [0.9, 0.5]), (True, [0.5, 0.5])):
         believed = Believed()
-        found = [believed.add(np.array(s), np.array(f), 3.0, moved).tolist() for s, f in seen]
-        assert found == [[0.5, 0.9], [0.5, 0.7], last]
+        speeds = [believed.add(np.array(s), np.array(f), 3.0, moved).tolist() for s, f in epochs]
+        assert speeds == [[0.5, 0.9], [0.5, 0.7], last]
 
 
 def test_caution_turns_back_where_a_trial_says_no():
@@ -92,8 +91,8 @@ def test_a_slow_core_gets_less_the_more_caution():
     for power in (1.0, 1.5, 2.5):
         env = CONTINUAL.make_env(SLOW)
         CONTINUAL.play(env, Pace(caution=power, step=0.0), 3)
-        (there,) = env.session.conditions(env.session.epoch - 1).co_tenants
-        kept.append(int(np.count_nonzero(env.session.cores_seen == there.target)))
+        (tenant,) = env.session.conditions(env.session.epoch - 1).co_tenants
+        kept.append(int(np.count_nonzero(env.session.cores_seen == tenant.target)))
     assert kept[0] > kept[1] > kept[2] > 0
 
 
@@ -116,12 +115,10 @@ def test_it_plays_and_is_kept(data, tmp_path):
     agent = pmoss_agents.make("pace")
     agent.fit(data, checkpoint=tmp_path / "pace.safetensors")
     env = CONTINUAL.make_env(data.metadata.env_kwargs)
-    found = [
-        CONTINUAL.play(env, policy, 3)
-        for policy in (agent, pmoss_agents.load(tmp_path / "pace.safetensors"))
-    ]
-    assert found[0].actions == found[1].actions and found[0].illegal_actions == 0
-    assert found[0].outcome > CONTINUAL.play(env, CONTINUAL.policy("stay"), 3).outcome
+    again = pmoss_agents.load(tmp_path / "pace.safetensors")
+    played, replayed = (CONTINUAL.play(env, policy, 3) for policy in (agent, again))
+    assert played.actions == replayed.actions and played.illegal_actions == 0
+    assert played.outcome > CONTINUAL.play(env, CONTINUAL.policy("stay"), 3).outcome
 
 
 def test_what_it_cannot_learn_from_is_refused(tmp_path):

@@ -1,31 +1,27 @@
-"""A small dataset and the Decision Transformer that learned from it."""
+"""Small datasets, and a Decision Transformer that learned from one."""
 
 import pytest
 
 import pmoss_agents
-import pmoss_env  # noqa: F401 (registers the environments)
-from pmoss_datasets import Behaviour, Recipe, collect
-from tests.agents.spatial.small_transformer import SMALL, TOY
+from pmoss_datasets import Behaviour
+from tests.agents.spatial.playing import BUSY, TRANSFORMER, collected
 
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory):
-    recipe = Recipe(
-        env=TOY,
-        episodes=60,
-        seed=1,
-        behaviours=(
-            Behaviour("random", 1),
-            Behaviour("lpt", 1),
-            Behaviour("local-search", 2, budget=100),
-        ),
-        reference_episodes=0,
-    )
-    return collect(recipe, tmp_path_factory.mktemp("data") / "dataset")
+    """Bad and good episodes of the busy task."""
+    parts = (Behaviour("random", 1), Behaviour("lpt", 1), Behaviour("local-search", 2, budget=100))
+    return collected(BUSY, tmp_path_factory.mktemp("data"), *parts, episodes=60)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """What planners learn from: two slices per core."""
+    return collected({**BUSY, "slices": 16, "order": "index"}, tmp_path_factory.mktemp("data"))
 
 
 @pytest.fixture(scope="module")
 def fitted(dataset):
-    agent = pmoss_agents.make("decision-transformer", **SMALL)
+    agent = pmoss_agents.make("decision-transformer", **TRANSFORMER)
     agent.fit(dataset)
     return agent

@@ -1,17 +1,14 @@
-"""The toy task that agents are tested on, its optimum, and an episode of an agent."""
+"""The toy tasks that agents are tested on, an optimum, and an episode of an agent."""
 
-from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import gymnasium
 import numpy as np
-import pytest
 
-import pmoss_agents
 import pmoss_env  # noqa: F401 (registers the environments)
 from pmoss_agents import Agent
-from pmoss_datasets import Dataset, Recipe, collect
+from pmoss_datasets import Behaviour, Dataset, Recipe, collect
 from pmoss_env.baselines.exact import exact_schedule
 
 #: One workload and one incumbent: the optimum is one number, and branch and bound finds it.
@@ -21,6 +18,12 @@ TOY = {
     "order": "load",
     "workload_seed": 3,
     "incumbent": "grouped",
+}
+#: A task with a co-tenant, and a Decision Transformer that learns it at once.
+BUSY = {"machine": "toy", "slices": 8, "interference": "busy_core", "order": "load"}
+TRANSFORMER = {
+    **{"layers": 2, "heads": 2, "width": 16, "channels": 8, "batch_size": 8},
+    **{"updates": 6, "warmup": 2, "learning_rate": 3e-3},
 }
 
 
@@ -39,6 +42,22 @@ def play(agent: Agent, kwargs: dict[str, Any] = TOY, seed: int = 0) -> tuple[lis
     return actions, info["throughput"]
 
 
+def check_masks(agent: Agent, kwargs: dict[str, Any]) -> None:
+    """No tile is chosen that a mask forbids, whatever else it allows."""
+    env = gymnasium.make("pmoss/SpatialScheduling-v0", **kwargs)
+    rng = np.random.default_rng(0)
+    for seed in range(4):
+        observation, info = env.reset(seed=seed)
+        agent.reset()
+        done = False
+        while not done:
+            mask = info["action_mask"] * (rng.random(info["action_mask"].size) < 0.3)
+            mask = mask if mask.any() else info["action_mask"]
+            action = agent.act(observation, mask)
+            assert mask[action]
+            observation, _, done, _, info = env.step(action)
+
+
 def optimum() -> float:
     env: Any = gymnasium.make("pmoss/SpatialScheduling-v0", **TOY).unwrapped
     env.reset(seed=0)
@@ -49,30 +68,10 @@ def optimum() -> float:
     return best
 
 
-def collected(env: dict[str, Any], folder: Path) -> Dataset:
-    """Forty episodes of the usual mixture, without reference scores."""
-    return collect(Recipe(env=env, episodes=40, reference_episodes=0), folder / "dataset")
-
-
-def check_resumed(
-    make: Callable[[], Any], data: Dataset, folder: Path, cuts: Iterable[int]
-) -> None:
-    """A run that was cut after an update ends with the weights of one that was not."""
-    whole = make()
-    whole.fit(data)
-    for cut in cuts:
-        path = folder / f"{cut}.safetensors"
-        stopped = make()
-
-        def stop(done: int, total: int, metrics: Any, cut: int = cut) -> None:
-            if done == cut:
-                raise KeyboardInterrupt
-
-        with pytest.raises(KeyboardInterrupt):
-            stopped.fit(data, progress=stop, checkpoint=path)
-        resumed = pmoss_agents.load(path)
-        assert resumed.updates == cut
-        resumed.fit(data)
-        mine, theirs = whole._state()[0], resumed._state()[0]
-        assert mine.keys() == theirs.keys()
-        assert all(np.array_equal(mine[name], theirs[name]) for name in mine)
+def collected(
+    env: dict[str, Any], folder: Path, *behaviours: Behaviour, episodes: int = 40
+) -> Dataset:
+    """Episodes of the usual mixture or of some behaviours, without reference scores."""
+    mixture = {"behaviours": behaviours} if behaviours else {}
+    recipe = Recipe(env=env, episodes=episodes, seed=1, reference_episodes=0, **mixture)
+    return collect(recipe, folder / "dataset")

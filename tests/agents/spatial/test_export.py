@@ -9,10 +9,8 @@ import gymnasium
 import pytest
 
 import pmoss_agents
-import pmoss_env  # noqa: F401 (registers the environments)
-from pmoss_datasets import Recipe, collect
 from pmoss_env.errors import CheckpointError
-from tests.agents.spatial.playing import play
+from tests.agents.spatial.playing import BUSY, TRANSFORMER, play
 
 torch = pytest.importorskip("torch")
 
@@ -20,14 +18,12 @@ from pmoss_agents.spatial.decision_network import STATE  # noqa: E402
 from pmoss_agents.spatial.decision_transformer import DecisionTransformer  # noqa: E402
 from pmoss_agents.spatial.export import export_policy, export_weights, load_policy  # noqa: E402
 
-TOY = {"machine": "toy", "slices": 8, "interference": "busy_core", "order": "load"}
-SMALL = {"layers": 2, "heads": 2, "width": 16, "channels": 8, "updates": 4, "warmup": 2}
 
-
-@pytest.fixture(scope="module")
-def dataset(tmp_path_factory):
-    recipe = Recipe(env=TOY, episodes=12, seed=1, tier="mixed", reference_episodes=0)
-    return collect(recipe, tmp_path_factory.mktemp("data") / "dataset")
+@pytest.fixture
+def path(fitted, tmp_path):
+    """An exported policy."""
+    export_policy(fitted, tmp_path / "policy.pt")
+    return tmp_path / "policy.pt"
 
 
 @pytest.mark.parametrize(
@@ -43,24 +39,21 @@ def test_an_exported_policy_gives_the_same_actions(
     dataset, tmp_path, meta_position, reward, context, decoding
 ):
     changes = {"meta_position": meta_position, "reward": reward, "context": context}
-    agent = DecisionTransformer(**SMALL, **changes, decoding=decoding)
+    agent = DecisionTransformer(**TRANSFORMER, **changes, decoding=decoding)
     agent.fit(dataset)
     export_policy(agent, tmp_path / "policy.pt")
     exported = pmoss_agents.load(tmp_path / "policy.pt", trust=True)
-    assert [play(exported, TOY, s) for s in range(3)] == [play(agent, TOY, s) for s in range(3)]
+    assert [play(exported, BUSY, s) for s in range(3)] == [play(agent, BUSY, s) for s in range(3)]
     assert [path.name for path in tmp_path.iterdir()] == ["policy.pt"]
 
 
-def test_the_file_is_enough(dataset, tmp_path):
+def test_the_file_is_enough(fitted, path):
     """PyTorch and the header alone give an action."""
-    agent = DecisionTransformer(**SMALL)
-    agent.fit(dataset)
-    export_policy(agent, tmp_path / "policy.pt")
     extra = {"pmoss.json": ""}
-    step = torch.jit.load(str(tmp_path / "policy.pt"), _extra_files=extra)
+    step = torch.jit.load(str(path), _extra_files=extra)
     header = json.loads(extra["pmoss.json"])
     assert header["inputs"] == [*STATE, "return_to_go", "action", "step", "cache"]
-    env = gymnasium.make("pmoss/SpatialScheduling-v0", **TOY)
+    env = gymnasium.make("pmoss/SpatialScheduling-v0", **BUSY)
     observation, _ = env.reset(seed=0)
     tiles, counters = 8, len(header["task"]["counters"])
     shapes = {"machine_view": (tiles, counters), "incumbent_view": (tiles, counters)}
@@ -72,8 +65,9 @@ def test_the_file_is_enough(dataset, tmp_path):
     cache = torch.zeros(header["cache_shape"])
     with torch.no_grad():
         scores = step(*state, target, torch.tensor(0), torch.tensor(0), cache)
-    agent.reset()
-    assert int(scores.argmax()) == agent.act(observation)
+    fitted.reset()
+    fitted.set_target(None)
+    assert int(scores.argmax()) == fitted.act(observation)
 
 
 def middles_of_the_largest_entries(path):
@@ -90,7 +84,7 @@ def middles_of_the_largest_entries(path):
     return positions
 
 
-def test_what_is_no_exported_policy_is_refused(dataset, tmp_path):
+def test_what_is_no_exported_policy_is_refused(fitted, tmp_path):
     path = tmp_path / "policy.pt"
     with pytest.raises(CheckpointError, match="nothing to export"):
         export_policy(DecisionTransformer(), path)
@@ -104,9 +98,7 @@ def test_what_is_no_exported_policy_is_refused(dataset, tmp_path):
     path.write_bytes(buffer.getvalue())
     with pytest.raises(CheckpointError, match="is not an exported policy"):
         load_policy(path)
-    agent = DecisionTransformer(**SMALL)
-    agent.fit(dataset)
-    export_policy(agent, path)
+    export_policy(fitted, path)
     whole = path.read_bytes()
     contents = contents_of(path)
     for position in middles_of_the_largest_entries(path):
@@ -150,11 +142,8 @@ class Vandal(torch.nn.Module):
 
 
 @pytest.mark.parametrize("described", [True, False])
-def test_a_program_runs_only_with_trust(dataset, tmp_path, described):
-    trace, path = tmp_path / "written", tmp_path / "policy.pt"
-    agent = DecisionTransformer(**SMALL)
-    agent.fit(dataset)
-    export_policy(agent, path)
+def test_a_program_runs_only_with_trust(path, tmp_path, described):
+    trace = tmp_path / "written"
     with zipfile.ZipFile(path) as file:
         header = file.read(header_name(file))
     buffer = io.BytesIO()
@@ -174,14 +163,11 @@ def header_name(file):
     return next(name for name in file.namelist() if name.endswith("/extra/pmoss.json"))
 
 
-def test_weights_alone_act_as_the_agent_does(dataset, tmp_path):
-    agent = DecisionTransformer(**SMALL)
-    agent.fit(dataset)
-    agent.save(tmp_path / "agent.safetensors")
-    wanted = play(agent, TOY, 0)
-    export_weights(agent, tmp_path / "weights.safetensors")
+def test_weights_alone_act_as_the_agent_does(fitted, tmp_path):
+    fitted.save(tmp_path / "agent.safetensors")
+    export_weights(fitted, tmp_path / "weights.safetensors")
     again = pmoss_agents.load(tmp_path / "weights.safetensors")
-    assert play(again, TOY, 0) == wanted
+    assert play(again, BUSY) == play(fitted, BUSY)
     sizes = [(tmp_path / f"{name}.safetensors").stat().st_size for name in ("weights", "agent")]
     assert sizes[0] < sizes[1] / 2
 
@@ -190,11 +176,7 @@ def test_weights_alone_act_as_the_agent_does(dataset, tmp_path):
     "change",
     [{"task": "a text"}, {"cache_shape": [2**40]}, {"cache_shape": "x"}, {"config": {"width": 0}}],
 )
-def test_an_altered_description_is_refused(dataset, tmp_path, change):
-    path = tmp_path / "policy.pt"
-    agent = DecisionTransformer(**SMALL)
-    agent.fit(dataset)
-    export_policy(agent, path)
+def test_an_altered_description_is_refused(path, change):
     with zipfile.ZipFile(path) as file:
         entries = {name: file.read(name) for name in file.namelist()}
         name = header_name(file)
@@ -206,14 +188,11 @@ def test_an_altered_description_is_refused(dataset, tmp_path, change):
         load_policy(path, trust=True)
 
 
-def test_an_exported_policy_cannot_learn(dataset, tmp_path):
-    agent = DecisionTransformer(**SMALL)
-    agent.fit(dataset)
-    export_policy(agent, tmp_path / "policy.pt")
-    exported = load_policy(tmp_path / "policy.pt", trust=True)
+def test_an_exported_policy_cannot_learn(fitted, path, dataset, tmp_path):
+    exported = load_policy(path, trust=True)
     with pytest.raises(CheckpointError, match="cannot learn"):
         exported.fit(dataset)
     with pytest.raises(CheckpointError, match="no checkpoint to save"):
         exported.save(tmp_path / "agent.safetensors")
     with pytest.raises(CheckpointError, match=r"policy\.pt: is the name of an export"):
-        agent.save(tmp_path / "policy.pt")
+        fitted.save(path)

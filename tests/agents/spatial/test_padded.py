@@ -5,33 +5,31 @@ import pytest
 
 from pmoss_agents.spatial.base import PaddedAgent
 from pmoss_agents.spatial.encoders import places_of
-from pmoss_datasets import Recipe, collect
 from pmoss_datasets.evaluation import evaluate
 from pmoss_env.envs.spatial import SpatialSchedulingEnv, meta_names
-from pmoss_env.errors import CheckpointError
+from pmoss_env.errors import CheckpointError, UnsupportedError
 from pmoss_env.machines import load_machine
 
 pytest.importorskip("torch")
 
 from pmoss_agents.spatial.decision_transformer import DecisionTransformer
+from tests.agents.spatial.playing import TRANSFORMER, collected
 
 SLICES = {"slices": 8, "order": "load"}
 #: Grids of 8 x 8, 4 x 8 and 2 x 4 core tiles.
 LARGE, SMALL, TOY = "milan-nps4", "rome-7302", "toy"
-SIZES = {"layers": 1, "heads": 2, "width": 16, "channels": 8, "updates": 2, "batch_size": 4}
 
 
 @pytest.fixture(scope="module")
 def agent(tmp_path_factory):
-    recipe = Recipe(env={"machine": LARGE, **SLICES}, episodes=4, reference_episodes=0)
-    data = collect(recipe, tmp_path_factory.mktemp("data") / "dataset")
-    agent = DecisionTransformer(**SIZES)
+    data = collected({"machine": LARGE, **SLICES}, tmp_path_factory.mktemp("data"), episodes=4)
+    agent = DecisionTransformer(**{**TRANSFORMER, "updates": 2})
     agent.fit(data)
     return agent
 
 
 class Recorder:
-    """An agent that notes what it is shown and takes the last tile that is allowed."""
+    """An agent that keeps the observations and takes the last tile that is allowed."""
 
     name = "recorder"
 
@@ -39,7 +37,7 @@ class Recorder:
         names = list(meta_names(load_machine(machine)))
         grid = [load_machine(machine).rows, load_machine(machine).cols]
         self.task = {"grid": grid, "meta_names": names}
-        self.seen = []
+        self.observations = []
 
     def check_task(self, facts):
         pass
@@ -51,7 +49,7 @@ class Recorder:
         return []
 
     def act(self, observation):
-        self.seen.append(observation)
+        self.observations.append(observation)
         return int(np.flatnonzero(observation["position_mask"])[-1])
 
 
@@ -64,28 +62,26 @@ def test_on_its_own_machine_padding_changes_nothing(agent):
 
 @pytest.mark.parametrize("machine", [SMALL, TOY])
 def test_a_smaller_machine_is_placed_legally(agent, machine):
-    found = evaluate(
-        {"machine": machine, **SLICES}, {"padded": PaddedAgent(agent)}, [101], 2, 20, 5
-    )
-    assert [row.illegal_actions for row in found.rows] == [0, 0]
+    env = {"machine": machine, **SLICES}
+    rows = evaluate(env, {"padded": PaddedAgent(agent)}, [101], 2, 20, 5).rows
+    assert [row.illegal_actions for row in rows] == [0, 0]
 
 
-def test_its_networks_know_the_topology_of_the_machine_they_place_on(agent, monkeypatch):
-    known = []
+def test_its_networks_have_the_topology_of_the_machine_they_place_on(agent, monkeypatch):
+    used = []
     act = agent.act
 
     def watched(observation):
-        known.append(agent.encoders()[0].inputs.places.tolist())
+        used.append(agent.encoders()[0].inputs.places.tolist())
         return act(observation)
 
     monkeypatch.setattr(agent, "act", watched)
     small, large = load_machine(SMALL), load_machine(LARGE)
     evaluate({"machine": SMALL, **SLICES}, {"padded": PaddedAgent(agent)}, [101], 1, 20, 5)
     padded = np.full((2, large.rows, large.cols), -1)
-    there = places_of(small).reshape(2, small.rows, small.cols)
-    padded[:, : small.rows, : small.cols] = there
-    assert known
-    assert all(places == padded.reshape(2, -1).tolist() for places in known)
+    padded[:, : small.rows, : small.cols] = places_of(small).reshape(2, small.rows, small.cols)
+    assert used
+    assert all(places == padded.reshape(2, -1).tolist() for places in used)
     # Afterwards they are those of its own machine again.
     assert agent.encoders()[0].inputs.places.tolist() == places_of(large).tolist()
 
@@ -100,15 +96,15 @@ def test_tiles_lie_in_the_corner_and_meta_goes_by_name():
     policy.check_env(env)
     tile = policy.act(observation, info["action_mask"])
     assert tile == np.flatnonzero(info["action_mask"])[-1]
-    seen = recorder.seen[0]
+    padded = recorder.observations[0]
     rows, cols = load_machine(SMALL).rows, load_machine(SMALL).cols
     for key in ("position_mask", "view_mask", "machine_view", "incumbent_view"):
-        assert seen[key].shape[:2] == tuple(recorder.task["grid"])
-        np.testing.assert_array_equal(seen[key][:rows, :cols], observation[key])
-        assert np.count_nonzero(seen[key]) == np.count_nonzero(observation[key])
-    here = dict(zip(meta_names(env.machine), observation["meta"], strict=True))
-    there = dict(zip(recorder.task["meta_names"], seen["meta"], strict=True))
-    assert there == {name: here.get(name, 0.0) for name in there}
+        assert padded[key].shape[:2] == tuple(recorder.task["grid"])
+        np.testing.assert_array_equal(padded[key][:rows, :cols], observation[key])
+        assert np.count_nonzero(padded[key]) == np.count_nonzero(observation[key])
+    meta = dict(zip(meta_names(env.machine), observation["meta"], strict=True))
+    shown = dict(zip(recorder.task["meta_names"], padded["meta"], strict=True))
+    assert shown == {name: meta.get(name, 0.0) for name in shown}
 
 
 def test_a_larger_machine_other_slices_and_old_checkpoints_are_refused(agent):
@@ -118,4 +114,14 @@ def test_a_larger_machine_other_slices_and_old_checkpoints_are_refused(agent):
     with pytest.raises(CheckpointError, match=r"slices = 8, but .* slices = 9"):
         policy.check_env(SpatialSchedulingEnv(machine=TOY, slices=9, order="load"))
     with pytest.raises(CheckpointError, match="fit it with this version"):
-        PaddedAgent(DecisionTransformer(**SIZES))
+        PaddedAgent(DecisionTransformer(**TRANSFORMER))
+
+
+def test_actions_that_name_the_nodes_of_data_are_refused(agent, tmp_path):
+    env = {"machine": TOY, "slices": 8, "actions": "core_node"}
+    env["constraints"] = {"node_memory_gib": [0.1, 0.6]}
+    for policy in (agent, agent.padded()):
+        with pytest.raises(UnsupportedError, match="use actions='core'"):
+            policy.check_env(SpatialSchedulingEnv(**env))
+    with pytest.raises(UnsupportedError, match="an action names the data's node"):
+        agent.fit(collected(env, tmp_path, episodes=2))

@@ -1,33 +1,23 @@
-"""The pair policy: what it knows of slices and cores, and how it learns from its own draws."""
+"""The pair policy: its scores of slices and cores, and what it learns from its own draws."""
 
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 
-from pmoss_agents.spatial.pair_network import (  # noqa: E402
-    PairNetwork,
-    draw,
-    greedy,
-)
+from pmoss_agents.spatial.pair_network import PairNetwork, draw, greedy  # noqa: E402
 from pmoss_agents.spatial.pair_policy import PairPolicy, log_likelihood  # noqa: E402
 from pmoss_agents.spatial.planning import Pairs, Topology  # noqa: E402
 from pmoss_datasets.evaluation import evaluate  # noqa: E402
 from pmoss_datasets.policies import SchedulePolicy  # noqa: E402
 from pmoss_env.errors import CheckpointError, DescriptionError  # noqa: E402
 from pmoss_env.types import COUNTER_INDEX, COUNTER_NAMES  # noqa: E402
-from tests.agents.spatial.playing import check_resumed, collected  # noqa: E402
 
 TOY = {"machine": "toy", "slices": 16, "interference": "busy_core"}
 SMALL = {
     **{"judge_updates": 100, "updates": 160, "samples": 16},
     **{"width": 24, "features": 8, "heads": 2, "demands": 4},
 }
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    return collected(TOY, tmp_path_factory.mktemp("data"))
 
 
 @pytest.fixture(scope="module")
@@ -38,8 +28,8 @@ def agent(data):
 
 
 @pytest.fixture
-def read(data):
-    """A network of chance, and what it makes of an incumbent."""
+def scored(data):
+    """A network with random weights, and its scores of an incumbent."""
     torch.manual_seed(0)
     topology = Topology(data.machine)
     sizes = {"width": 24, "hidden": 32, "features": 8, "heads": 2, "blocks": 1, "demands": 4}
@@ -53,36 +43,36 @@ def read(data):
         return network, topology, counters, columns, network(topology, counters, columns)
 
 
-def test_drawing_without_noise_is_the_greedy_plan(read):
-    _, topology, _, _, scores = read
+def test_drawing_without_noise_is_the_greedy_plan(scored):
+    _, topology, _, _, scores = scored
     noise = np.zeros((16, 3, len(topology.tiles)), dtype=np.float32)
     for plan in draw(scores, topology, noise):
         assert plan.tolist() == greedy(scores, topology).tolist()
 
 
-def test_the_likelihood_is_that_of_the_draws(read):
-    _, topology, _, _, scores = read
+def test_the_likelihood_is_that_of_the_draws(scored):
+    _, topology, _, _, scores = scored
     workers = len(topology.tiles)
     noise = np.random.default_rng(0).gumbel(size=(16, 4000, workers)).astype(np.float32)
     plans = draw(scores, topology, noise)
     first = int(torch.argsort(-scores.times.mean(1), stable=True)[0])
     # The first core is chosen from empty cores: its chances need no history.
-    found = np.bincount(plans[:, first], minlength=workers) / 4000
+    shares = np.bincount(plans[:, first], minlength=workers) / 4000
     empty = scores.times[first]
     inner = scores.slices[first] + scores.cores + empty[:, None] * scores.ends
     logits = torch.nn.functional.silu(inner) @ scores.last - scores.haste * empty
-    np.testing.assert_allclose(found, logits.softmax(0).detach().numpy(), atol=0.03)
-    chance = np.random.default_rng(1).integers(0, workers, (200, 16))
+    np.testing.assert_allclose(shares, logits.softmax(0).detach().numpy(), atol=0.03)
+    random = np.random.default_rng(1).integers(0, workers, (200, 16))
     with torch.no_grad():
         likely, unlikely = (
             np.mean([log_likelihood(scores, topology, torch.from_numpy(p)) for p in some])
-            for some in (plans[:200], chance)
+            for some in (plans[:200], random)
         )
     assert likely > unlikely
 
 
-def test_order_and_names_of_slices_and_cores_do_not_matter(read):
-    network, topology, counters, columns, scores = read
+def test_order_and_names_of_slices_and_cores_do_not_matter(scored):
+    network, topology, counters, columns, scores = scored
     shuffled = torch.from_numpy(np.random.default_rng(0).permutation(16))
     alike = torch.nonzero(topology.caches[0]).squeeze(1)
     trade = torch.arange(len(topology.tiles))
@@ -92,42 +82,46 @@ def test_order_and_names_of_slices_and_cores_do_not_matter(read):
     torch.testing.assert_close(scores.times[shuffled], other.times[:, trade])
 
 
+def fitted(data, **changes):
+    agent = PairPolicy(**{**SMALL, **changes})
+    agent.fit(data)
+    return agent
+
+
 def test_it_learns_from_its_own_draws(agent, data):
-    untrained = PairPolicy(**{**SMALL, "judge_updates": 1, "updates": 1})
-    untrained.fit(data)
-    policies = {"pair-policy": agent, "untrained": untrained, "random": SchedulePolicy("random")}
+    policies = {"pair-policy": agent, "untrained": fitted(data, judge_updates=1, updates=1)}
+    # Nothing that it learns, or knows without learning, but that work adds up.
+    frozen = {"judge_updates": 1, "updates": 2, "learning_rate": 0.0, "draw_rate": 0.0}
+    for seed in range(3):
+        policies[f"frozen {seed}"] = fitted(data, **frozen, seed=seed)
+    policies |= {"lpt": SchedulePolicy("lpt")}
     rows = evaluate(TOY, policies, [5], 8, 200, 20).rows
     mean = {name: np.mean([row.score for row in rows if row.policy == name]) for name in policies}
     assert mean["pair-policy"] > mean["untrained"] + 10
     assert mean["pair-policy"] > 50
+    assert max(mean[f"frozen {seed}"] for seed in range(3)) < mean["lpt"] + 10
     assert not any(row.illegal_actions for row in rows)
 
 
-def test_before_it_draws_it_knows_the_logged_times(data):
+def test_before_it_draws_it_predicts_the_logged_times(data):
     pairs, topology = Pairs(data, Topology(data.machine)), Topology(data.machine)
     before, after = pairs.counters
     elapsed, queries = (after[..., COUNTER_INDEX[name]] for name in ("elapsed_us", "queries"))
     ran = (elapsed > 0) & (queries > 0)
     off = {}
     for updates in (1, SMALL["judge_updates"]):
-        agent = PairPolicy(**{**SMALL, "judge_updates": updates, "updates": updates})
-        agent.fit(data)
+        agent = fitted(data, judge_updates=updates, updates=updates)
         with torch.no_grad():
-            found = agent.network.times(topology, before, *pairs.columns)
-        off[updates] = float((found - (elapsed / queries).log())[ran].abs().mean())
+            times = agent.network.times(topology, before, *pairs.columns)
+        off[updates] = float((times - (elapsed / queries).log())[ran].abs().mean())
     assert off[SMALL["judge_updates"]] < 0.8 * off[1]
 
 
-def test_a_constraint_is_kept_on_a_machine_that_it_never_saw(agent):
+def test_a_constraint_is_kept_on_a_machine_without_data(agent):
     env = {"machine": "skylake-x-4n", "slices": 64, "on_illegal": "raise"}
     env["constraints"] = {"max_slices_per_core": 4}
     [row] = evaluate(env, {"pair-policy": agent}, [5], 1, 20, 5).rows
     assert np.bincount(row.actions).max() <= 4
-
-
-def test_a_run_that_was_cut_ends_with_the_same_weights(data, tmp_path):
-    settings = {**SMALL, "judge_updates": 4, "updates": 8}
-    check_resumed(lambda: PairPolicy(**settings), data, tmp_path, (3, 6))
 
 
 def test_what_it_cannot_do_is_said(tmp_path):
@@ -135,16 +129,3 @@ def test_what_it_cannot_do_is_said(tmp_path):
         PairPolicy(features=9)
     with pytest.raises(CheckpointError, match=r"call fit\(\)"):
         PairPolicy().save(tmp_path / "agent.safetensors")
-
-
-def test_untrained_it_only_knows_that_work_adds_up(data):
-    policies = {"lpt": SchedulePolicy("lpt")}
-    for seed in range(3):
-        settings = {"judge_updates": 1, "updates": 2, "learning_rate": 0.0, "seed": seed}
-        settings["draw_rate"] = 0.0
-        untrained = PairPolicy(**{**SMALL, **settings})
-        untrained.fit(data)
-        policies[str(seed)] = untrained
-    rows = evaluate(TOY, policies, [5], 8, 200, 20).rows
-    mean = {name: np.mean([row.score for row in rows if row.policy == name]) for name in policies}
-    assert max(mean[str(seed)] for seed in range(3)) < mean["lpt"] + 10

@@ -1,0 +1,225 @@
+"""The parts of planners: a model of times, balancing them, and correcting by measurements."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from pmoss_agents.spatial.planning import (  # noqa: E402
+    GROUPS,
+    MORE_GROUPS,
+    Pairs,
+    ThroughputModel,
+    Topology,
+    balance,
+    fit_correction,
+    longest_first,
+    refine,
+)
+from pmoss_agents.spatial.planning.planner import NOISE, SPREADS  # noqa: E402
+from pmoss_env.types import COUNTER_INDEX, COUNTER_NAMES  # noqa: E402
+
+NODES = np.array([0, 0, 0, 1, 1, 1])
+
+
+def ends(times, chosen):
+    return np.bincount(chosen, times[np.arange(len(chosen)), chosen], times.shape[1])
+
+
+def test_the_longest_go_first_to_the_core_that_ends_earliest():
+    times = np.repeat([[2.0], [4.0], [3.0], [3.0]], 2, axis=1)
+    assert longest_first(times).tolist() == [0, 0, 1, 1]
+    slower = np.tile([1.0, 3.0], (8, 1))
+    assert ends(slower, longest_first(slower)).tolist() == [6, 6]
+
+
+def test_exchanges_end_what_moves_cannot():
+    # {5, 3} and {4, 2}: moving the 3 would make 9, exchanging it for the 2 makes 7 and 7.
+    times = np.repeat([[5.0], [3.0], [4.0], [2.0]], 2, axis=1)
+    start = np.array([0, 0, 1, 1])
+    assert ends(times, start).tolist() == [8, 6]
+    assert ends(times, balance(times, start)).tolist() == [7, 7]
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("limit", [None, 4])
+def test_nothing_off_the_fullest_core_helps_any_more(seed, limit):
+    rng = np.random.default_rng(seed)
+    times = rng.exponential(size=(12, 4)) + 0.2
+    start = rng.permutation(np.arange(12) % 4)
+    chosen = balance(times, start, max_per_core=limit)
+    top = ends(times, chosen).max()
+    assert top <= ends(times, start).max()
+    full = int(ends(times, chosen).argmax())
+    for slice_ in np.flatnonzero(chosen == full):
+        for core in range(4):
+            moved = chosen.copy()
+            moved[slice_] = core
+            if limit is None or np.bincount(moved, minlength=4).max() <= limit:
+                assert ends(times, moved)[[full, core]].max() >= top * (1 - 1e-4)
+        for other in np.flatnonzero(chosen != full):
+            swapped = chosen.copy()
+            swapped[[slice_, other]] = chosen[[other, slice_]]
+            assert ends(times, swapped)[[full, chosen[other]]].max() >= top * (1 - 1e-4)
+
+
+def test_no_core_gets_more_than_it_may():
+    times = np.tile([1.0, 100.0, 100.0], (9, 1))
+    first = longest_first(times, max_per_core=3)
+    assert np.bincount(first).tolist() == [3, 3, 3]
+    assert np.bincount(balance(times, first, max_per_core=3)).tolist() == [3, 3, 3]
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("limit", [None, 11])
+def test_random_exchanges_go_on_where_balancing_ends(seed, limit):
+    rng = np.random.default_rng(seed)
+    times = rng.exponential(size=(64, 6)) + 0.2
+    first = balance(times, rng.permutation(np.arange(64) % 6), max_per_core=limit)
+
+    def refined(tries):
+        return refine(times, first, tries, np.random.default_rng(1), max_per_core=limit)
+
+    plans = [refined(tries) for tries in (0, 20, 200)]
+    tops = [ends(times, chosen).max() for chosen in plans]
+    assert plans[0].tolist() == first.tolist()
+    assert tops[0] >= tops[1] >= tops[2] and tops[0] > tops[2]
+    assert refined(200).tolist() == plans[2].tolist()
+    assert limit is None or np.bincount(plans[2], minlength=6).max() <= limit
+
+
+def test_times_that_are_none_end_the_search():
+    start, rng = np.array([2, 2, 1]), np.random.default_rng(0)
+    assert refine(np.zeros((3, 3)), start, 5, rng).tolist() == [2, 2, 1]
+    unknown, start = np.full((4, 2), np.nan), np.zeros(4, dtype=np.int64)
+    assert np.array_equal(balance(unknown, start), start)
+    assert refine(unknown, start, 5, rng).shape == (4,)
+
+
+def test_what_is_off_everywhere_is_off_where_nothing_ran():
+    shift = fit_correction([np.full(200, 0.1)], [np.arange(200) % 5], NODES).shift
+    assert (abs(shift[:, :5] - 0.1) < 0.02).all()
+    assert 0.05 < shift[:, 5].mean() < 0.12
+
+
+def test_a_slow_core_and_a_slow_node_are_separated():
+    columns = np.tile([0, 1, 2, 3, 4], 40)
+    core = fit_correction([np.where(columns == 0, 0.3, 0.0)], [columns], NODES).shift.mean(0)
+    assert core[0] > 0.25 > 0.1 > abs(core[1:]).max()
+    node = fit_correction([np.where(columns > 2, 0.3, 0.0)], [columns], NODES).shift.mean(0)
+    assert node[5] > 0.1 > abs(node[:3]).max()
+
+
+def test_pairs_that_were_measured_are_corrected_best():
+    rng = np.random.default_rng(0)
+    truth = 0.04 * rng.normal(size=(30, 6))
+    columns = [rng.integers(0, 6, 30) for _ in range(20)]
+    errors = [truth[np.arange(30), column] + NOISE * rng.normal(size=30) for column in columns]
+    correction = fit_correction(errors, columns, NODES)
+    often = np.zeros((30, 6))
+    for column in columns:
+        often[np.arange(30), column] += 1
+    error = abs(correction.shift - truth)
+    assert error[often >= 4].mean() < 0.5 * abs(truth).mean()
+    assert (correction.left[often == 0] == 1).all()
+    assert (np.diff([correction.left[often == n].max() for n in (1, 2, 3, 4)]) < 0).all()
+    assert (correction.variance >= SPREADS[-1] ** 2).all()
+
+
+def test_what_was_not_measured_shifts_nothing():
+    columns, nothing = np.arange(8) % 6, np.full(8, np.nan)
+    some = fit_correction([nothing, np.where(columns < 4, 0.2, np.nan)], [columns] * 2, NODES)
+    assert np.isfinite(some.shift).all()
+    assert not fit_correction([nothing], [columns], NODES).shift.any()
+
+
+# ---- the model
+
+
+def new_model(**settings):
+    torch.manual_seed(0)
+    return ThroughputModel(len(COUNTER_NAMES), width=24, features=8, demands=4, **settings)
+
+
+@pytest.fixture(scope="module")
+def incumbents(data):
+    """The topology, counters and columns of two incumbents."""
+    topology = Topology(data.machine)
+    pairs = Pairs(data, topology)
+    return topology, pairs.counters[0][:2], pairs.columns[0][:2]
+
+
+def test_untrained_a_query_takes_as_long_on_every_core(incumbents):
+    topology, counters, columns = incumbents
+    model = new_model()
+    model.set_up(counters.flatten(0, 1))
+    with torch.inference_mode():
+        before = model.read(topology, counters[:1], columns[:1])
+        table = model.everywhere(topology, before, columns[:1])
+    assert (table == table[0, 0]).all()
+
+
+@pytest.mark.parametrize("groups", [GROUPS, MORE_GROUPS], ids=["usual", "more"])
+@pytest.mark.parametrize("without", ["", *MORE_GROUPS])
+def test_everywhere_predicts_what_forward_does(incumbents, groups, without):
+    topology, counters, columns = incumbents
+    model = new_model(inputs=[group for group in groups if group != without])
+    model.set_scales(counters.flatten(0, 1))
+    with torch.inference_mode():
+        before = model.read(topology, counters[:1], columns[:1])
+        table = model.everywhere(topology, before, columns[:1])
+        assert table.shape == (16, len(topology.tiles))
+        for slice_, worker in ((0, 0), (3, 2), (15, 5)):
+            moved = columns[:1].clone()
+            moved[0, slice_] = worker
+            times, _ = model(topology, before, moved)
+            torch.testing.assert_close(times[0, slice_], table[slice_, worker])
+
+
+def test_costs_show_a_slow_memory_at_any_load(incumbents):
+    """They give what a line from memory costs, however few lines are read."""
+    topology, counters, columns = incumbents
+    model = new_model()
+    model.set_scales(counters.flatten(0, 1))
+    slow, unread = counters.clone(), counters.clone()
+    slow[..., COUNTER_INDEX["cycles_l3_miss"]] *= 1.5
+    unread[..., COUNTER_INDEX["local_dram"] :] = 0
+
+    def costs(counters):
+        return model._standard(counters)[..., len(COUNTER_NAMES) :]
+
+    torch.testing.assert_close(costs(counters), costs(counters / 3), atol=0.05, rtol=0)
+    assert (costs(slow)[..., -1] - costs(counters)[..., -1]).median() > 0.5
+    assert (costs(unread)[..., -1] == 0).all()
+    assert torch.isfinite(model.read(topology, unread, columns).slices).all()
+
+
+def test_order_and_names_of_slices_and_cores_do_not_matter(incumbents):
+    topology, counters, columns = incumbents
+    model = new_model()
+    shuffled = torch.from_numpy(np.random.default_rng(0).permutation(16))
+    # Workers of one cache and node may trade places.
+    alike = torch.nonzero(topology.caches[0]).squeeze(1)
+    trade = torch.arange(len(topology.tiles))
+    trade[alike] = alike.flip(0)
+    with torch.inference_mode():
+        plain = model(topology, model.read(topology, counters, columns), columns)
+        renamed = trade[columns[:, shuffled]]
+        other = model(topology, model.read(topology, counters[:, shuffled], renamed), renamed)
+    torch.testing.assert_close(plain[0][:, shuffled], other[0])
+    torch.testing.assert_close(plain[1], other[1])
+
+
+def test_the_fullest_core_bounds_the_throughput(incumbents):
+    topology, counters, columns = incumbents
+    model = new_model()
+    with torch.inference_mode():
+        before = model.read(topology, counters, columns)
+        times, total = model(topology, before, columns)
+        busy = torch.zeros(2, len(topology.tiles))
+        busy.scatter_add_(1, columns, before.shares * times.exp())
+        bound = model.scale - busy.amax(1).log()
+        assert (total <= bound + 1e-6).all()
+        model.sharpness.fill_(8.0)
+        _, sharp = model(topology, before, columns)
+    torch.testing.assert_close(sharp, bound, atol=0.02, rtol=0)

@@ -1,0 +1,115 @@
+"""Settings of agents: what is checked, what a file says of them, and what decides an agent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Literal
+
+import pytest
+
+import pmoss_agents
+from pmoss_agents.configs import CONFIGS, LATER, Settings, identity, read_config, task_name
+from pmoss_env.errors import DescriptionError, UnknownNameError
+
+
+@dataclass(frozen=True)
+class Some(Settings):
+    agent: ClassVar[str] = "some"
+    BOUNDS: ClassVar = {"share": "[0, 1)", "step": "(0, 1]", "rate": "(0, inf)"}
+
+    kind: Literal["a", "b"] = "a"
+    share: float = 0.5
+    step: float = 0.5
+    rate: float = 1.0
+    count: int = 1
+    width: int = 8
+    seed: int = 0
+    threads: int = 1
+    device: str = "cpu"
+
+
+@dataclass(frozen=True)
+class More(Some):
+    agent: ClassVar[str] = "more"
+    BOUNDS: ClassVar = {"count": "[0, 3]"}
+
+    flag: bool = field(default=False, metadata=LATER)
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ({"kind": "c"}, "kind = 'c': must be one of a, b"),
+        ({"kind": ["a"]}, r"kind = \['a'\]: must be one of"),
+        ({"share": 1}, r"share = 1: must lie in \[0, 1\)"),
+        ({"step": 0.0}, r"step = 0\.0: must lie in \(0, 1\]"),
+        ({"rate": 0}, "rate = 0: must be above 0"),
+        ({"rate": "abc"}, "rate = 'abc': must be a finite number"),
+        ({"rate": float("nan")}, "rate = nan: must be a finite number"),
+        ({"count": 0}, "count = 0: must be at least 1"),
+        ({"count": 2.5}, r"count = 2\.5: must be a whole number"),
+        ({"count": True}, "count = True: must be a whole number"),
+        ({"width": 10**30}, "width = 10*: must be at most 4096"),
+        ({"seed": -1}, r"seed = -1: must lie in \[0, 2\^32\)"),
+        ({"seed": 2**32}, r"seed = 4294967296: must lie in \[0, 2\^32\)"),
+        ({"threads": 100_000}, "threads = 100000: must lie between 1 and 1024"),
+        ({"device": "tpu"}, "device = 'tpu': must be one of cpu, cuda, auto"),
+    ],
+)
+def test_wrong_settings_are_named(values: dict[str, Any], text: str) -> None:
+    with pytest.raises(DescriptionError, match=f"^some: {text}"):
+        Some(**values)
+
+
+def test_bounds_of_base_classes_hold_and_may_be_changed() -> None:
+    assert More(count=0, flag=True).count == 0
+    for values, name in (
+        ({"count": 4}, "count"),
+        ({"share": -0.1}, "share"),
+        ({"flag": 1}, "flag"),
+    ):
+        with pytest.raises(DescriptionError, match=f"more: {name} = "):
+            More(**values)
+
+
+def test_a_setting_that_was_added_later_counts_only_where_it_is_set() -> None:
+    assert set(identity(More())) == {one.name for one in fields(More)} - {"flag"}
+    assert identity(More(flag=True))["flag"] is True
+
+
+def test_unknown_names_and_fields_are_answered() -> None:
+    with pytest.raises(UnknownNameError, match="Did you mean 'decision-transformer'"):
+        pmoss_agents.make("decision-transfromer")
+    with pytest.raises(DescriptionError, match="config 'depth': unknown"):
+        pmoss_agents.make("decision-transformer", depth=3)
+    with pytest.raises(DescriptionError, match="known are"):
+        pmoss_agents.make("decision-transformer", config_file="absent")
+
+
+def test_a_config_file_has_tables_for_tasks(tmp_path: Any) -> None:
+    path = tmp_path / "wrong.toml"
+    path.write_text(
+        'agent = "cql"\nalpha = 2.0\nupdates = 9\n'
+        '[tasks."toy-*"]\nupdates = 5\n[tasks."toy-btree-scans"]\nalpha = 3.0\n'
+    )
+    task = task_name("pmoss/toy-btree-scans/mixed-v0")
+    for given, updates, alpha in ((task, 5, 3.0), ("toy-rtree-x", 5, 2.0), ("other", 9, 2.0)):
+        config = pmoss_agents.make("cql", config_file=path, task=given, gamma=0.5).config
+        assert (config.updates, config.alpha, config.gamma) == (updates, alpha, 0.5)
+    with pytest.raises(UnknownNameError, match="agent in"):
+        pmoss_agents.make("bcq", config_file=path)
+    for text, reason in (
+        (b'agent = "cql"\ntasks = 3\n', "tasks: must be tables"),
+        (b'agent = ["a"]', "agent = .*: must be a string"),
+        (b"\xff\xfe", "is not valid TOML"),
+    ):
+        path.write_bytes(text)
+        with pytest.raises(DescriptionError, match=rf"wrong\.toml: {reason}"):
+            pmoss_agents.make("cql", config_file=path)
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in CONFIGS.glob("*.toml")))
+def test_committed_configs_make_their_agents(name: str) -> None:
+    pytest.importorskip("torch")
+    for task in ("toy-btree-ycsb-a", "skylake-x-8n-btree-ycsb-a"):
+        pmoss_agents.make(read_config(name)["agent"], config_file=name, task=task)

@@ -32,8 +32,6 @@ LEFT_OUT = (
     "--ignore=tests/envs/test_other_gymnasium.py",
     "--deselect=tests/datasets/test_suite.py"
     "::test_a_task_is_named_after_what_it_is_and_holds_the_measured_headroom",
-    "--deselect=tests/agents/spatial/test_d3rlpy_agents.py"
-    "::test_the_command_trains_and_what_it_trained_acts_without_d3rlpy",
 )
 
 

@@ -77,10 +77,10 @@ class Agent(ABC):
         Raises:
             DescriptionError: a field that does not exist, or an impossible value.
         """
-        known = {field.name for field in fields(self.Config)}
+        names = {field.name for field in fields(self.Config)}
         for key in config:
-            if key not in known:
-                raise DescriptionError(unknown_key(f"{self.name}: config {key!r}", key, known))
+            if key not in names:
+                raise DescriptionError(unknown_key(f"{self.name}: config {key!r}", key, names))
         check_types(self.name, self.Config, config)
         try:
             self.config = self.Config(**config)
@@ -112,7 +112,7 @@ class Agent(ABC):
         """Begins an episode."""
 
     def observe(self, reward: float) -> None:  # noqa: B027 (most agents have no use for it)
-        """Tells the reward of the last action."""
+        """Takes the reward of the last action."""
 
     def check_env(self, env: Any) -> None:  # noqa: B027 (an agent may play anywhere)
         """Raises CheckpointError for an environment of another task than the agent's."""
@@ -205,8 +205,8 @@ class Agent(ABC):
                 raise CheckpointError(f"task: {missing[0]}: is missing")
             agent.dataset = dict(header.get("dataset", {}))  # absent from the first checkpoints
             # Counters are only added at the end of their table: act() leaves out the new ones.
-            known = list(COUNTER_NAMES[: len(agent.task.get("counters", ()))])
-            agent.check_task({"counters": known}, "this version of pmoss_env")
+            counters = list(COUNTER_NAMES[: len(agent.task.get("counters", ()))])
+            agent.check_task({"counters": counters}, "this version of pmoss_env")
             agent._restore(arrays, header["values"])
         except CheckpointError as error:
             raise CheckpointError(f"{path}: {error}") from error
@@ -229,7 +229,7 @@ class OfflineAgent(Agent, Generic[DatasetT]):
 
     Attributes:
         updates: how many it has made.
-        several: whether fit() also takes several datasets, of whatever machines; a class attribute.
+        several: whether fit() also takes several datasets, of any machines; a class attribute.
     """
 
     learns: ClassVar[Learns] = "offline"

@@ -31,7 +31,7 @@ VERSION = 3
 _NPZ_VERSION = 2
 SUFFIX = ".safetensors"
 #: Weights hardly compress: what an old checkpoint may be of its file, above some bytes.
-_MOST_RATIO, _SMALL = 20, 64 << 20
+_MAX_RATIO, _SMALL = 20, 64 << 20
 #: How the names of exported policies end, which are no checkpoints.
 EXPORTED = ".pt"
 #: Endings that a checkpoint's name must not have, and why.
@@ -140,7 +140,7 @@ def _read_npz(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
     try:
         with zipfile.ZipFile(path) as container:
             declared = sum(entry.file_size for entry in container.infolist())
-        if declared > max(_SMALL, _MOST_RATIO * path.stat().st_size):
+        if declared > max(_SMALL, _MAX_RATIO * path.stat().st_size):
             raise ValueError(f"declares {declared} bytes: no file of this size holds so much")
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}

@@ -115,7 +115,7 @@ def task_name(dataset_id: str) -> str:
 
 
 def check_types(agent: str, config: type[Any], values: Mapping[str, Any]) -> None:
-    """Checks values of the fields of a config before it is made, whoever wrote its class.
+    """Checks values of the fields of a config before it is made, of this package or another.
 
     Args:
         agent: whose config, for the messages.

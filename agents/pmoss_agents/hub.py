@@ -61,8 +61,8 @@ def export(name: str, out: Path) -> Path:
     with whole_folder(target) as folder:
         for path in (checkpoint, checkpoint.with_suffix(pretrained.CARD)):
             shutil.copyfile(path, folder / path.name)
-        told = pretrained.in_words(card)
-        words = "\n".join(f"- {line}" for line in told[: told.index("made by:")])
+        facts = pretrained.in_words(card)
+        words = "\n".join(f"- {line}" for line in facts[: facts.index("made by:")])
         task = [word for key, value in card.env.items() for word in ("-e", f"{key}={value}")]
         evaluate = ["pmoss", "evaluate", checkpoint.name, "--domain", card.domain, *task]
         text = _ABOUT.format(

@@ -73,18 +73,20 @@ def find_lesson(
         DatasetError: damaged data.
     """
     if isinstance(dataset, Sequence) and not isinstance(dataset, str):
-        lessons = [find_lesson(one, env, domain=domain) for one in dataset]
+        lessons = [find_lesson(each, env, domain=domain) for each in dataset]
         if len(lessons) == 1:
             return lessons[0]
-        for one in lessons:
-            if not isinstance(one.data, Dataset):
-                raise DescriptionError(f"{one.data.path}: several datasets: holds no episodes")
-        return Lesson(lessons[0].domain, Several([one.data for one in lessons]))
+        for lesson in lessons:
+            if not isinstance(lesson.data, Dataset):
+                raise DescriptionError(f"{lesson.data.path}: several datasets: holds no episodes")
+        return Lesson(lessons[0].domain, Several([lesson.data for lesson in lessons]))
     if dataset is not None:
-        found, data = load_data(dataset)
-        if domain not in (None, found.name):
-            raise DescriptionError(f"{dataset}: is of the domain {found.name}, not of {domain}")
-        return Lesson(found.name, data)
+        its_domain, data = load_data(dataset)
+        if domain not in (None, its_domain.name):
+            raise DescriptionError(
+                f"{dataset}: is of the domain {its_domain.name}, not of {domain}"
+            )
+        return Lesson(its_domain.name, data)
     of_agent = _class_of(agent, config).domain if agent or _named_in(config) else ""
     return Lesson(find_domain(domain or of_agent or FIRST_DOMAIN).name, env=env)
 
@@ -106,24 +108,26 @@ def new_agent(
     """
     name = agent or _named_in(config) or _usual(lesson)
     # A path is imported, and what only a file names is not.
-    if (agent is None or ":" not in name) and name not in (known := _names(lesson.domain)):
+    if (agent is None or ":" not in name) and name not in (names := _names(lesson.domain)):
         for other in (each.domain for each in listings() if each.name == name):
             raise _foreign(name, other, lesson)
-        raise UnknownNameError(f"agent of {lesson.domain}", name, known)
-    of = agent_class(name).domain
-    if of not in ("", lesson.domain):
-        raise _foreign(name, of, lesson)
+        raise UnknownNameError(f"agent of {lesson.domain}", name, names)
+    domain = agent_class(name).domain
+    if domain not in ("", lesson.domain):
+        raise _foreign(name, domain, lesson)
     if config is None and has_config(name):
         config = name
     return pmoss_agents.make(name, config_file=config, task=lesson.task, **changes)
 
 
-def _foreign(agent: str, of: str, lesson: Lesson) -> DescriptionError:
-    """What is told of an agent of another domain than that of the lesson."""
-    way = f"choose --domain {of}"
+def _foreign(agent: str, domain: str, lesson: Lesson) -> DescriptionError:
+    """The error for an agent of another domain than that of the lesson."""
+    way = f"choose --domain {domain}"
     if lesson.data is not None:
-        way = f"give data of {of}, as of pmoss collect OUT --domain {of}"
-    return DescriptionError(f"agent {agent}: is of the domain {of}, not of {lesson.domain}: {way}")
+        way = f"give data of {domain}, as of pmoss collect OUT --domain {domain}"
+    return DescriptionError(
+        f"agent {agent}: is of the domain {domain}, not of {lesson.domain}: {way}"
+    )
 
 
 def learn(

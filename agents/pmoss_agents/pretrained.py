@@ -21,7 +21,7 @@ from pmoss_env.files import read_bytes, read_json, write_atomically
 PREFIX = "pmoss/"
 FOLDER = Path(__file__).parent / "shipped"
 #: Bytes of the largest checkpoint that ships.
-MOST = 2 << 20
+MAX_BYTES = 2 << 20
 CARD = ".json"
 #: What begins the names of arrays that only go on with an interrupted training.
 _OPTIMISER = "optimiser/"
@@ -114,15 +114,15 @@ def find(name: str) -> Path:
         CheckpointError: checkpoint or card are damaged.
     """
     path = _file(name)
-    known = _read(path.with_suffix(CARD))
+    expected = _read(path.with_suffix(CARD)).sha256
     try:
-        found = hashlib.sha256(read_bytes(path, MOST)).hexdigest()
+        actual = hashlib.sha256(read_bytes(path, MAX_BYTES)).hexdigest()
     except OSError as error:
         raise CheckpointError(f"{path}: cannot be read: {error.strerror}") from error
-    if found != known.sha256:
+    if actual != expected:
         raise CheckpointError(
-            f"{path}: is damaged: its SHA-256 is {found[:12]}, but its card says "
-            f"{known.sha256[:12]}; install the package again"
+            f"{path}: is damaged: its SHA-256 is {actual[:12]}, but its card says "
+            f"{expected[:12]}; install the package again"
         )
     return path
 
@@ -141,39 +141,39 @@ def slim(checkpoint: str | Path, out: Path) -> None:
     header, arrays = checkpoints.read(checkpoint)
     weights = {key: a for key, a in arrays.items() if not key.startswith(_OPTIMISER)}
     checkpoints.write(out, header, weights)
-    if (size := out.stat().st_size) > MOST:
+    if (size := out.stat().st_size) > MAX_BYTES:
         out.unlink()
-        raise CheckpointError(f"{checkpoint}: has {size} bytes of weights: {MOST} may ship")
+        raise CheckpointError(f"{checkpoint}: has {size} bytes of weights: {MAX_BYTES} may ship")
 
 
-def write_card(path: Path, told: Card) -> None:
+def write_card(path: Path, written: Card) -> None:
     """Writes a card, whole or not at all."""
-    write_atomically(path, json.dumps(asdict(told), indent=1) + "\n")
+    write_atomically(path, json.dumps(asdict(written), indent=1) + "\n")
 
 
-def in_words(told: Card) -> list[str]:
+def in_words(shown: Card) -> list[str]:
     """A card as lines of plain text."""
-    score = told.score
-    world = ", ".join(f"{key} {value}" for key, value in told.env.items())
+    score = shown.score
+    world = ", ".join(f"{key} {value}" for key, value in shown.env.items())
     return [
-        f"{told.name}: {told.agent}, for the environment {told.domain}",
+        f"{shown.name}: {shown.agent}, for the environment {shown.domain}",
         f"trained for: {world}",
-        f"data: {told.dataset['id']}, {told.dataset['episodes']} episodes, "
-        f"checksum {str(told.dataset['checksum'])[:12]}",
-        f"training: {told.updates} updates, seed {told.seed}, pmoss-env {told.code_version}",
+        f"data: {shown.dataset['id']}, {shown.dataset['episodes']} episodes, "
+        f"checksum {str(shown.dataset['checksum'])[:12]}",
+        f"training: {shown.updates} updates, seed {shown.seed}, pmoss-env {shown.code_version}",
         f"score: {score.value:.1f} [{score.low:.1f}, {score.high:.1f}] {score.unit}",
         f"that is in {score.episodes} episodes that its data do not hold: {score.results}",
-        f"file: {told.size / 1e6:.2f} MB, SHA-256 {told.sha256}",
-        f"licence: {told.licence}",
+        f"file: {shown.size / 1e6:.2f} MB, SHA-256 {shown.sha256}",
+        f"licence: {shown.licence}",
         "made by:",
-        *(f"  {command}" for command in told.commands),
+        *(f"  {command}" for command in shown.commands),
     ]
 
 
 def _file(name: str) -> Path:
     """Where the checkpoint of a name lies."""
-    if name not in (known := names()):
-        raise UnknownNameError("pretrained agent", name, known)
+    if name not in (shipped := names()):
+        raise UnknownNameError("pretrained agent", name, shipped)
     return FOLDER / (name.removeprefix(PREFIX) + checkpoints.SUFFIX)
 
 
@@ -182,7 +182,7 @@ def _read(path: Path) -> Card:
         values = read_json(path)
         values = {**values, "score": Score(**values["score"])}
         values["commands"] = tuple(values["commands"])
-        check_types(str(path), Card, {one.name: values[one.name] for one in fields(Card)})
+        check_types(str(path), Card, {field.name: values[field.name] for field in fields(Card)})
         return Card(**values)
     except (OSError, DescriptionError, LookupError, TypeError, ValueError) as error:
         raise CheckpointError(f"{path}: is no card of an agent: {error}") from error

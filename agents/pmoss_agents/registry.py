@@ -31,7 +31,7 @@ class Listing:
 
     Attributes:
         name: what make() knows it by.
-        domain: the environment that it is for; empty if it cannot be told.
+        domain: the environment that it is for; empty if it names none.
         learns: "offline" from a dataset, "online" by playing, or "nothing".
         extra: of pmoss-env, needed to learn; empty if none is.
         path: ``module:Class``.
@@ -48,72 +48,48 @@ class Listing:
     plain: bool = False
 
 
-def _own(domain: str, folder: str, agents: Mapping[str, tuple[str, Learns, str]]) -> list[Listing]:
-    return [
-        Listing(name, domain, learns, extra, f"pmoss_agents.{folder}.{path}")
-        for name, (path, learns, extra) in agents.items()
-    ]
-
-
-#: Our own, imported when asked for: some need torch.
+#: Our own by domain: name, module and class, how it learns, and the extra that learning needs.
+_TABLE: Mapping[str, tuple[tuple[str, str, Learns, str], ...]] = {
+    "spatial": (
+        ("bc", "bc:BehaviourCloning", "offline", "d3rlpy"),
+        ("bcq", "bcq:BCQ", "offline", "d3rlpy"),
+        ("cql", "cql:CQL", "offline", "d3rlpy"),
+        ("decision-transformer", "decision_transformer:DecisionTransformer", "offline", "agents"),
+        ("dqn", "dqn:MaskedDQNAgent", "online", "online"),
+        ("iql", "iql:IQL", "offline", "d3rlpy"),
+        ("judged-transformer", "judged_transformer:JudgedTransformer", "offline", "agents"),
+        ("maskable-ppo", "maskable_ppo:MaskablePPOAgent", "online", "online"),
+        ("pair-policy", "pair_policy:PairPolicy", "offline", "agents"),
+        ("percentile-bc", "bc:PercentileBC", "offline", "d3rlpy"),
+        ("reconstruct", "reconstruct:Reconstruct", "offline", "agents"),
+        ("surrogate", "surrogate:Surrogate", "offline", "agents"),
+    ),
+    "access-path": (
+        ("always-cpu", "fixed:AlwaysCpu", "nothing", ""),
+        ("always-offload", "fixed:AlwaysOffload", "nothing", ""),
+        ("decision-tree", "decision_tree:DecisionTree", "offline", "agents"),
+        ("linear-cost", "linear_cost:LinearCost", "offline", "agents"),
+        ("linucb", "linucb:LinUCB", "offline", ""),
+        ("oracle", "fixed:Oracle", "nothing", ""),
+    ),
+    "continual": (
+        ("continual-ppo", "ppo:ContinualPPO", "online", "online"),
+        ("forecaster", "forecaster:Forecaster", "offline", "agents"),
+        ("pace", "pace:Pace", "offline", ""),
+    ),
+    "threads": (
+        ("threads-hybrid", "bandits:Hybrid", "online", ""),
+        ("threads-linucb", "bandits:ThreadLinUCB", "online", ""),
+        ("threads-random", "fixed:ThreadRandom", "nothing", ""),
+        ("threads-rule", "fixed:ThreadRule", "nothing", ""),
+        ("threads-scheduling-domain", "fixed:SchedulingDomain", "nothing", ""),
+    ),
+}
+#: Imported when asked for: some need torch.
 OWN = {
-    listing.name: listing
-    for listing in (
-        *_own(
-            "spatial",
-            "spatial",
-            {
-                "bc": ("bc:BehaviourCloning", "offline", "d3rlpy"),
-                "bcq": ("bcq:BCQ", "offline", "d3rlpy"),
-                "cql": ("cql:CQL", "offline", "d3rlpy"),
-                "decision-transformer": (
-                    "decision_transformer:DecisionTransformer",
-                    "offline",
-                    "agents",
-                ),
-                "dqn": ("dqn:MaskedDQNAgent", "online", "online"),
-                "iql": ("iql:IQL", "offline", "d3rlpy"),
-                "judged-transformer": ("judged_transformer:JudgedTransformer", "offline", "agents"),
-                "maskable-ppo": ("maskable_ppo:MaskablePPOAgent", "online", "online"),
-                "pair-policy": ("pair_policy:PairPolicy", "offline", "agents"),
-                "percentile-bc": ("bc:PercentileBC", "offline", "d3rlpy"),
-                "reconstruct": ("reconstruct:Reconstruct", "offline", "agents"),
-                "surrogate": ("surrogate:Surrogate", "offline", "agents"),
-            },
-        ),
-        *_own(
-            "access-path",
-            "access_path",
-            {
-                "always-cpu": ("fixed:AlwaysCpu", "nothing", ""),
-                "always-offload": ("fixed:AlwaysOffload", "nothing", ""),
-                "decision-tree": ("decision_tree:DecisionTree", "offline", "agents"),
-                "linear-cost": ("linear_cost:LinearCost", "offline", "agents"),
-                "linucb": ("linucb:LinUCB", "offline", ""),
-                "oracle": ("fixed:Oracle", "nothing", ""),
-            },
-        ),
-        *_own(
-            "continual",
-            "continual",
-            {
-                "continual-ppo": ("ppo:ContinualPPO", "online", "online"),
-                "forecaster": ("forecaster:Forecaster", "offline", "agents"),
-                "pace": ("pace:Pace", "offline", ""),
-            },
-        ),
-        *_own(
-            "threads",
-            "threads",
-            {
-                "threads-hybrid": ("bandits:Hybrid", "online", ""),
-                "threads-linucb": ("bandits:ThreadLinUCB", "online", ""),
-                "threads-random": ("fixed:ThreadRandom", "nothing", ""),
-                "threads-rule": ("fixed:ThreadRule", "nothing", ""),
-                "threads-scheduling-domain": ("fixed:SchedulingDomain", "nothing", ""),
-            },
-        ),
-    )
+    name: Listing(name, domain, learns, extra, f"pmoss_agents.{domain.replace('-', '_')}.{path}")
+    for domain, agents in _TABLE.items()
+    for name, path, learns, extra in agents
 }
 
 
@@ -150,15 +126,15 @@ def agent_class(name: str) -> type[Agent]:
         PluginError: it cannot be imported, or is no agent.
         MissingExtraError: it needs a package that is not installed.
     """
-    found = find("agent", name, _known())
-    if not (isinstance(found, type) and issubclass(found, Agent)):
-        raise PluginError(f"agent {name!r}: {found!r} is no subclass of pmoss_agents.Agent")
-    if ":" not in name and found.name != name:
+    agent = find("agent", name, _entries())
+    if not (isinstance(agent, type) and issubclass(agent, Agent)):
+        raise PluginError(f"agent {name!r}: {agent!r} is no subclass of pmoss_agents.Agent")
+    if ":" not in name and agent.name != name:
         raise PluginError(
-            f"agent {name!r}: its class calls itself {found.name!r}: entry point and class must "
+            f"agent {name!r}: its class calls itself {agent.name!r}: entry point and class must "
             "have the same name"
         )
-    return found
+    return agent
 
 
 def policy_maker(name: str) -> Callable[..., Any]:
@@ -172,12 +148,12 @@ def policy_maker(name: str) -> Callable[..., Any]:
         PluginError: it cannot be imported, or makes nothing.
         MissingExtraError: it needs a package that is not installed.
     """
-    found = find("policy" if ":" in name else "agent", name, _known())
-    if isinstance(found, type) and issubclass(found, Agent):
+    maker = find("policy" if ":" in name else "agent", name, _entries())
+    if isinstance(maker, type) and issubclass(maker, Agent):
         return agent_class(name)
-    if not callable(found):
-        raise PluginError(f"{name}: {found!r} is no class of policies")
-    return cast(Callable[..., Any], found)
+    if not callable(maker):
+        raise PluginError(f"{name}: {maker!r} is no class of policies")
+    return cast(Callable[..., Any], maker)
 
 
 def registered_class(name: str) -> type[Agent]:
@@ -186,23 +162,23 @@ def registered_class(name: str) -> type[Agent]:
     Raises:
         UnknownNameError: no agent of that name is registered.
     """
-    if name not in _known():
-        raise UnknownNameError("agent", name, _known())
+    if name not in (registered := _entries()):
+        raise UnknownNameError("agent", name, registered)
     return agent_class(name)
 
 
-def _known() -> dict[str, EntryPoint]:
+def _entries() -> dict[str, EntryPoint]:
     own = {name: EntryPoint(name, listing.path, GROUP) for name, listing in OWN.items()}
     return {**own, **entries(GROUP, OWN)}
 
 
 def _of_others(entry: EntryPoint) -> Listing:
     try:
-        found: Any = load_entry(entry)
-        if not (isinstance(found, type) and issubclass(found, Agent)):
-            domain = str(getattr(found, "domain", ""))
+        policy: Any = load_entry(entry)
+        if not (isinstance(policy, type) and issubclass(policy, Agent)):
+            domain = str(getattr(policy, "domain", ""))
             return Listing(entry.name, domain, "nothing", "", entry.value, plain=True)
-        facts = (str(found.domain), found.learns, str(getattr(found, "extra", "")))
+        facts = (str(policy.domain), policy.learns, str(getattr(policy, "extra", "")))
     except (AttributeError, MissingExtraError, PluginError) as error:
         return Listing(entry.name, "", "nothing", "", entry.value, problem=str(error))
     return Listing(entry.name, *facts, entry.value)

@@ -1,4 +1,4 @@
-"""What a training says after every update, kept in a file across interruptions."""
+"""The metrics of a training after every update, kept in a file across interruptions."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any
 from pmoss_env.errors import DatasetError
 from pmoss_env.files import read_text, write_atomically
 
-#: What a row says of the moment, not of its update.
+#: Fields that describe the moment, not the update.
 MOMENT = ("update", "cpu_seconds", "steps")
 #: No log is longer.
-_MOST_BYTES = 2**28
+_MAX_BYTES = 2**28
 
 
 class TrainingLog:
@@ -49,8 +49,8 @@ class TrainingLog:
 
     def __call__(self, done: int, total: int, metrics: Mapping[str, float]) -> None:
         """Adds a line; it is the ``progress`` of fit()."""
-        told = {name: float(f"{value:.6g}") for name, value in metrics.items()}
-        row = {"update": done, "cpu_seconds": round(self.cpu_seconds, 2), **told}
+        rounded = {name: float(f"{value:.6g}") for name, value in metrics.items()}
+        row = {"update": done, "cpu_seconds": round(self.cpu_seconds, 2), **rounded}
         with self._path.open("a", encoding="utf-8") as file:
             file.write(f"{json.dumps(row)}\n")
 
@@ -64,7 +64,7 @@ def read_log(path: str | Path) -> list[dict[str, Any]]:
     path = Path(path)
     if not path.exists():
         return []
-    lines = read_text(path, _MOST_BYTES).split("\n")
+    lines = read_text(path, _MAX_BYTES).split("\n")
     rows = []
     # What follows the last line's end was cut.
     for number, line in enumerate(lines[:-1], 1):
@@ -88,7 +88,7 @@ def means_of_windows(
         last: what is the last value of a window, not a mean.
 
     Returns:
-        One row per window. Updates that do not tell a metric have no part in its mean.
+        One row per window. Updates without a metric have no part in its mean.
     """
     size = max(1, math.ceil(len(rows) / points))
     curve = []
@@ -96,8 +96,8 @@ def means_of_windows(
         window = rows[begin : begin + size]
         point: dict[str, float] = {}
         for name in dict.fromkeys(name for row in window for name in row):
-            told = [row[name] for row in window if name in row]
-            mean = float(f"{math.fsum(told) / len(told):.6g}")
-            point[name] = told[-1] if name in last else mean
+            values = [row[name] for row in window if name in row]
+            mean = float(f"{math.fsum(values) / len(values):.6g}")
+            point[name] = values[-1] if name in last else mean
         curve.append(point)
     return curve

@@ -161,6 +161,6 @@ def test_the_same_agent_gives_the_same_file(tmp_path: Path) -> None:
         checkpoints.write(file, header, arrays)
     # Each write would draw another order with a chance of 23 in 24.
     assert len({file.read_bytes() for file in files}) == 1
-    found, read = checkpoints.read(files[0])
-    assert found["config"] == header["config"]
+    kept, read = checkpoints.read(files[0])
+    assert kept["config"] == header["config"]
     assert all(np.array_equal(read[name], array) for name, array in arrays.items())

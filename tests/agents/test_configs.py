@@ -73,7 +73,7 @@ def test_bounds_of_base_classes_hold_and_may_be_changed() -> None:
 
 
 def test_a_setting_that_was_added_later_counts_only_where_it_is_set() -> None:
-    assert set(identity(More())) == {one.name for one in fields(More)} - {"flag"}
+    assert set(identity(More())) == {each.name for each in fields(More)} - {"flag"}
     assert identity(More(flag=True))["flag"] is True
 
 

@@ -105,11 +105,11 @@ def same(mine, theirs):
         np.testing.assert_array_equal(array, theirs[name], err_msg=name)
 
 
-def played(agent, seed=3):
+def played(agent, seed=3, **changes):
     """Actions and outcome of an episode in which a forbidden action is an error."""
     domain = find_domain(agent.domain)
     env = CONTINUAL if agent.domain == "continual" else SPATIAL
-    made = domain.make_env({**env, "on_illegal": "raise"})
+    made = domain.make_env({**env, "on_illegal": "raise", **changes})
     agent.check_env(made)
     result = domain.play(made, agent, seed)
     made.close()
@@ -140,8 +140,9 @@ def test_a_seed_decides_all_and_global_generators_are_left_alone(name, fitted, l
     seeded(5)
     again = make(name)
     again.fit(lessons[name])
-    assert drawn() == undisturbed
     same(arrays(again), expected)
+    played(again)
+    assert drawn() == undisturbed
     other = make(name, seed=1, threads=2 if name == "bc" else 1)
     threads = torch.get_num_threads()
     other.fit(lessons[name])
@@ -229,6 +230,24 @@ def test_an_agent_that_learned_nothing_says_so(name, tmp_path):
         agent.save(tmp_path / "agent.safetensors")
     with pytest.raises(CheckpointError, match="call fit"):
         played(agent)
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if make(n).domain == "spatial"])
+def test_a_full_core_gets_no_more(name, fitted):
+    actions, _ = played(fitted(name), constraints={"max_slices_per_core": 2})
+    assert np.bincount(actions).max() == 2
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_another_task_is_refused(name, fitted, lessons):
+    agent, lesson = fitted(name), lessons[name]
+    if "slices" not in agent.task:
+        pytest.skip("it plays any task")
+    with pytest.raises(CheckpointError, match="slices = 8, but the environment has slices = 9"):
+        played(agent, slices=9)
+    if name in PLAYED:
+        with pytest.raises(CheckpointError, match="slices"):
+            agent.fit({**lesson, "slices": 9})
 
 
 @pytest.mark.parametrize("name", EXTRAS)

@@ -32,9 +32,10 @@ def test_the_domain_follows_from_the_data(episodes: Path, tmp_path: Path) -> Non
     assert learn(agent, lesson) == {"scans": 96.0}
     with pytest.raises(UnknownNameError, match="unknown agent of access-path 'cqll'"):
         new_agent(lesson, "cqll", None, {})
-    for name, of in (("cql", "spatial"), ("forecaster", "continual"), ("pace", "continual")):
-        told = f"agent {name}: is of the domain {of}, not of access-path: give data of {of}, as of"
-        with pytest.raises(DescriptionError, match=f"{told} pmoss collect OUT --domain {of}"):
+    for name, domain in (("cql", "spatial"), ("forecaster", "continual"), ("pace", "continual")):
+        problem = f"agent {name}: is of the domain {domain}, not of access-path"
+        way = f"give data of {domain}, as of pmoss collect OUT --domain {domain}"
+        with pytest.raises(DescriptionError, match=f"{problem}: {way}"):
             new_agent(lesson, name, None, {})
     with pytest.raises(DescriptionError, match="threads, not of spatial: choose --domain threads"):
         new_agent(find_lesson(None, {}, domain="spatial"), "threads-linucb", None, {})
@@ -55,7 +56,7 @@ def test_the_domain_follows_from_the_agent() -> None:
     assert (lesson.domain, lesson.learns) == ("threads", "online")
     agent = new_agent(lesson, "threads-linucb", None, {"episodes": 2})
     done = []
-    learn(agent, lesson, progress=lambda *told: done.append(told[0]))
+    learn(agent, lesson, progress=lambda update, *_: done.append(update))
     assert done == [1, 2]
     assert new_agent(find_lesson(None, {}, domain="threads"), None, None, {}).name == (
         "threads-hybrid"
@@ -73,23 +74,20 @@ def test_episodes_teach_what_the_chosen_paths_cost(episodes: Path) -> None:
     assert features.shape == (96, 5) and times.shape == (96, 2)
     assert (np.isnan(times).sum(axis=1) == 1).all()
     first = lesson.data[0]
-    known = times[: first.steps][np.arange(first.steps), first.actions]
+    measured = times[: first.steps][np.arange(first.steps), first.actions]
     # The environment pays minus the milliseconds.
-    np.testing.assert_allclose(known, -1e3 * first.rewards)
+    np.testing.assert_allclose(measured, -1e3 * first.rewards)
     for name in ("linear-cost", "linucb"):
         agent = new_agent(lesson, name, None, {})
         learn(agent, lesson)
         assert set(agent.choose(features)) <= {0, 1}  # type: ignore[attr-defined]
-    one = Recipe(
-        env=SCANS,
-        domain="access-path",
-        episodes=1,
-        reference_episodes=0,
-        behaviours=({"policy": "always-cpu"},),  # type: ignore[arg-type]
+    cpu: Any = ({"policy": "always-cpu"},)
+    recipe = Recipe(
+        env=SCANS, domain="access-path", episodes=1, reference_episodes=0, behaviours=cpu
     )
-    only = collect(one, episodes.parent / "one")
+    of_one_path = collect(recipe, episodes.parent / "one")
     with pytest.raises(DatasetError, match="no scan took the path 'offload'"):
-        pmoss_agents.make("linear-cost").fit(only)  # type: ignore[attr-defined]
+        pmoss_agents.make("linear-cost").fit(of_one_path)  # type: ignore[attr-defined]
 
 
 def test_a_surrogate_learns_from_machines_of_other_sizes_and_others_refuse(tmp_path: Path) -> None:

@@ -22,11 +22,11 @@ ALL = 4 << 20
 
 def test_what_ships_is_small() -> None:
     sizes = [pretrained.find(name).stat().st_size for name in NAMES]
-    assert len(NAMES) >= 2 and max(sizes) <= pretrained.MOST and sum(sizes) <= ALL
+    assert len(NAMES) >= 2 and max(sizes) <= pretrained.MAX_BYTES and sum(sizes) <= ALL
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_card_tells_of_its_agent(name: str) -> None:
+def test_a_card_describes_its_agent(name: str) -> None:
     card = pretrained.card(name)
     agent = pmoss_agents.load(name)
     path = pretrained.find(name)
@@ -42,9 +42,9 @@ def test_a_card_tells_of_its_agent(name: str) -> None:
 
 
 def test_unknown_names_are_answered_with_those_there_are() -> None:
-    for found in (pmoss_agents.load, pmoss_agents.find_policy, pretrained.card):
+    for find in (pmoss_agents.load, pmoss_agents.find_policy, pretrained.card):
         with pytest.raises(UnknownNameError, match=NAMES[0]):
-            found("pmoss/no-such-agent-v0")
+            find("pmoss/no-such-agent-v0")
 
 
 def test_a_file_is_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,9 +72,9 @@ def test_damage_is_found_before_anything_is_loaded(
     copied.unlink()
     with pytest.raises(CheckpointError, match="cannot be read"):
         pmoss_agents.load(NAMES[0])
-    told = json.loads((tmp_path / path.with_suffix(pretrained.CARD).name).read_text())
+    card = json.loads((tmp_path / path.with_suffix(pretrained.CARD).name).read_text())
     for wrong in ({"score": 1}, {"size": "big"}):
-        copied.with_suffix(pretrained.CARD).write_text(json.dumps({**told, **wrong}))
+        copied.with_suffix(pretrained.CARD).write_text(json.dumps({**card, **wrong}))
         with pytest.raises(CheckpointError, match="is no card"):
             pretrained.card(NAMES[0])
 
@@ -92,10 +92,10 @@ def test_observations_of_another_environment_are_refused() -> None:
         agent.act(observation)
     env.close()
     spatial = SpatialSchedulingEnv(machine="toy", slices=8)
-    seen, info = spatial.reset(seed=0)
+    observation, info = spatial.reset(seed=0)
     agent.check_env(spatial)
     with pytest.raises(CheckpointError, match="observation='complete'"):
-        agent.act(seen, info["action_mask"])
+        agent.act(observation, info["action_mask"])
     spatial.close()
 
 
@@ -106,7 +106,7 @@ def test_slim_keeps_what_acts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     checkpoints.write(fat, header, {**arrays, "optimiser/0/exp_avg": np.zeros(3, np.float32)})
     pretrained.slim(fat, tmp_path / "slim.safetensors")
     assert set(checkpoints.read(tmp_path / "slim.safetensors")[1]) == set(arrays)
-    monkeypatch.setattr(pretrained, "MOST", 1000)
+    monkeypatch.setattr(pretrained, "MAX_BYTES", 1000)
     with pytest.raises(CheckpointError, match="1000 may ship"):
         pretrained.slim(fat, tmp_path / "other.safetensors")
     assert not (tmp_path / "other.safetensors").exists()
@@ -119,5 +119,5 @@ def test_cards_are_kept_as_they_are(tmp_path: Path) -> None:
         **json.loads((tmp_path / "card.json").read_text()),
         "commands": card.commands,
     }
-    told = "\n".join(pretrained.in_words(card))
-    assert card.licence in told and card.sha256 in told and card.commands[0] in told
+    text = "\n".join(pretrained.in_words(card))
+    assert card.licence in text and card.sha256 in text and card.commands[0] in text

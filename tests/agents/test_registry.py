@@ -74,14 +74,13 @@ def mine(install_package: Any) -> str:
 
 
 @pytest.mark.parametrize("listing", registry.OWN.values(), ids=lambda listing: listing.name)
-def test_the_list_says_what_the_classes_say(listing: registry.Listing) -> None:
-    found = pmoss_agents.registry.agent_class(listing.name)
-    assert (found.name, found.domain, found.learns) == (
-        *(listing.name, listing.domain, listing.learns),
-    )
+def test_the_list_agrees_with_the_classes(listing: registry.Listing) -> None:
+    agent = registry.agent_class(listing.name)
+    facts = (agent.name, agent.domain, agent.learns)
+    assert facts == (listing.name, listing.domain, listing.learns)
     base = {"offline": pmoss_agents.OfflineAgent, "online": pmoss_agents.OnlineAgent}
     if listing.learns != "nothing":
-        assert issubclass(found, base[listing.learns])
+        assert issubclass(agent, base[listing.learns])
 
 
 def test_without_torch_every_agent_works_or_names_the_extra() -> None:
@@ -129,7 +128,7 @@ def test_without_an_entry_point_it_goes_by_its_path(mine: str, tmp_path: Path) -
     path = tmp_path / "mine.safetensors"
     agent = pmoss_agents.make(f"{mine}:Renamed")
     agent.save(path)
-    # The file names a class that nobody registered: what a file says is never imported.
+    # The file names a class that is not registered: what a file says is never imported.
     with pytest.raises(CheckpointError, match=r"unknown agent 'another'.*module:Class@FILE"):
         pmoss_agents.load(path)
     assert pmoss_agents.load(path, f"{mine}:Renamed").name == "another"
@@ -158,7 +157,7 @@ def test_any_policy_is_found_by_its_path(mine: str) -> None:
         pmoss_agents.make(f"{mine}:Absent")
 
 
-def test_a_broken_package_is_listed_and_hurts_nobody(install_package: Any) -> None:
+def test_a_broken_package_is_listed_and_hurts_no_other(install_package: Any) -> None:
     install_package("broken_agents", {registry.GROUP: {"broken": "broken_agents:X"}}, "1 / 0")
     (listing,) = [each for each in registry.listings() if each.name == "broken"]
     assert "ZeroDivisionError" in listing.problem
@@ -167,7 +166,7 @@ def test_a_broken_package_is_listed_and_hurts_nobody(install_package: Any) -> No
         pmoss_agents.make("broken")
 
 
-def test_a_missing_extra_of_another_package_is_told(install_package: Any) -> None:
+def test_a_missing_extra_of_another_package_is_named(install_package: Any) -> None:
     code = "from pmoss_env.errors import MissingExtraError\nraise MissingExtraError('jax', 'jax')"
     install_package("lacking_agents", {registry.GROUP: {"lacking": "lacking_agents:X"}}, code)
     with pytest.raises(MissingExtraError, match="jax"):

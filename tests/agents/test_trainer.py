@@ -10,20 +10,20 @@ from pmoss_agents.trainer import Course, Metrics, cosine, train
 
 
 class Counter:
-    """Learns to count; tells what happened to it."""
+    """Learns to count, and keeps what happened to it."""
 
     def __init__(self, updates: int = 0) -> None:
         self.updates = updates
-        self.told: list[str] = []
+        self.events: list[str] = []
 
     def save(self, path: str | Path) -> None:
-        self.told.append(f"save {self.updates}")
+        self.events.append(f"save {self.updates}")
 
     def step(self, update: int) -> Callable[[], Metrics]:
-        self.told.append(f"prepare {update}")
+        self.events.append(f"prepare {update}")
 
         def change() -> Metrics:
-            self.told.append(f"change {update}")
+            self.events.append(f"change {update}")
             return {"update": float(update)}
 
         return change
@@ -32,14 +32,14 @@ class Counter:
 def test_everything_happens_in_order() -> None:
     agent = Counter()
     course = Course(agent.step, 3, save_every=2, judge=lambda checkpoint: {"judged": 1.0})
-    told: list[tuple[int, int, dict[str, float]]] = []
-    metrics = train(agent, course, lambda d, t, m: told.append((d, t, dict(m))), "somewhere")
-    assert agent.told == [
+    reports: list[tuple[int, int, dict[str, float]]] = []
+    metrics = train(agent, course, lambda d, t, m: reports.append((d, t, dict(m))), "somewhere")
+    assert agent.events == [
         *("prepare 0", "change 0"),
         *("prepare 1", "change 1", "save 2"),
         *("prepare 2", "change 2", "save 3"),
     ]
-    assert told == [
+    assert reports == [
         (1, 3, {"update": 0.0}),
         (2, 3, {"update": 1.0, "judged": 1.0}),
         (3, 3, {"update": 2.0, "judged": 1.0}),
@@ -50,9 +50,9 @@ def test_everything_happens_in_order() -> None:
 def test_it_goes_on_where_the_agent_stopped() -> None:
     agent = Counter(updates=2)
     train(agent, Course(agent.step, 3), None, None)
-    assert agent.told == ["prepare 2", "change 2"]
+    assert agent.events == ["prepare 2", "change 2"]
     assert train(agent, Course(agent.step, 3, metrics={"steps": 9.0}), None, None) == {"steps": 9.0}
-    assert agent.told == ["prepare 2", "change 2"]
+    assert agent.events == ["prepare 2", "change 2"]
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_an_interrupt_saves_whole_updates_only(where: str, saved: list[str]) -> 
 
     with pytest.raises(KeyboardInterrupt):
         train(agent, Course(step, 3, save_every=5), progress, "somewhere")
-    assert [word for word in agent.told if word.startswith("save")] == saved
+    assert [word for word in agent.events if word.startswith("save")] == saved
 
 
 def test_an_error_saves_nothing() -> None:
@@ -91,7 +91,7 @@ def test_an_error_saves_nothing() -> None:
 
     with pytest.raises(ValueError, match="diverged"):
         train(agent, Course(step, 3), None, "somewhere")
-    assert agent.told == []
+    assert agent.events == []
 
 
 def test_the_cosine_falls_to_a_tenth() -> None:

@@ -151,8 +151,8 @@ def draw(
     odds = torch.softmax(forecast.streams, -1).double().numpy()
     # (..., N, 5) the chance of at least each range.
     at_least = np.cumsum(odds[..., ::-1], axis=-1)[..., ::-1]
-    some = forecast.stream_levels.double().numpy()
-    levels = np.concatenate([np.zeros((*some.shape[:-1], 1)), some], axis=-1)
+    levels = forecast.stream_levels.double().numpy()
+    levels = np.concatenate([np.zeros((*levels.shape[:-1], 1)), levels], axis=-1)
     busy = torch.sigmoid(forecast.busy).double().numpy()
     lost = forecast.busy_levels.double().numpy()
     workers = machine.workers

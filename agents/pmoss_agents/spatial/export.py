@@ -124,7 +124,7 @@ def load_policy(path: str | Path, *, trust: bool = False) -> DecisionTransformer
     if not trust:
         raise CheckpointError(
             f"{path}: is a program, which runs when it is loaded: take the checkpoint, or an "
-            "export in .safetensors; if you trust whoever made the file: --trust, or trust=True"
+            "export in .safetensors; if you trust its author: --trust, or trust=True"
         )
     try:
         with warnings.catch_warnings():

@@ -168,7 +168,6 @@ def test_its_weights_fit_any_machine_and_number_of_slices():
 
 def test_what_is_of_another_task_is_refused(agent):
     for other, fact in (
-        ({"slices": 9}, "slices"),
         ({"machine": "skylake-x-8n"}, "grid"),
         ({"counters": "software"}, "readable"),
     ):

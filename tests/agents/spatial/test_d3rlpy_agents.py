@@ -1,8 +1,5 @@
 """Agents that learn through d3rlpy: their losses, masks and optimum."""
 
-import subprocess
-import sys
-
 import gymnasium
 import numpy as np
 import pytest
@@ -44,7 +41,7 @@ def fitted(dataset, tmp_path_factory):
     return agents
 
 
-def some(agent, dataset, rows, episodes=4, scale=1.0):
+def batch_of(agent, dataset, rows, episodes=4, scale=1.0):
     """A batch of transitions, and their observations before and after as tensors."""
     batch = agent._source(dataset, np.arange(episodes), scale).at(range(rows))
     both = (batch.observations, batch.next_observations)
@@ -78,19 +75,18 @@ def test_targets_are_left_out_of_the_optimiser(name, fitted):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_constraints_hold_without_remapping(name, tmp_path):
+def test_forbidden_tiles_have_no_part_in_losses(name, tmp_path):
     kwargs = {**TOY, "slices": 12, "constraints": {"max_slices_per_core": 2}}
     agent = pmoss_agents.make(name, **{**SMALL, "updates": 5})
     metrics = agent.fit(collected(kwargs, tmp_path, Behaviour("random"), SEARCH, episodes=8))
-    # Where a forbidden tile counted, a loss would be of the size of FORBIDDEN.
+    # Where one counted, a loss would be of the size of FORBIDDEN.
     assert all(abs(value) < 1e3 for value in metrics.values())
-    assert np.bincount(play(agent, kwargs=kwargs)[0]).max() == 2
 
 
 @pytest.mark.parametrize("name", ["cql", "bcq"])
 def test_the_next_state_counts_by_its_mask(name, fitted, dataset):
     """Targets are the values of tiles that the next state allows."""
-    _, now, then = some(fitted[name], dataset, 16)
+    _, now, then = batch_of(fitted[name], dataset, 16)
     then[MASK][:] = 0
     then[MASK][:, 0, 3] = 1
     learner = fitted[name]._learner
@@ -102,7 +98,7 @@ def test_the_next_state_counts_by_its_mask(name, fitted, dataset):
 
 
 def test_the_imitation_loss_is_over_allowed_tiles(fitted, dataset):
-    batch, now, _ = some(fitted["bc"], dataset, 16)
+    batch, now, _ = batch_of(fitted["bc"], dataset, 16)
     learner, actions = fitted["bc"]._learner, torch.from_numpy(batch.actions)
     imitation, penalty = imitation_loss(learner.modules.imitator, now, actions)
     scores, allowed = learner.modules.imitator.scores(now), now[MASK].reshape(16, -1).numpy() > 0
@@ -116,7 +112,7 @@ def test_the_imitation_loss_is_over_allowed_tiles(fitted, dataset):
 
 
 def test_the_conservative_loss_is_over_allowed_tiles(fitted, dataset):
-    batch, now, _ = some(fitted["cql"], dataset, 16)
+    batch, now, _ = batch_of(fitted["cql"], dataset, 16)
     learner = fitted["cql"]._learner
     loss = learner._compute_conservative_loss(now, torch.from_numpy(batch.actions).long())
     values, allowed = (
@@ -146,7 +142,7 @@ def test_the_losses_of_implicit_q_learning(dataset):
     settings = {"expectile": 0.8, "weight_temp": 2.0, "max_weight": 1.5, "gamma": 0.9}
     agent = pmoss_agents.make("iql", **{**SMALL, **settings, "updates": 3, "n_steps": 2})
     agent.fit(dataset)
-    batch, now, then = some(agent, dataset, 32, scale=agent.task["reward_scale"])
+    batch, now, then = batch_of(agent, dataset, 32, scale=agent.task["reward_scale"])
     rows, actions = np.arange(32), batch.actions[:, 0].astype(int)
     modules = agent._learner.modules
     with torch.no_grad():
@@ -185,49 +181,16 @@ def test_what_d3rlpy_predicts_is_what_act_chooses(name, fitted):
         observation, _, done, _, info = env.step(action)
 
 
-def test_wrong_datasets_and_other_tasks_are_refused(fitted, dataset, tmp_path):
+def test_wrong_datasets_and_other_tasks_are_refused(fitted, dataset, monkeypatch):
     agent = pmoss_agents.make("cql", **SMALL)
     actions = dataset.column("actions")
-    try:
-        dataset._columns["actions"] = np.full_like(actions, actions[0, 0])
-        with pytest.raises(DatasetError, match="is the only one in all 120 episodes"):
-            agent.fit(dataset)
-    finally:
-        dataset._columns["actions"] = actions
+    monkeypatch.setitem(dataset._columns, "actions", np.full_like(actions, actions[0, 0]))
+    with pytest.raises(DatasetError, match="is the only one in all 120 episodes"):
+        agent.fit(dataset)
     assert not agent.task
-    with pytest.raises(CheckpointError, match=r"slices = 8, but the dataset .* has slices = 9"):
-        fitted["cql"].fit(collected({**TOY, "slices": 9}, tmp_path, episodes=2))
     for change, text in (
         ({"machine": "skylake-x-8n"}, r"grid = \[2, 4\], but the observation has grid = \[8, 12\]"),
         ({"observation": "paper"}, r"incumbent_view of shape \[2, 4, 21\], .* absent.*'full'"),
     ):
         with pytest.raises(CheckpointError, match=text):
             play(fitted["cql"], {**TOY, **change})
-
-
-def test_the_command_trains_and_what_it_trained_acts_without_d3rlpy(tmp_path):
-    agent, more = (str(tmp_path / name) for name in ("agent.safetensors", "more"))
-    task = ["-e", "machine=toy", "-e", "slices=8", "-e", "order=load"]
-    data = str(collected(TOY, tmp_path, episodes=6).path)
-
-    def pmoss(*words, before="pass"):
-        program = f"import sys; {before}; from pmoss_env.cli import main; sys.exit(main())"
-        done = subprocess.run(
-            [sys.executable, "-c", program, *words], capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return " ".join(done.stdout.split())
-
-    few = ("--set", "updates=2", "--set", "channels=4")
-    assert "saved to" in pmoss("train", data, agent, "--agent", "cql", *few)
-    absent = "sys.modules['d3rlpy'] = None"
-    assert "agent" in pmoss(
-        *("evaluate", agent, *task, "--seeds", "1", "--episodes", "1", "--budget", "20"),
-        *("-b", "random", "--schedules", "2"),
-        before=absent,
-    )
-    assert "2 episodes" in pmoss(
-        *("collect", more, *task, "--episodes", "2"),
-        *("--policy", "pmoss_agents:load", "--argument", agent),
-        before=absent,
-    )

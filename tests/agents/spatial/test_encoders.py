@@ -143,11 +143,11 @@ def test_standardised_counters_are_centred_and_bounded():
 
 
 def test_places_come_with_the_weights():
-    one, other = (TileInputs(MILAN.tiles, H, 4, GROUPS) for _ in range(2))
-    one.set_places(places_of(MILAN))
-    other.load_state_dict(one.state_dict())
-    assert other.places.tolist() == places_of(MILAN).tolist()
-    assert len(set(other.places[1].tolist())) == MILAN.nodes + 1  # and tiles without a worker
+    first, second = (TileInputs(MILAN.tiles, H, 4, GROUPS) for _ in range(2))
+    first.set_places(places_of(MILAN))
+    second.load_state_dict(first.state_dict())
+    assert second.places.tolist() == places_of(MILAN).tolist()
+    assert len(set(second.places[1].tolist())) == MILAN.nodes + 1  # and tiles without a worker
 
 
 @pytest.mark.parametrize("name", ["decision-transformer", "bc", "dqn"])

@@ -1,6 +1,5 @@
 """The Judged Transformer: its proposals, and which of them it takes."""
 
-import gymnasium
 import numpy as np
 import pytest
 
@@ -124,13 +123,6 @@ def test_a_proposal_is_what_the_transformer_would_do(agent, env):
 
 def test_without_a_context_it_acts_step_by_step(agent):
     assert len(play(agent, BUSY)[0]) == BUSY["slices"]
-
-
-def test_a_full_core_gets_no_more(agent):
-    kwargs = {**BUSY, "constraints": {"max_slices_per_core": 3}, "on_illegal": "raise"}
-    env = gymnasium.make("pmoss/SpatialScheduling-v0", **kwargs).unwrapped
-    env.reset(seed=0)
-    assert max(np.bincount(plan).max() for plan in proposals(agent, env)) == 3
 
 
 def test_what_it_cannot_do_is_said(agent, env, tmp_path):

@@ -65,8 +65,8 @@ def test_the_likelihood_is_that_of_the_draws(scored):
     random = np.random.default_rng(1).integers(0, workers, (200, 16))
     with torch.no_grad():
         likely, unlikely = (
-            np.mean([log_likelihood(scores, topology, torch.from_numpy(p)) for p in some])
-            for some in (plans[:200], random)
+            np.mean([log_likelihood(scores, topology, torch.from_numpy(p)) for p in drawn])
+            for drawn in (plans[:200], random)
         )
     assert likely > unlikely
 

@@ -128,8 +128,8 @@ def test_pairs_that_were_measured_are_corrected_best():
 
 def test_what_was_not_measured_shifts_nothing():
     columns, nothing = np.arange(8) % 6, np.full(8, np.nan)
-    some = fit_correction([nothing, np.where(columns < 4, 0.2, np.nan)], [columns] * 2, NODES)
-    assert np.isfinite(some.shift).all()
+    corrected = fit_correction([nothing, np.where(columns < 4, 0.2, np.nan)], [columns] * 2, NODES)
+    assert np.isfinite(corrected.shift).all()
     assert not fit_correction([nothing], [columns], NODES).shift.any()
 
 

@@ -131,12 +131,6 @@ def test_it_plays_within_the_memory(tmp_path, actions):
             observation, _, over, _, info = played.step(action)
 
 
-def test_a_constraint_is_kept(agent):
-    env = {**TOY, "constraints": {"max_slices_per_core": 3}, "on_illegal": "raise"}
-    [row] = evaluate(env, {"surrogate": agent}, [5], 1, 20, 5).rows
-    assert np.bincount(row.actions).max() <= 3
-
-
 def test_it_acts_on_a_machine_without_data(agent):
     env = {"machine": "skylake-x-4n", "slices": 64, "on_illegal": "raise"}
     [row] = evaluate(env, {"surrogate": agent}, [5], 1, 20, 5).rows

@@ -20,7 +20,7 @@ PLANNERS = {"pair-policy", "surrogate"}
 #: These hold two of the others, whose inputs are their own.
 HOLDERS = {"judged-transformer", "reconstruct"}
 SPATIAL = sorted(
-    name for name, one in OWN.items() if one.domain == "spatial" and name not in HOLDERS
+    name for name, agent in OWN.items() if agent.domain == "spatial" and name not in HOLDERS
 )
 EPISODES, SEARCH, DRAWS = 10, 300, 40
 #: A planner's chance is large on the toy machine's few cores: it plays the same task on 96. It
@@ -68,9 +68,9 @@ def untrained(name, seed, env, data, **changes):
 
 def mean_scores(env, policies, references, seed=7, episodes=EPISODES):
     rows = evaluate(env, policies, [seed], episodes, SEARCH, DRAWS, references=references).rows
-    of = {name: [row.score for row in rows if row.policy == name] for name in policies}
-    assert all(len(scores) == episodes for scores in of.values())
-    return {name: float(np.mean(scores)) for name, scores in of.items()}
+    scores = {name: [row.score for row in rows if row.policy == name] for name in policies}
+    assert all(len(each) == episodes for each in scores.values())
+    return {name: float(np.mean(each)) for name, each in scores.items()}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -91,7 +91,7 @@ def test_an_untrained_planner_knows_no_more_than_lpt(name, seed, task):
     assert scores[name] <= scores["lpt"] < scores["best-fit"] - 40
 
 
-def test_inputs_for_unseen_machines_tell_no_more_than_lpt_reads(task):
+def test_inputs_for_other_machines_give_no_more_than_lpt_reads(task):
     """Measured times are the loads that rules read, and a cache's size places no slice."""
     env, data, references = task(CORE)
     more = untrained("surrogate", 0, env, data, inputs=MORE_GROUPS)
@@ -100,7 +100,7 @@ def test_inputs_for_unseen_machines_tell_no_more_than_lpt_reads(task):
     assert scores["more"] <= scores["lpt"]
 
 
-def test_the_yardstick_tells_chance_from_a_rule(task):
+def test_scores_separate_chance_from_a_rule(task):
     env, _, references = task(TOY)
     policies = {name: SchedulePolicy(name) for name in ("random", "best-fit")}
     scores = mean_scores(env, policies, references)

@@ -43,8 +43,8 @@ def test_a_bandit_that_was_stopped_ends_as_one_that_was_not(tmp_path):
 
 def test_rule_moves_everything_and_scheduling_domain_nothing():
     observation, info = (env := short()).reset(seed=0)
-    most = int(np.flatnonzero(info["action_mask"])[-1])
-    assert pmoss_agents.make("threads-rule").act(observation) == most
+    highest = int(np.flatnonzero(info["action_mask"])[-1])
+    assert pmoss_agents.make("threads-rule").act(observation) == highest
     assert pmoss_agents.make("threads-scheduling-domain").act(observation) == 0
     assert run_episode(env, pmoss_agents.make("threads-scheduling-domain"), seed=0)["moved"] == 0
 
@@ -62,17 +62,17 @@ def test_the_bandit_learns_from_every_decision_and_keeps_count(tmp_path):
 def test_the_hybrid_begins_as_the_rule_and_overrules_when_sure():
     hybrid = pmoss_agents.make("threads-hybrid")
     observation, info = short().reset(seed=0)
-    most = int(np.flatnonzero(info["action_mask"])[-1])
+    highest = int(np.flatnonzero(info["action_mask"])[-1])
     chosen = []
     for _ in range(40):
         chosen.append(hybrid.act(observation, info["action_mask"]))
         # Whatever the rule moves, bandwidth falls by a hundredth: half a thread's share.
-        factor = 0.99 if chosen[-1] == most else 1.0
+        factor = 0.99 if chosen[-1] == highest else 1.0
         observation = {**observation, "core_inputs": observation["core_inputs"] * factor}
-    assert chosen[:3] == [most] * 3
+    assert chosen[:3] == [highest] * 3
     assert chosen[-5:] == [0] * 5
     hybrid.reset()
-    assert hybrid.act(observation, info["action_mask"]) == most
+    assert hybrid.act(observation, info["action_mask"]) == highest
 
 
 def test_bad_input_is_refused():

@@ -238,6 +238,22 @@ def test_a_full_core_gets_no_more(name, fitted):
     assert np.bincount(actions).max() == 2
 
 
+@pytest.mark.parametrize("name", ["bc", "cql", "maskable-ppo", "dqn"])
+def test_the_papers_observation_is_enough(name, tmp_path):
+    env = {**SPATIAL, "observation": "paper"}
+    agent = make(name)
+    lesson = env
+    if name not in PLAYED:
+        lesson = collect(Recipe(env=env, episodes=4, reference_episodes=0), tmp_path / "data")
+    agent.fit(lesson)
+    made = find_domain("spatial").make_env(env)
+    agent.check_env(made)
+    observation, info = made.reset(seed=3)
+    full, _ = find_domain("spatial").make_env(SPATIAL).reset(seed=3)
+    assert "slice_view" in full and "slice_view" not in observation
+    assert agent.act(observation, info["action_mask"]) == agent.act(full, info["action_mask"])
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_another_task_is_refused(name, fitted, lessons):
     agent, lesson = fitted(name), lessons[name]

@@ -38,7 +38,7 @@ from pmoss_env.types import COUNTER_INDEX, COUNTER_NAMES, Float64Array, Int32Arr
 _OTHER = 0.15
 #: A worker is full if it is idle for less than the rest of its time.
 _FULL = 0.85
-#: What is believed of cores is forgotten once so much less is served, or one is so much slower.
+#: Estimates of speeds are dropped once throughput falls so much, or a core is so much slower.
 _LESS, _SLOWER = 0.12, 0.25
 #: No core is taken for slower.
 _SLOWEST = 0.05
@@ -49,7 +49,7 @@ _MIN_POWER, _MAX_POWER, _MIN_STEP = 0.5, 3.0, 0.1
 
 @dataclass(frozen=True)
 class Config(Settings):
-    """How much it takes to believe in a pattern."""
+    """Settings of Pace."""
 
     agent: ClassVar[str] = "pace"
     BOUNDS: ClassVar = {
@@ -141,26 +141,26 @@ def histories(dataset: Dataset) -> list[Float64Array]:
     return episodes
 
 
-class Believed:
-    """What is believed of the speed of cores whose workers may have little to do.
+class SpeedEstimate:
+    """Estimates the speeds of cores whose workers may be idle at times.
 
-    Such a worker gets its core when it asks. So it seems to be as fast as a core of its own, until
-    it gets more to do. It is believed to be no faster than when it was full.
+    A worker that is idle at times gets its core whenever it needs it. So it looks as fast as on a
+    core without co-tenants until it gets more work. Its estimate is at most its speed when full.
 
-    That is forgotten once less is served: then something else has changed. Where a co-tenant goes
-    from one core to another, as much may be served as before. So it is also forgotten once a full
-    core is slower than it seemed under the same schedule.
+    Speeds when full are dropped once throughput falls: then something else has changed. A co-tenant
+    that moves between cores may leave throughput as it was. So they are also dropped once a full
+    core is slower than it was under the same schedule.
     """
 
     def __init__(self) -> None:
         self._when_full: Float64Array | None = None
-        self._seemed: Float64Array = np.empty(0)
+        self._fastest: Float64Array = np.empty(0)
         self._rate = 0.0
 
     def add(
         self, speeds: Float64Array, full: Float64Array, rate: float, moved: bool = False
     ) -> Float64Array:
-        """(workers,) what to believe.
+        """(workers,) estimated speeds.
 
         Args:
             speeds: (workers,) as counted in the latest epoch.
@@ -170,15 +170,15 @@ class Believed:
         """
         busy = full >= _FULL
         first = self._when_full is None
-        self._seemed = speeds if moved or first else np.fmax(self._seemed, speeds)
-        slower = busy & (speeds < self._seemed - _SLOWER)
+        self._fastest = speeds if moved or first else np.fmax(self._fastest, speeds)
+        slower = busy & (speeds < self._fastest - _SLOWER)
         if self._when_full is None or rate < (1.0 - _LESS) * self._rate or slower.any():
-            self._when_full = np.full(speeds.size, np.nan)  # as fast as it seems
-            self._seemed = speeds
+            self._when_full = np.full(speeds.size, np.nan)
+            self._fastest = speeds
         self._rate = rate
         self._when_full = np.where(busy, speeds, self._when_full)
-        believed: Float64Array = np.fmin(speeds, self._when_full)
-        return believed
+        estimate: Float64Array = np.fmin(speeds, self._when_full)
+        return estimate
 
 
 class Caution:
@@ -227,7 +227,7 @@ class _Planner(Repair):
         self._caution = Caution(self._agent.config.caution, self._agent.config.step)
         self.power = self._caution.power
         self._phases = Phases(self.env.machine.workers.size)
-        self._believed = Believed()
+        self._estimate = SpeedEstimate()
         self._cores = self.env.session.cores_seen.copy()
         self._epoch = self.env.session.epoch - 1
 
@@ -262,7 +262,7 @@ class _Planner(Repair):
             spent = np.bincount(session.cores_seen, snapshot.counter("elapsed_us"), machine.cores)
             full = spent[machine.workers] + np.asarray(other)
             moved = not np.array_equal(session.cores_seen, self._cores)
-            speeds = self._believed.add(speeds, full, snapshot.throughput, moved)
+            speeds = self._estimate.add(speeds, full, snapshot.throughput, moved)
             self._cores = session.cores_seen.copy()
         passed = max(1, session.epoch - self._epoch)
         self._epoch = session.epoch

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import pmoss_agents
-from pmoss_agents.continual.pace import Believed, Caution, Pace, Phases, histories
+from pmoss_agents.continual.pace import Caution, Pace, Phases, SpeedEstimate, histories
 from pmoss_datasets import Recipe, collect
 from pmoss_datasets.continual.domain import CONTINUAL
 from pmoss_env.errors import CheckpointError, DatasetError, DescriptionError
@@ -51,15 +51,15 @@ def test_a_phase_that_is_as_long_as_the_one_before_is_due():
     np.testing.assert_allclose(due, [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, -0.6])
 
 
-def test_an_idle_worker_is_believed_to_be_as_fast_as_when_it_was_full():
-    believed = Believed()
+def test_an_idle_worker_is_estimated_to_be_as_fast_as_when_it_was_full():
+    estimate = SpeedEstimate()
     epochs = [
         ((1.0, 0.5), (0.6, 1.0), 2.0),  # the second core is busy with others
         ((0.9, 0.9), (1.0, 0.6), 3.0),  # it gets less to do, and its core when it asks
         ((0.9, 0.4), (1.0, 0.6), 2.9),
         ((0.5, 0.9), (1.0, 0.6), 2.0),  # now it is the first one
     ]
-    speeds = [believed.add(np.array(s), np.array(f), rate).tolist() for s, f, rate in epochs]
+    speeds = [estimate.add(np.array(s), np.array(f), rate).tolist() for s, f, rate in epochs]
     assert speeds == [[1.0, 0.5], [0.9, 0.5], [0.9, 0.4], [0.5, 0.9]]
 
 
@@ -67,8 +67,8 @@ def test_a_co_tenant_that_changes_cores_is_noticed_where_as_much_is_served_as_be
     epochs = [([0.5, 0.9], [1.0, 0.6]), ([0.7, 0.7], [0.8, 0.8]), ([0.9, 0.5], [0.6, 1.0])]
     # Core 1 was never full, but is slower than it seemed. So the speed of core 0 is out of date.
     for moved, last in ((False, [0.9, 0.5]), (True, [0.5, 0.5])):
-        believed = Believed()
-        speeds = [believed.add(np.array(s), np.array(f), 3.0, moved).tolist() for s, f in epochs]
+        estimate = SpeedEstimate()
+        speeds = [estimate.add(np.array(s), np.array(f), 3.0, moved).tolist() for s, f in epochs]
         assert speeds == [[0.5, 0.9], [0.5, 0.7], last]
 
 

@@ -13,9 +13,10 @@ from gymnasium.error import ResetNeeded
 from gymnasium.vector import VectorEnv
 from gymnasium.vector.utils import batch_space
 
+from pmoss_env.backends import backend_names
 from pmoss_env.backends.process_lock import ForkGuard
 from pmoss_env.checks import check_name, check_whole
-from pmoss_env.errors import DescriptionError, IllegalActionError
+from pmoss_env.errors import DescriptionError, IllegalActionError, UnsupportedError
 from pmoss_env.types import BoolArray
 
 Observation = dict[str, npt.NDArray[Any]]
@@ -95,7 +96,12 @@ class BatchVectorEnv(
         check_whole("threads", threads, 1, MAX_THREADS)
         mode = getattr(autoreset_mode, "value", autoreset_mode)
         check_name("autoreset_mode", mode, AUTORESET_MODES)
-        self._check_backend(arguments.get("backend", "analytic"))
+        backend = arguments.get("backend", "analytic")
+        if backend in backend_names() and not self._is_native(backend):
+            raise UnsupportedError(
+                f"backend = {backend!r}: the native vector environment needs the backend "
+                "'analytic'; give gymnasium.make_vec() vectorization_mode='sync'"
+            )
         self._envs: list[_Env] = [self._env_class(**arguments) for _ in range(num_envs)]
         first = self._envs[0]
         self.num_envs = num_envs
@@ -240,9 +246,10 @@ class BatchVectorEnv(
             )
         return given.astype(np.int64, copy=False)
 
+    @staticmethod
     @abstractmethod
-    def _check_backend(self, backend: Any) -> None:
-        """Raises UnsupportedError for a backend without a native model."""
+    def _is_native(backend: str) -> bool:
+        """Whether the batch can be stepped on the backend of this name."""
 
     @abstractmethod
     def _make_episodes(self, first: _Env, threads: int) -> tuple[Rows, tuple[str, ...]]:

@@ -1,32 +1,41 @@
-"""The table of docs/tutorials/other-libraries.md is what the environments do."""
+"""What all environments have in common, and the table of docs/tutorials/other-libraries.md."""
 
+import importlib
 import inspect
+import json
 import re
 
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import ResetNeeded
+from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
+from stable_baselines3.common.env_checker import check_env as check_env_for_sb3
 
+from pmoss_env.envs.continual import FAMILIES
 from pmoss_env.errors import DescriptionError, IllegalActionError, UnknownNameError
 from pmoss_env.registration import environments, spatial_environments
+from tests.envs.episodes import CONTINUAL, PATHS, SMALL, SPATIAL, THREADS, bits, legal, play
 from tests.sources import REPOSITORY
 
 PAGE = REPOSITORY / "docs" / "tutorials" / "other-libraries.md"
-#: Small ones.
-SMALL = {
-    "pmoss/SpatialScheduling-v0": {"machine": "toy", "slices": 5},
-    "pmoss/ContinualScheduling-v1": {"machine": "toy", "slices": 5, "epochs": 2},
-    "pmoss/ThreadScheduling-v0": {"requests": 1_000_000, "threads": 7},
-    "pmoss/AccessPath-v0": {"scans": 4, "distribution": {"doublings": 4}},
-}
+#: Numbers that differ from all others of a shape.
+SIZES = {"slices": 5, "threads": 7}
+FULL = {"max_slices_per_core": 3, "node_memory_gib": [0.1, 0.6]}
+#: One node, so that some spaces hold one value.
+ONE_NODE = {"machine": "grace-hopper", "slices": 8}
+
+
+def make(name, **options):
+    return gymnasium.make(name, **{**SMALL[name], **options})
 
 
 def rows():
     """Of each row: the id, the options beside it, and the cells that follow."""
     table = re.search(r"^\| environment \|.*\n\|[-|]+\n((?:\|.*\n)+)", PAGE.read_text(), re.M)
-    found, name = [], ""
+    parameters, name = [], ""
     for line in table[1].splitlines():
         first, *cells = (cell.strip() for cell in line.strip("|").split("|"))
         options = {}
@@ -36,116 +45,168 @@ def rows():
                 options[key] = True if value == "True" else value.strip('"')
             else:
                 name = word
-        found.append(pytest.param(name, options, *cells, id=f"{name} {options}"))
-    return found
+        parameters.append(pytest.param(name, options, *cells, id=f"{name} {options}"))
+    return parameters
 
 
 def quoted(cell):
     return re.findall(r"`([^`]+)`", cell)
 
 
-def legal(env, rng):
-    """A legal action of chance."""
-    parts = np.split(env.unwrapped.action_masks(), getattr(env.action_space, "nvec", [0])[:1])
-    action = [rng.choice(np.flatnonzero(part)) for part in parts if part.size]
-    return action if len(action) > 1 else action[0]
-
-
 def test_every_environment_has_a_row():
     others = environments().keys() - spatial_environments().keys()
-    named = {row.values[0] for row in rows()}
-    assert named == {"pmoss/SpatialScheduling-v0", *others} == SMALL.keys()
+    assert {row.values[0] for row in rows()} == {SPATIAL, *others} == SMALL.keys()
 
 
 @pytest.mark.parametrize(("name", "options", "masks", "shape", "illegal", "ends", "native"), rows())
 def test_a_row_is_true(name, options, masks, shape, illegal, ends, native):
-    env = gymnasium.make(name, **SMALL[name], **options)
+    constructor = inspect.signature(type(make(name).unwrapped)).parameters
+    options |= {key: size for key, size in SIZES.items() if key in constructor}
+    env = make(name, **options)
     observation, info = env.reset(seed=0)
     machine = env.unwrapped.machine
-    sizes = {"tiles": machine.tiles, "nodes": machine.nodes, "slices": 5, "threads": 7}
+    sizes = {**SIZES, "tiles": machine.tiles, "nodes": machine.nodes}
     assert info["action_mask"].shape == eval(quoted(shape)[0], sizes)
     parts = [observation[key].ravel() for key in quoted(masks)]
-    if name == "pmoss/ContinualScheduling-v1":
+    if name == CONTINUAL:
         expected = np.concatenate(parts)
     else:
         expected = parts[0] if len(parts) == 1 else np.outer(*parts).ravel()
     assert np.array_equal(info["action_mask"], expected)
     assert {key for key in observation if key.endswith("_mask")} == {
         *quoted(masks),
-        *(["view_mask"] if "Spatial" in name else []),  # shows what is placed; no action's
+        *(["view_mask"] if name == SPATIAL else []),  # shows what is placed; no action's
     }
 
     values = quoted(illegal)
-    constructor = inspect.signature(type(env.unwrapped)).parameters
     assert constructor["on_illegal"].default == values[0]
     with pytest.raises(UnknownNameError, match=f"Known: {', '.join(sorted(values))}$"):
-        gymnasium.make(name, **SMALL[name], **options, on_illegal="other")
+        make(name, **options, on_illegal="other")
 
-    rng, flags = np.random.default_rng(0), {"terminated": False, "truncated": False}
-    while not any(flags.values()):
-        _, _, flags["terminated"], flags["truncated"], _ = env.step(legal(env, rng))
-    assert [key for key, flag in flags.items() if flag] == quoted(ends)
+    last = play(env)[-1]
+    ended = {"terminated": last.terminated, "truncated": last.truncated}
+    assert [key for key, flag in ended.items() if flag] == quoted(ends)
 
     assert native in ("yes", "no")
-    envs = gymnasium.make_vec(name, num_envs=1, **SMALL[name], **options)
+    envs = gymnasium.make_vec(name, num_envs=1, **{**SMALL[name], **options})
     assert isinstance(envs, SyncVectorEnv | AsyncVectorEnv) == (native == "no")
     envs.close()
 
 
-@pytest.mark.parametrize("name", SMALL)
-@pytest.mark.parametrize("options", [5, 0, "incumbent", ["incumbent"]])
-def test_options_that_are_no_dict_are_refused(name, options):
-    env = gymnasium.make(name, **SMALL[name]).unwrapped
-    with pytest.raises(DescriptionError, match=r"^options = .*: must be None or a dict of options"):
-        env.reset(options=options)
-    env.reset(options={})
-    env.close()
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("pmoss/toy-v0", {}),
+        (SPATIAL, {}),
+        (SPATIAL, {"observation": "complete"}),
+        ("pmoss/milan-nps4-btree-scans-v0", {"observation": "complete"}),
+        *[
+            ("pmoss/toy-v0", {"actions": "core_node", "observation": o, "constraints": c})
+            for o in ("paper", "full", "complete")
+            for c in (None, FULL)
+        ],
+        (SPATIAL, {**ONE_NODE, "actions": "core_node", "observation": "complete"}),
+        (CONTINUAL, SMALL[CONTINUAL]),
+        (CONTINUAL, {**ONE_NODE, "epochs": 6, "drift": "busy-cores"}),
+        (PATHS, SMALL[PATHS]),
+        (PATHS, {**SMALL[PATHS], "relaxed": True, "reward": "saving", "noise": 1.0}),
+        (THREADS, SMALL[THREADS]),
+    ],
+    ids=str,
+)
+def test_the_checkers_are_content(name, options):
+    check_env(gymnasium.make(name, **options).unwrapped, skip_render_check=True)
+    check_env_for_sb3(gymnasium.make(name, **options).unwrapped, warn=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        *[
+            (SPATIAL, {"load": load, "interference": family, "order": order, "noise": 1.0})
+            for load in ("closed", "saturated", "saturated:mix", "open:3")
+            for family, order in (("none", "index"), ("busy_core", "load"))
+        ],
+        *[
+            (CONTINUAL, {"drift": drift, "load": load, "noise": 1.0, "deviation": 0.2})
+            for drift, family in FAMILIES.items()
+            for load in ["open:20" if family.needs_open_load else "closed"]
+        ],
+        (PATHS, {"noise": 1.0}),
+        (PATHS, {"relaxed": True}),
+        (THREADS, {"program": "mixed50"}),
+    ],
+    ids=str,
+)
+def test_a_seed_gives_the_same_bits(name, options):
+    env = make(name, **options)
+    steps = play(env, 3)
+    kinds = [{key: (type(v), np.shape(v)) for key, v in step.info.items()} for step in steps]
+    assert kinds == [kinds[0]] * len(kinds)
+    keys = importlib.import_module(type(env.unwrapped).__module__).INFO_KEYS
+    assert set(steps[0].info) == set(keys)
+    play(env, 4)
+    assert bits(play(env, 3)) == bits(steps)
+    assert bits(play(make(name, **options), 3)) == bits(steps)
+    assert bits(play(env, 4)) != bits(steps)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        (SPATIAL, {"interference": "busy_core", "noise": 0.5, "backend_options": {}}),
+        (SPATIAL, {"constraints": {"max_slices_per_core": 3}}),
+        (CONTINUAL, {"drift": "jobs", "drift_options": {"compute": [0.5, 0.7]}}),
+        (PATHS, {"relaxed": True}),
+        (THREADS, {"data_nodes": [2, 3]}),
+    ],
+    ids=str,
+)
+def test_arguments_are_plain_json(name, options):
+    env = make(name, **options)
+    spec = EnvSpec.from_json(env.spec.to_json())
+    assert json.loads(json.dumps(spec.kwargs)) == {**SMALL[name], **options}
+    assert spec.max_episode_steps is None
+    assert bits(play(gymnasium.make(spec))) == bits(play(env))
 
 
 @pytest.mark.parametrize("name", SMALL)
-@pytest.mark.parametrize("truth", [True, np.True_])
-def test_a_truth_value_is_no_action(name, truth):
-    env = gymnasium.make(name, **SMALL[name]).unwrapped
-    env.reset(seed=0)
-    action = [truth, 1] if name == "pmoss/ContinualScheduling-v1" else truth
-    with pytest.raises(IllegalActionError, match=r"must be (a )?whole number"):
-        env.step(action)
-    env.close()
-
-
-@pytest.mark.parametrize("name", SMALL)
-def test_a_closed_environment_takes_no_step(name):
-    env = gymnasium.make(name, **SMALL[name]).unwrapped
-    env.reset(seed=0)
-    action = legal(env, np.random.default_rng(0))
-    env.close()
-    with pytest.raises(ResetNeeded):
-        env.step(action)
-    env.close()
-
-
-@pytest.mark.parametrize("name", SMALL)
-def test_an_unknown_argument_is_answered_with_the_nearest(name):
+def test_what_is_not_understood_is_refused(name):
+    env = make(name).unwrapped
+    for options in (5, 0, "incumbent", ["incumbent"]):
+        with pytest.raises(DescriptionError, match=r"^options = .*: must be None or a dict"):
+            env.reset(options=options)
+    env.reset(seed=0, options={})
+    for truth in (True, np.True_):
+        with pytest.raises(IllegalActionError, match=r"must be (a )?whole number"):
+            env.step([truth, 1] if name == CONTINUAL else truth)
     message = "environment argument 'machin': unknown; did you mean 'machine'"
-    with pytest.raises(DescriptionError, match=re.escape(message)):
-        gymnasium.make(name, machin="toy")
-    with pytest.raises(DescriptionError, match=re.escape(message)):
-        gymnasium.make_vec(name, num_envs=1, machin="toy")
+    for made in (make, lambda name, **options: gymnasium.make_vec(name, num_envs=1, **options)):
+        with pytest.raises(DescriptionError, match=re.escape(message)):
+            made(name, machin="toy")
+    with pytest.raises(UnknownNameError, match="ansi"):
+        type(env)(render_mode="human")
 
 
-@pytest.mark.parametrize("name", [name for name in SMALL if name != "pmoss/ThreadScheduling-v0"])
+@pytest.mark.parametrize("name", SMALL)
+def test_a_step_needs_an_episode(name):
+    env = make(name).unwrapped
+    action = legal(env, np.random.default_rng(0))
+    for ready in (lambda: None, lambda: play(env), lambda: (env.reset(), env.close())):
+        ready()
+        with pytest.raises(ResetNeeded):
+            env.step(action)
+    env.close()
+
+
+@pytest.mark.parametrize("name", [name for name in SMALL if name != THREADS])
 def test_unreasonable_noise_is_refused(name):
     for noise in (1e308, 1001.0, float("nan"), -0.5):
         with pytest.raises(DescriptionError, match=r"noise = .*: must be a number from 0 to 1,000"):
-            gymnasium.make(name, **SMALL[name], noise=noise)
-    env = gymnasium.make(name, **SMALL[name], noise=1000.0)
-    rng = np.random.default_rng(0)
+            make(name, noise=noise)
+    env = make(name, noise=1000.0)
     for seed in range(5):
-        observation, _ = env.reset(seed=seed)
-        ended = False
-        while not ended:
-            assert env.observation_space.contains(observation)
-            assert all(np.isfinite(value).all() for value in observation.values())
-            observation, _, terminated, truncated, _ = env.step(legal(env, rng))
-            ended = terminated or truncated
+        for step in play(env, seed):
+            assert all(np.isfinite(value).all() for value in step.observation.values())
     env.close()

@@ -17,17 +17,19 @@ from pmoss_env.envs.spatial import SpatialSchedulingEnv, SpatialVectorEnv
 from pmoss_env.envs.threads import ThreadSchedulingEnv
 from pmoss_env.errors import IllegalActionError, UnknownNameError, UnsupportedError
 from pmoss_env.machines import load_machine
-from tests.envs.alike import alike
+from tests.envs.episodes import (
+    CONTINUAL,
+    PATHS,
+    SMALL,
+    SPATIAL,
+    THREADS,
+    TOY,
+    alike,
+    legal,
+    play,
+)
 
-SPATIAL, CONTINUAL = "pmoss/SpatialScheduling-v0", "pmoss/ContinualScheduling-v1"
-PATHS, THREADS = "pmoss/AccessPath-v0", "pmoss/ThreadScheduling-v0"
-TOY = {"machine": "toy", "slices": 8}
-RUNNING = {**TOY, "epochs": 6, "moves_per_epoch": 2}
-SCANS = {"scans": 8, "distribution": {"doublings": 4}}
-SHORT = {"requests": 1_000_000}
 SAMPLED = {"backend": "simulated", "backend_options": {"queries": 2_000, "records": 5_000}}
-#: Small ones of every environment.
-SMALL = {SPATIAL: TOY, CONTINUAL: RUNNING, PATHS: SCANS, THREADS: SHORT}
 CASES = [
     (SPATIAL, {}),
     (SPATIAL, {"noise": 1.0, "order": "load"}),
@@ -48,12 +50,11 @@ def make(name, **options):
 
 
 def played(env, seed, steps):
-    """What some steps return; their actions are any, so that some are illegal."""
+    """What steps with random actions return, some of them illegal."""
     rng = np.random.default_rng(seed)
     result = []
     for _ in range(steps):
-        most = getattr(env.action_space, "nvec", getattr(env.action_space, "n", None))
-        action = rng.integers(most)
+        action = rng.integers(getattr(env.action_space, "nvec", getattr(env.action_space, "n", 0)))
         *step, info = env.step(action if action.ndim else int(action))
         result.append({"step": np.array(step[1:]), **step[0], "info": info})
     return result
@@ -68,20 +69,17 @@ def test_a_copy_goes_on_alone(clone, name, options):
     env.step(env.action_space.sample())
     played(env, 1, 3)
     other = clone(env)
-    one, two = env.unwrapped, other.unwrapped
-    assert two is not one and other.spec == env.spec
-    assert (one.action_masks() == two.action_masks()).all()
-    assert one.np_random_seed == two.np_random_seed == 3
-    assert one.np_random is not two.np_random
-    rest = played(other, 2, 2)
-    for a, b in zip(rest, played(env, 2, 2), strict=True):
-        alike(a, b)
+    first, second = env.unwrapped, other.unwrapped
+    assert second is not first and other.spec == env.spec
+    assert (first.action_masks() == second.action_masks()).all()
+    assert first.np_random_seed == second.np_random_seed == 3
+    assert first.np_random is not second.np_random
+    alike(played(other, 2, 2), played(env, 2, 2))
     alike(other.action_space.sample(), env.action_space.sample())
     # The generators go on alike.
-    for a, b in zip(other.reset(), env.reset(), strict=True):
-        alike(a, b)
-    one.np_random.random()
-    assert one.np_random.random() != two.np_random.random()
+    alike(other.reset(), env.reset())
+    first.np_random.random()
+    assert first.np_random.random() != second.np_random.random()
 
 
 def test_a_copy_of_a_copy_goes_on():
@@ -90,8 +88,7 @@ def test_a_copy_of_a_copy_goes_on():
     played(env, 1, 2)
     for part in range(3):
         other = copy.deepcopy(env)
-        for a, b in zip(played(env, part, 1), played(other, part, 1), strict=True):
-            alike(a, b)
+        alike(played(env, part, 1), played(other, part, 1))
         env = other
 
 
@@ -102,22 +99,11 @@ def test_a_copy_before_reset_and_after_the_end_is_to_be_reset(name):
         other = copy.deepcopy(env)
         with pytest.raises(gymnasium.error.ResetNeeded):
             other.unwrapped.step(env.action_space.sample())
-        for a, b in zip(copy.deepcopy(env).reset(), env.reset(), strict=True):
-            alike(a, b)
-        rng, ended = np.random.default_rng(0), False
-        while not ended:
-            _, _, terminated, truncated, _ = env.step(legal(env, rng))
-            ended = terminated or truncated
+        alike(copy.deepcopy(env).reset(), env.reset())
+        play(env)
 
 
-def legal(env, rng):
-    """A legal action of chance."""
-    parts = np.split(env.unwrapped.action_masks(), getattr(env.action_space, "nvec", [0])[:1])
-    action = [rng.choice(np.flatnonzero(part)) for part in parts if part.size]
-    return action if len(action) > 1 else action[0]
-
-
-def test_what_reset_was_told_is_repeated():
+def test_options_of_reset_are_repeated():
     cores = [1, 2, 3, 5, 6, 7, 1, 2]
     env = make(SPATIAL)
     env.reset(seed=3, options={"incumbent": cores})
@@ -135,8 +121,7 @@ def test_a_reset_that_is_refused_changes_no_episode(name):
     with pytest.raises(UnknownNameError):
         env.unwrapped.reset(seed=4, options={"other": 1})
     other = copy.deepcopy(env)
-    for a, b in zip(played(env, 2, 2), played(other, 2, 2), strict=True):
-        alike(a, b)
+    alike(played(env, 2, 2), played(other, 2, 2))
     assert env.unwrapped.np_random_seed == other.unwrapped.np_random_seed == 3
 
 
@@ -163,8 +148,7 @@ def test_an_action_that_is_refused_is_not_repeated(name, options):
     assert refused > 6
     other = copy.deepcopy(env)
     action = legal(env, rng)
-    for a, b in zip(env.step(action), other.step(action), strict=True):
-        alike(a, b)
+    alike(env.step(action), other.step(action))
 
 
 def test_a_generator_of_another_kind_is_copied():
@@ -174,15 +158,13 @@ def test_a_generator_of_another_kind_is_copied():
     played(env, 1, 3)
     other = copy.copy(env)  # shares nothing, either
     assert other.np_random_seed == env.np_random_seed == -1
-    for a, b in zip(played(env, 2, 2), played(other, 2, 2), strict=True):
-        alike(a, b)
-    for a, b in zip(other.reset(), env.reset(), strict=True):
-        alike(a, b)
+    alike(played(env, 2, 2), played(other, 2, 2))
+    alike(other.reset(), env.reset())
 
 
 def test_arguments_are_those_that_the_environment_was_made_of():
     options = {"strength": [0.2, 0.4]}
-    env = ContinualSchedulingEnv(**RUNNING, drift="busy-cores", drift_options=options)
+    env = ContinualSchedulingEnv(**TOY, drift="busy-cores", drift_options=options)
     env.reset(seed=0)
     options["strength"][0] = 0.3
     other = copy.deepcopy(env)
@@ -213,10 +195,9 @@ def test_a_pickle_goes_on_in_another_process(name, tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    told = pickle.loads(done.stdout)
     observation, reward, *_ = env.step([0, 2] if name == CONTINUAL else 1)
-    alike(told[0], observation)
-    assert told[1:] == (reward, env.unwrapped.np_random.random())
+    expected = (observation, reward, env.unwrapped.np_random.random())
+    alike(pickle.loads(done.stdout), expected)
 
 
 @pytest.mark.parametrize("make_vector", [SpatialVectorEnv, ContinualVectorEnv])
@@ -224,9 +205,9 @@ def test_a_pickle_goes_on_in_another_process(name, tmp_path):
 def test_what_others_step_cannot_be_copied(make_vector, count):
     envs = make_vector(count, **TOY)
     envs.reset(seed=0)
-    for one in (envs, envs._envs[0]):
+    for env in (envs, envs._envs[0]):
         with pytest.raises(UnsupportedError, match=r"sub-environment .* gymnasium\.make"):
-            copy.deepcopy(one)
+            copy.deepcopy(env)
 
 
 @pytest.mark.parametrize("made", [SpatialSchedulingEnv, ContinualSchedulingEnv])
@@ -237,7 +218,7 @@ def test_what_measures_cannot_be_copied(made, monkeypatch):
         pickle.dumps(env)
 
 
-@pytest.mark.skipif(load_machine("host").workers.size < 2, reason="needs two worker cores")
+@pytest.mark.skipif(load_machine("host").workers.size < 2, reason="needs second worker cores")
 @pytest.mark.parametrize("made", [SpatialSchedulingEnv, ContinualSchedulingEnv])
 def test_this_host_cannot_be_copied(made):
     env = made(machine="host", backend="hardware", slices=8, backend_options={"records": 5_000})
@@ -247,7 +228,7 @@ def test_this_host_cannot_be_copied(made):
 
 
 def test_a_server_of_the_users_cannot_be_copied():
-    own = ThreadSchedulingEnv(**SHORT)
+    own = ThreadSchedulingEnv(**SMALL[THREADS])
     own.reset(seed=0)
     env = ThreadSchedulingEnv.on(own.server, most_threads=48)
     with pytest.raises(UnsupportedError, match="a server of yours cannot be copied"):

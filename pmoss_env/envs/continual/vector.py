@@ -11,7 +11,7 @@ from pmoss_env.envs.continual.env import ContinualSchedulingEnv
 from pmoss_env.envs.continual.episodes import INFO_KEYS, Episodes
 from pmoss_env.envs.continual.observation import Observation
 from pmoss_env.envs.vector import BatchVectorEnv
-from pmoss_env.errors import IllegalActionError, UnsupportedError
+from pmoss_env.errors import IllegalActionError
 from pmoss_env.types import BoolArray
 
 
@@ -30,12 +30,9 @@ class ContinualVectorEnv(BatchVectorEnv[ContinualSchedulingEnv]):
     _ended_by = "truncated"
     _episodes: Episodes
 
-    def _check_backend(self, backend: Any) -> None:
-        if backend != "analytic":
-            raise UnsupportedError(
-                f"backend = {backend!r}: the native vector environment needs the analytic model; "
-                "give gymnasium.make() the backend, or make_vec() the backend 'analytic'"
-            )
+    @staticmethod
+    def _is_native(backend: str) -> bool:
+        return backend == "analytic"
 
     def _make_episodes(
         self, first: ContinualSchedulingEnv, threads: int

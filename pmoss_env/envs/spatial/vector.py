@@ -8,11 +8,11 @@ import gymnasium
 import numpy as np
 import numpy.typing as npt
 
-from pmoss_env.backends import backend_class, backend_names
+from pmoss_env.backends import backend_class
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
 from pmoss_env.envs.spatial.episodes import INFO_KEYS, Episodes, Observation
 from pmoss_env.envs.vector import BatchVectorEnv
-from pmoss_env.errors import IllegalActionError, UnsupportedError
+from pmoss_env.errors import IllegalActionError
 from pmoss_env.types import BoolArray
 
 
@@ -30,12 +30,9 @@ class SpatialVectorEnv(BatchVectorEnv[SpatialSchedulingEnv]):
     _env_class = SpatialSchedulingEnv
     _episodes: Episodes
 
-    def _check_backend(self, backend: Any) -> None:
-        if backend in backend_names() and not hasattr(backend_class(backend), "model"):
-            raise UnsupportedError(
-                f"backend = {backend!r}: the native vector environment needs a model, such as "
-                "'analytic'; give gymnasium.make_vec() vectorization_mode='sync'"
-            )
+    @staticmethod
+    def _is_native(backend: str) -> bool:
+        return hasattr(backend_class(backend), "model")
 
     def _make_episodes(
         self, first: SpatialSchedulingEnv, threads: int

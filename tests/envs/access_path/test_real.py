@@ -29,53 +29,51 @@ def test_every_path_equals_the_reference(values, low, high, small, capacity, off
     expected = [i for i, value in enumerate(values) if low <= value <= high]
     for engine in (None, THREAD):
         for isa in ("", "scalar"):
-            found = scan(column, low, high, engine=engine, capacity=capacity, block_kib=4, isa=isa)
-            assert found.positions.tolist() == expected
-            assert found.offloaded == (engine is not None and len(values) > 0)
+            result = scan(column, low, high, engine=engine, capacity=capacity, block_kib=4, isa=isa)
+            assert result.positions.tolist() == expected
+            assert result.offloaded == (engine is not None and len(values) > 0)
 
 
-def test_a_buffer_that_is_too_small_is_told_of_and_made_larger():
+def test_a_buffer_that_is_too_small_is_reported_and_made_larger():
     values = np.arange(10_000, dtype=np.int32)
-    found = scan(values, 100, 8_999, capacity=10, engine=THREAD)
-    assert np.array_equal(found.positions, np.arange(100, 9_000))
-    assert "8900 positions did not fit a buffer of 10" in found.reason
+    result = scan(values, 100, 8_999, capacity=10, engine=THREAD)
+    assert np.array_equal(result.positions, np.arange(100, 9_000))
+    assert "8900 positions did not fit a buffer of 10" in result.reason
 
 
 def test_an_empty_table_is_not_offloaded_and_says_so():
-    found = scan(np.zeros(0, np.int32), 0, 1, engine=THREAD)
-    assert found.positions.size == 0
-    assert "empty" in found.reason
+    result = scan(np.zeros(0, np.int32), 0, 1, engine=THREAD)
+    assert result.positions.size == 0
+    assert "empty" in result.reason
 
 
 def test_a_host_without_the_engine_scans_with_loads_and_says_why():
     absence = engine_absence("dsa")
-    found = scan(np.arange(100, dtype=np.int32), 5, 9, engine="dsa")
-    assert found.positions.tolist() == [5, 6, 7, 8, 9]
+    result = scan(np.arange(100, dtype=np.int32), 5, 9, engine="dsa")
+    assert result.positions.tolist() == [5, 6, 7, 8, 9]
     if absence:
-        assert absence in found.reason
-        assert not found.offloaded
+        assert absence in result.reason
+        assert not result.offloaded
         with pytest.raises(UnsupportedError):
             make_engine("dsa")
     else:
-        assert found.offloaded
+        assert result.offloaded
     assert engine_absence("thread") == ""
     assert set(ENGINES) == {"thread", "dsa"}
 
 
 def test_impossible_scans_are_refused():
     column = np.arange(10, dtype=np.int32)
-    with pytest.raises(DescriptionError, match="int32"):
-        scan(column.astype(np.int64), 0, 1)
-    with pytest.raises(DescriptionError, match="gaps"):
-        scan(column[::2], 0, 1)
-    with pytest.raises(DescriptionError, match="low"):
-        scan(column, -(2**40), 1)
-    with pytest.raises(DescriptionError, match="capacity"):
-        scan(column, 0, 1, capacity=-1)
-    with pytest.raises(DescriptionError, match="block_kib"):
-        scan(column, 0, 1, engine=THREAD, block_kib=0)
-    with pytest.raises(DescriptionError, match="isa"):
-        scan(column, 0, 1, isa="sse")
+    for values, low, options, words in [
+        (column.astype(np.int64), 0, {}, "int32"),
+        (column[::2], 0, {}, "gaps"),
+        (column, -(2**40), {}, "low"),
+        (column, 0, {"capacity": -1}, "capacity"),
+        (column, 0, {"engine": THREAD, "block_kib": 0}, "block_kib"),
+        (column, 0, {"isa": "sse"}, "isa"),
+    ]:
+        with pytest.raises(DescriptionError, match=words):
+            scan(values, low, 1, **options)
     with pytest.raises(UnknownNameError):
         scan(column, 0, 1, engine="gru")
 

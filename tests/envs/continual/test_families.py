@@ -1,4 +1,4 @@
-"""Families of drift: data with a seed, and a law."""
+"""Families of drift: their courses for a seed, and how states follow each other."""
 
 from itertools import pairwise
 
@@ -25,16 +25,13 @@ def courses(family, machine=SERVER, epochs=60, seed=1, slices=16):
     return [drift.conditions(epoch) for epoch in range(epochs)]
 
 
-@pytest.mark.parametrize("seed", [None, -1, 1.5, True])
-def test_a_drift_without_a_seed_is_refused(seed):
-    with pytest.raises(DescriptionError, match=f"seed = {seed}"):
-        draw_drift(Jobs(), SERVER, 16, 10, seed)
-
-
-@pytest.mark.parametrize("epochs", [0, -1, 2.0])
-def test_a_horizon_of_nothing_is_refused(epochs):
-    with pytest.raises(DescriptionError, match=f"epochs = {epochs}"):
-        draw_drift(Jobs(), SERVER, 16, epochs, 1)
+def test_impossible_seeds_and_horizons_are_refused():
+    for seed in (None, -1, 1.5, True):
+        with pytest.raises(DescriptionError, match=f"seed = {seed}"):
+            draw_drift(Jobs(), SERVER, 16, 10, seed)
+    for epochs in (0, -1, 2.0):
+        with pytest.raises(DescriptionError, match=f"epochs = {epochs}"):
+            draw_drift(Jobs(), SERVER, 16, epochs, 1)
 
 
 @pytest.mark.parametrize("machine", ["skylake-x-8n", "milan-nps4", "toy"])
@@ -50,19 +47,19 @@ def test_every_family_runs_on_every_machine_and_repeats(name, machine):
     drift = draw_drift(family, described, 16, 5, 2)
     rng = np.random.default_rng(0)
     before = drift.states
-    foretold = [drift.sample_conditions(epoch, rng) for epoch in range(1, 5)]
-    assert drift.states == before and len(foretold) == 4
+    samples = [drift.sample_conditions(epoch, rng) for epoch in range(1, 5)]
+    assert drift.states == before and len(samples) == 4
 
 
-def test_several_epochs_are_foretold_from_one_state():
+def test_several_epochs_are_sampled_from_a_state():
     family = Jobs()
     drift = draw_drift(family, SERVER, 16, 6, 3)
     rng, state = np.random.default_rng(5), drift.states[4]
     for _ in range(3):
         state = family.advance(state, rng)
     # It may lie beyond the course.
-    found = drift.sample_conditions(7, np.random.default_rng(5), ahead=3)
-    assert found == family.conditions(state)
+    sample = drift.sample_conditions(7, np.random.default_rng(5), ahead=3)
+    assert sample == family.conditions(state)
 
 
 def test_jobs_go_through_their_phases_as_long_as_they_should():
@@ -85,7 +82,7 @@ def test_jobs_go_through_their_phases_as_long_as_they_should():
     assert len({job.node for job in drift.states[0]}) == 6
 
 
-def test_without_jitter_the_law_of_a_running_job_leaves_nothing_to_chance():
+def test_without_jitter_a_running_job_is_deterministic():
     drift = draw_drift(Jobs(jitter=0), SERVER, 16, 80, 5)
     rng = np.random.default_rng(1)
     for epoch in range(1, 80):
@@ -96,8 +93,8 @@ def test_without_jitter_the_law_of_a_running_job_leaves_nothing_to_chance():
 
 def test_visitors_are_as_many_and_stay_as_long_as_they_should():
     family = MemoryContention(count=3, lifetime=20)
-    there = [len(each.co_tenants) for each in courses(family, epochs=6000)]
-    assert 2.5 < np.mean(there) < 3.5
+    visitors = [len(each.co_tenants) for each in courses(family, epochs=6000)]
+    assert 2.5 < np.mean(visitors) < 3.5
     states = draw_drift(family, SERVER, 16, 3000, 2).states
     left = sum(len(a[1].keys() - b[1].keys()) for a, b in pairwise(states))
     assert 14 < sum(len(state[1]) for state in states) / left < 28
@@ -130,19 +127,18 @@ def test_what_is_popular_comes_back_at_the_same_hour():
 
 def test_other_indexes_have_a_day_and_a_node_each():
     family = OtherIndexes(count=1, cores=2, lifetime=1e9)
-    found = courses(family, epochs=60)
-    for before, after in zip(found, found[24:], strict=False):
-        assert after == before
-    memory = [one.strength for each in found for one in each.co_tenants[2:]]
+    course = courses(family, epochs=60)
+    assert course[24:] == course[:-24]
+    memory = [tenant.strength for each in course for tenant in each.co_tenants[2:]]
     assert max(memory) == pytest.approx(min(memory) / family.least)
-    cores = {one.target for each in found for one in each.co_tenants[:2]}
-    node = found[0].co_tenants[2].target
+    cores = {tenant.target for each in course for tenant in each.co_tenants[:2]}
+    node = course[0].co_tenants[2].target
     assert cores == set(SERVER.workers[SERVER.node_of_core[SERVER.workers] == node][:2].tolist())
 
 
 def test_other_indexes_are_re_scheduled_to_nodes_that_serve_none():
     states = draw_drift(OtherIndexes(count=4, lifetime=10), SERVER, 16, 2000, 3).states
-    nodes = [[one.place for one in there] for _, there in states]
+    nodes = [[index.place for index in indexes] for _, indexes in states]
     assert all(len(set(each)) == 4 for each in nodes)
     moved = sum(
         a != b for before, after in pairwise(nodes) for a, b in zip(before, after, strict=True)
@@ -150,11 +146,11 @@ def test_other_indexes_are_re_scheduled_to_nodes_that_serve_none():
     assert 8 < 4 * len(nodes) / moved < 12
     # No node is free: all stay.
     full = draw_drift(OtherIndexes(count=8, lifetime=1), SERVER, 16, 50, 3).states
-    assert len({tuple(one.place for one in there) for _, there in full}) == 1
+    assert len({tuple(index.place for index in indexes) for _, indexes in full}) == 1
 
 
 def test_the_load_comes_and_goes_with_the_hour():
-    loads = [one.demand.load for one in courses(DailyLoad(day=24, least=0.25), epochs=72)]
+    loads = [each.demand.load for each in courses(DailyLoad(day=24, least=0.25), epochs=72)]
     assert loads[24:] == loads[:48]
     assert min(loads) == pytest.approx(0.25) and max(loads) == pytest.approx(1.0)
     assert np.mean(loads) == pytest.approx(0.625)
@@ -168,34 +164,25 @@ def test_the_mix_goes_from_its_own_to_another_and_back():
         (0.4, 0, 0.4, 0.2)
     )
     assert (between.lookup, between.insert) == pytest.approx((0.45, 0.25))
-    mixes = [one.demand.mix for one in courses(family, epochs=36)]
+    mixes = [each.demand.mix for each in courses(family, epochs=36)]
     assert mixes[12:] == mixes[:24] and set(mixes) == {0, 1, 2}
     exact = DailyMix(scan=0.34, insert=0.56, update=0.10)  # they add up to a little more than 1
     exact.check(SERVER, 16)
     assert exact.workloads(load_workload("ycsb-a"))[-1].lookup == 0.0
-    told = "drift_options of 'daily-mix': update = 0.2: must be 0, for points do not move"
-    with pytest.raises(DescriptionError, match=told):
+    message = "drift_options of 'daily-mix': update = 0.2: must be 0, for points do not move"
+    with pytest.raises(DescriptionError, match=message):
         family.workloads(load_workload("rtree-ranges"))
 
 
-#: Beyond all machines, beyond what is waited for, and what no number is.
+_LARGE_COUNT = "count = 1000000000: must be a whole number from . to 65,536"
 _BOUNDS = [
-    ("jobs", {"count": 10**9}, "count = 1000000000: must be a whole number from . to 65,536"),
+    *[(name, {"count": 10**9}, _LARGE_COUNT) for name in ("jobs", "ramps", "other-indexes")],
+    ("periodic-cores", {"count": 10**9}, _LARGE_COUNT),
     ("jobs", {"compute_epochs": [5, 10**30]}, r"compute_epochs = .* from 0 to 100000"),
     ("jobs", {"idle_epochs": float("inf")}, "idle_epochs = inf: must be a number from 1 to 100,0"),
     ("jobs", {"idle_epochs": 1e12}, "idle_epochs = 10+.0: must be a number from 1 to 100,000"),
     ("jobs", {"idle_epochs": 10**400}, r"drift_options\['idle_epochs'\]: is too large"),
-    (
-        "periodic-cores",
-        {"count": 10**9},
-        "count = 1000000000: must be a whole number from . to 65,536",
-    ),
-    (
-        "periodic-cores",
-        {"period": 10**30},
-        "period = 10+: must be a whole number from . to 100,000",
-    ),
-    ("ramps", {"count": 10**9}, "count = 1000000000: must be a whole number from . to 65,536"),
+    ("periodic-cores", {"period": 10**30}, "period = 10+: must be .* from . to 100,000"),
     ("ramps", {"rise": 10**30}, "rise = 10+: must be a whole number from . to 100,000"),
     ("ramps", {"stay": 10**30}, "stay = 10+: must be a whole number from . to 100,000"),
     ("ramps", {"idle_epochs": 0.5}, "idle_epochs = 0.5: must be a number from 1 to 100,000"),
@@ -208,11 +195,6 @@ _BOUNDS = [
     ("daily-mix", {"scan": 0.6, "update": 0.6}, r"scan \+ insert \+ update = 1.2: must lie"),
     ("daily-mix", {"levels": 1}, "levels = 1: must be"),
     ("daily-mix", {"levels": 10**6}, "levels = 1000000: must be a whole number from . to 16"),
-    (
-        "other-indexes",
-        {"count": 10**9},
-        "count = 1000000000: must be a whole number from . to 65,536",
-    ),
     ("other-indexes", {"day": 1}, "day = 1: must be"),
     ("other-indexes", {"least": 1.5}, r"least = 1.5: must lie in \[0, 1\]"),
     ("other-indexes", {"time": [0.5, 1.0]}, r"time = .* from 0 to 0.95"),
@@ -220,17 +202,15 @@ _BOUNDS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "options", "told"), _BOUNDS)
-def test_bounds_are_named(name, options, told):
-    with pytest.raises(DescriptionError, match=told):
+@pytest.mark.parametrize(("name", "options", "message"), _BOUNDS)
+def test_bounds_are_named(name, options, message):
+    with pytest.raises(DescriptionError, match=message):
         draw_drift(make_family(FAMILIES, name, options), SERVER, 16, 3, 1)
 
 
 def test_a_drift_without_parameters_takes_none():
-    told = "unknown parameter of the drift 'none': 'x'. There is none: leave it out"
-    with pytest.raises(UnknownNameError) as refused:
+    with pytest.raises(UnknownNameError, match=r"drift 'none': 'x'\. There is none"):
         make_family(FAMILIES, "none", {"x": 1})
-    assert str(refused.value) == told
 
 
 @pytest.mark.parametrize(
@@ -239,4 +219,4 @@ def test_a_drift_without_parameters_takes_none():
 )
 def test_what_a_machine_lacks_is_not_disturbed(name):
     family = make_family(FAMILIES, name, {"count": 65_536})
-    assert all(len(one.co_tenants) <= SERVER.workers.size for one in courses(family, SERVER))
+    assert all(len(each.co_tenants) <= SERVER.workers.size for each in courses(family, SERVER))

@@ -17,8 +17,9 @@ from pmoss_env.envs.continual.live_index import LiveIndex
 from pmoss_env.errors import BackendError, DescriptionError, PmossError, UnsupportedError
 from pmoss_env.machines import load_machine
 from pmoss_env.types import COUNTERS, CoTenant, HardwareSnapshot
+from tests.envs.episodes import play, total
 
-HERE = {
+SERVED = {
     "backend": "hardware",
     "machine": "host",
     "slices": 8,
@@ -36,7 +37,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def make(**options):
-    return ContinualSchedulingEnv(**{**HERE, **options})
+    return ContinualSchedulingEnv(**{**SERVED, **options})
 
 
 def threads_of_process():
@@ -48,20 +49,14 @@ def test_an_episode_is_like_one_of_the_model_and_leaves_no_thread():
     env = make(drift="busy-cores", drift_options={"strength": [0.2, 0.4], "lifetime": 2.0})
     model = ContinualSchedulingEnv(machine="toy", slices=8)
     assert set(env.observation_space) == set(model.observation_space)
-    observation, info = env.reset(seed=0)
-    assert threads_of_process() > threads
-    truncated, paid, rng = False, 0.0, np.random.default_rng(0)
-    while not truncated:
-        assert env.observation_space.contains(observation)
-        assert set(info) == set(INFO_KEYS)
-        parts = np.split(info["action_mask"], [env.slices + 1])
-        action = [rng.choice(np.flatnonzero(part)) for part in parts]
-        observation, reward, terminated, truncated, info = env.step(action)
-        assert reward >= 0.0 and not terminated
-        paid += reward
-    assert info["epoch"] == 3 and info["paid"] == pytest.approx(paid) == info["queries"]
+    steps = play(env)
+    info = steps[-1].info
+    assert set(info) == set(INFO_KEYS)
+    assert all(step.reward >= 0.0 and not step.terminated for step in steps)
+    assert info["epoch"] == 3 and info["paid"] == pytest.approx(total(steps)) == info["queries"]
     assert threads_of_process() == threads
     env.reset(seed=1)
+    assert threads_of_process() > threads
     env.close()
     env.close()
     assert threads_of_process() == threads
@@ -69,14 +64,14 @@ def test_an_episode_is_like_one_of_the_model_and_leaves_no_thread():
 
 @pytest.mark.filterwarnings("error")
 def test_gymnasium_does_not_warn_of_it():
-    env = gymnasium.make("pmoss/ContinualScheduling-v1", **HERE)
+    env = gymnasium.make("pmoss/ContinualScheduling-v1", **SERVED)
     env.reset(seed=0)
     env.step([3, 1])
     env.step([8, 0])
     env.close()
 
 
-def test_moves_take_place_and_are_told():
+def test_moves_take_place_and_are_observed():
     env = make(incumbent="grouped")
     observation, _ = env.reset(seed=0)
     tiles = np.flatnonzero(observation["tile_mask"])
@@ -90,11 +85,11 @@ def test_moves_take_place_and_are_told():
     if not observation["pending"][3]:
         assert observation["slice_nodes"][3] == env.machine.node_of_core[core]
     snapshot = env.context(np.random.default_rng(0)).snapshot
-    told = snapshot.provenance["counters"]
-    for counter, there in zip(COUNTERS, snapshot.counters_available, strict=True):
-        if not there:
+    sources = snapshot.provenance["counters"]
+    for counter, available in zip(COUNTERS, snapshot.counters_available, strict=True):
+        if not available:
             assert not snapshot.counter(counter.name).any()
-            assert told.get(counter.name, "?") != "hardware"
+            assert sources.get(counter.name, "?") != "hardware"
     assert not np.isfinite(snapshot.latency_p99_us) or snapshot.throughput > 0
     env.close()
 
@@ -107,7 +102,7 @@ def test_the_checkers_are_content_but_for_what_no_host_repeats():
     env.close()
 
 
-def test_data_that_move_are_told_slice_by_slice():
+def test_pending_slices_are_those_whose_data_move():
     env = make()
     index = LiveIndex(env.session.backend, 0.02, always_move=True)
     workers = env.machine.workers
@@ -129,7 +124,7 @@ def test_data_that_move_are_told_slice_by_slice():
         env.close()
 
 
-def test_no_room_for_a_second_copy_is_told_before_it_runs(monkeypatch):
+def test_no_room_for_a_second_copy_is_an_error_before_it_runs(monkeypatch):
     env = make()
     index = LiveIndex(env.session.backend, 0.02, always_move=True)
     monkeypatch.setattr(_native, "available_memory", lambda: 1000)
@@ -178,7 +173,7 @@ def test_one_worker_core_is_too_few(monkeypatch):
         make()
 
 
-def test_co_tenants_that_cannot_run_are_told():
+def test_co_tenants_that_cannot_run_are_refused():
     with pytest.raises(_native.RunnerError, match="co-tenant on CPU 99999"):
         _native.CoTenants([("spin", 99999, 0.5, 0, -1)])
     with pytest.raises(ValueError, match=r"strength is 1\.0"):

@@ -35,8 +35,8 @@ def running(record_bytes=1000.0, change=lambda native: None, load="closed", **li
 
 def other_core(index):
     machine = index.machine
-    here = machine.node_of_core[index.cores[0]]
-    return int(next(c for c in machine.workers if machine.node_of_core[c] != here))
+    home = machine.node_of_core[index.cores[0]]
+    return int(next(c for c in machine.workers if machine.node_of_core[c] != home))
 
 
 def slow_link(native):
@@ -82,7 +82,7 @@ def test_a_move_within_a_socket_is_bound_by_lines_in_flight_over_latency():
 
 @pytest.mark.parametrize("load", [IDLE, "closed", "saturated"])
 def test_lines_in_flight_wait_for_the_latency_to_which_the_copy_adds(load):
-    def linear(native):  # so that the rate solves a quadratic equation where nobody else is
+    def linear(native):  # so that on an idle machine the rate solves a quadratic equation
         native.dram_curve = _native.LatencyCurve(2.0, 0.0, 1.0)
         native.link_curve = _native.LatencyCurve(0.0, 0.0, 1.0)
 
@@ -120,14 +120,15 @@ def test_a_copying_thread_keeps_its_limit_and_co_tenants_slow_it():
     assert index.pending[0] == pytest.approx(1 - 0.1e9 / index.slice_bytes[0])
     source = int(index.nodes[0])
     busy = Conditions((CoTenant("memory_stream", source, 0.5),))
-    free, taken = running(), running()
-    for one in (free, taken):
-        one.move(0, other_core(one))
-    fast, slow = free.run(QUIET, 100.0).pieces[0][0], taken.run(busy, 100.0).pieces[0][0]
-    assert slow > 1.1 * fast
+    seconds = []
+    for conditions in (QUIET, busy):
+        index = running()
+        index.move(0, other_core(index))
+        seconds.append(index.run(conditions, 100.0).pieces[0][0])
+    assert seconds[1] > 1.1 * seconds[0]
 
 
-def test_a_moved_slice_is_served_from_afar_until_its_data_arrive():
+def test_a_moved_slice_reads_remote_memory_until_its_data_arrive():
     index = running(change=slow_link, load=IDLE)
     core = other_core(index)
     home = int(index.nodes[0])
@@ -142,14 +143,14 @@ def test_a_moved_slice_is_served_from_afar_until_its_data_arrive():
     assert index.nodes[0] == index.machine.node_of_core[core] and not index.pending.any()
 
 
-def test_queries_feel_a_copy_and_a_slice_that_is_afar():
+def test_a_copy_and_remote_data_slow_queries():
     index = running(change=slow_link)
     index.move(0, other_core(index))
     (_, during), (_, after) = index.run(QUIET, 100.0).pieces
     assert during < after
 
 
-def test_who_returns_before_the_data_left_copies_nothing():
+def test_a_slice_that_returns_before_its_data_moved_copies_nothing():
     index = running()
     before = int(index.cores[0])
     index.move(0, other_core(index))
@@ -170,8 +171,8 @@ def test_data_follow_one_after_the_other_in_the_order_of_the_moves():
 
 def test_data_that_arrive_at_the_very_end_are_there_in_the_next_epoch():
     index, exact = running(max_gb_per_s=0.5), running(max_gb_per_s=0.5)
-    for one in (index, exact):
-        one.move(0, other_core(one))
+    for each in (index, exact):
+        each.move(0, other_core(each))
     need = index.run(QUIET, 100.0).pieces[0][0]
     last = exact.run(QUIET, need)
     assert len(last.pieces) == 1 and not exact.pending.any()
@@ -199,12 +200,12 @@ def test_cold_caches_cost_time_but_little():
 
 def test_a_load_that_moves_is_that_of_other_slices():
     index = running()
-    seen = index.run(QUIET, 1.0).snapshot.slice_throughput
+    before = index.run(QUIET, 1.0).snapshot.slice_throughput
     shifted = index.run(Conditions(demand=Demand(shift=3)), 1.0).snapshot.slice_throughput
-    share, other = seen / seen.sum(), shifted / shifted.sum()
+    share, other = before / before.sum(), shifted / shifted.sum()
     np.testing.assert_allclose(np.roll(share, 3), other, rtol=1e-9)
     back = index.run(QUIET, 1.0).snapshot.slice_throughput
-    np.testing.assert_array_equal(back, seen)
+    np.testing.assert_array_equal(back, before)
 
 
 def test_an_instance_that_begins_again_is_as_one_that_begins():
@@ -217,9 +218,9 @@ def test_an_instance_that_begins_again_is_as_one_that_begins():
     fresh.begin(2, QUIET, cores)  # another instance, so that the profiles are taken anew
     fresh.begin(1, busy, cores)
     assert index.copies == 0
-    seen, wanted = index.run(busy, 1.0), fresh.run(busy, 1.0)
-    assert seen.queries == wanted.queries and seen.pieces == wanted.pieces
-    np.testing.assert_array_equal(seen.snapshot.slice_counters, wanted.snapshot.slice_counters)
+    epoch, expected = index.run(busy, 1.0), fresh.run(busy, 1.0)
+    assert epoch.queries == expected.queries and epoch.pieces == expected.pieces
+    np.testing.assert_array_equal(epoch.snapshot.slice_counters, expected.snapshot.slice_counters)
 
 
 def test_under_an_open_load_the_offered_queries_are_served():

@@ -14,7 +14,7 @@ from pmoss_env.errors import (
     UnsupportedError,
 )
 from pmoss_env.types import Schedule
-from tests.envs.spatial.episodes import TOY
+from tests.envs.episodes import TOY
 
 
 @pytest.mark.parametrize(
@@ -61,11 +61,7 @@ BAD = [
     ("workload_seed", -1, DescriptionError),
     ("workload_seed", 2**64, DescriptionError),
     ("workload_seed", np.uint32(1), DescriptionError),
-    ("noise", -0.1, DescriptionError),
-    ("noise", float("nan"), DescriptionError),
-    ("noise", float("inf"), DescriptionError),
     ("noise", "1", DescriptionError),
-    ("on_illegal", "ignore", UnknownNameError),
     ("constraints", {"max_slices_per_core": 1}, ScheduleError),
     ("constraints", {"stay_near": 1}, UnknownNameError),
     ("constraints", [1], DescriptionError),
@@ -74,7 +70,6 @@ BAD = [
     ("counters", "none", UnknownNameError),
     ("backend_options", {"seconds": object()}, DescriptionError),
     ("measure_every", 0, DescriptionError),
-    ("render_mode", "human", UnknownNameError),
 ]
 
 

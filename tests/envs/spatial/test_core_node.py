@@ -1,39 +1,15 @@
 """Actions that choose the node of the data, and memory that is full."""
 
-import gymnasium
 import numpy as np
 import pytest
-from gymnasium.utils.env_checker import check_env
-from stable_baselines3.common.env_checker import check_env as check_env_for_sb3
 
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
 from pmoss_env.errors import DescriptionError, IllegalActionError, ScheduleError, UnknownNameError
 from pmoss_env.types import Schedule
+from tests.envs.episodes import TOY, play
 
-TOY = {"machine": "toy", "slices": 8}
 #: One node holds the data of one slice, the other of seven.
 FULL = {"node_memory_gib": [0.1, 0.6]}
-
-
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("observation", ["paper", "full", "complete"])
-@pytest.mark.parametrize("constraints", [None, FULL])
-def test_both_checkers_are_content(observation, constraints):
-    env = gymnasium.make(
-        "pmoss/toy-v0", actions="core_node", observation=observation, constraints=constraints
-    )
-    check_env(env.unwrapped, skip_render_check=True)
-    check_env_for_sb3(env.unwrapped, warn=False)
-
-
-@pytest.mark.filterwarnings("error")
-def test_a_machine_with_one_node_makes_no_checker_warn():
-    env = SpatialSchedulingEnv(
-        machine="grace-hopper", slices=8, actions="core_node", observation="complete"
-    )
-    check_env(env, skip_render_check=True)
-    observation, _ = env.reset(seed=0)
-    assert not observation["slice_nodes"].any() and not observation["incumbent_nodes"].any()
 
 
 def test_an_action_puts_core_and_data_apart():
@@ -54,13 +30,8 @@ def test_an_action_puts_core_and_data_apart():
 
 def test_data_elsewhere_change_the_throughput_as_the_backend_says():
     env = SpatialSchedulingEnv(**TOY, actions="core_node")
-    env.reset(seed=3)
-    rng = np.random.default_rng(0)
-    done = False
-    while not done:
-        _, _, done, _, info = env.step(int(rng.choice(np.flatnonzero(env.action_masks()))))
-    backend = env.session.new_backend()
-    assert info["throughput"] == backend.place(env.schedule)
+    last = play(env, 3)[-1]
+    assert last.info["throughput"] == env.session.new_backend().place(env.schedule)
     assert (env.schedule.nodes != env.machine.node_of_core[env.schedule.cores]).any()
 
 
@@ -151,28 +122,3 @@ def test_cores_of_nodes_without_room_are_no_use_without_a_choice():
     with pytest.raises(ScheduleError, match="use actions='core_node'"):
         SpatialSchedulingEnv(**TOY, **arguments)
     SpatialSchedulingEnv(**TOY, **arguments, actions="core_node")
-
-
-@pytest.mark.parametrize("autoreset", ["NextStep", "SameStep"])
-@pytest.mark.parametrize("constraints", [None, FULL])
-def test_the_vector_form_gives_the_bits_of_the_plain_one(autoreset, constraints):
-    arguments = {"actions": "core_node", "constraints": constraints, "observation": "complete"}
-    envs = gymnasium.make_vec("pmoss/toy-v0", num_envs=3, autoreset_mode=autoreset, **arguments)
-    single = gymnasium.make("pmoss/toy-v0", **arguments)
-    observations, infos = envs.reset(seed=4)
-    expected, info = single.reset(seed=5)
-    rng = np.random.default_rng(2)
-    for t in range(8):
-        assert set(infos) == {*info, *(f"_{key}" for key in info)}
-        assert all(np.array_equal(observations[key][1], expected[key]) for key in expected)
-        assert np.array_equal(infos["action_mask"][1], info["action_mask"])
-        assert np.array_equal(envs.unwrapped.action_masks()[1], info["action_mask"] > 0)
-        actions = rng.integers(envs.single_action_space.n, size=3)
-        observations, rewards, done, _, infos = envs.step(actions)
-        expected, reward, over, _, info = single.step(int(actions[1]))
-        assert (rewards[1], done[1]) == (reward, over) and over == (t == 7)
-        last = infos["final_info"] if over and autoreset == "SameStep" else infos
-        assert last["throughput"][1] == info["throughput"]
-        assert last["node"][1] == info["node"]
-    with pytest.raises(IllegalActionError, match="actions are 0 to"):
-        envs.step(np.full(3, envs.single_action_space.n))

@@ -12,23 +12,8 @@ import numpy as np
 import pytest
 
 from pmoss_env.envs.spatial import SpatialSchedulingEnv
-from pmoss_env.envs.spatial.env import INFO_KEYS
 from pmoss_env.types import Schedule
-from tests.envs.spatial.episodes import TOY, bits, play, total
-
-
-@pytest.mark.parametrize("load", ["closed", "saturated", "saturated:mix", "open:3"])
-@pytest.mark.parametrize("interference", ["none", "busy_core"])
-@pytest.mark.parametrize("order", ["index", "load"])
-def test_same_seed_same_bits(load, interference, order):
-    kwargs = {**TOY, "load": load, "interference": interference, "order": order, "noise": 1.0}
-    env = SpatialSchedulingEnv(**kwargs)
-    first = bits(play(env, 3))
-    play(env, 4)
-    assert bits(play(env, 3)) == first
-    assert bits(play(SpatialSchedulingEnv(**kwargs), 3)) == first
-    assert bits(play(env, 4)) != first
-
+from tests.envs.episodes import TOY, play, total
 
 CHILD = """
 import hashlib, sys
@@ -49,50 +34,46 @@ print(digest.hexdigest())
 
 
 def test_same_bits_in_every_process():
-    digests = set()
-    for hash_seed in ("0", "1"):
-        child = subprocess.run(
+    path = {"PYTHONPATH": os.pathsep.join(sys.path)}
+    digests = {
+        subprocess.run(
             [sys.executable, "-c", CHILD],
-            env={
-                **os.environ,
-                "PYTHONHASHSEED": hash_seed,
-                "PYTHONPATH": os.pathsep.join(sys.path),
-            },
+            env={**os.environ, "PYTHONHASHSEED": seed, **path},
             capture_output=True,
-            text=True,
             check=True,
-        )
-        digests.add(child.stdout)
+        ).stdout
+        for seed in ("0", "1")
+    }
     assert len(digests) == 1
 
 
 @pytest.mark.parametrize("load", ["closed", "saturated"])
 def test_the_return_of_improvement_is_the_gain_over_the_incumbent(load):
-    trace = play(SpatialSchedulingEnv(slices=64, load=load, interference="busy_core"))
-    info = trace[-1][3]
+    steps = play(SpatialSchedulingEnv(slices=64, load=load, interference="busy_core"))
+    info = steps[-1].info
     gain = info["throughput"] - info["incumbent_throughput"]
-    assert total(trace) == pytest.approx(gain, abs=1e-9)
+    assert total(steps) == pytest.approx(gain, abs=1e-9)
     assert abs(gain) > 0.01
     assert all(
-        reward == after["throughput"] - before["throughput"]
-        for (_, _, _, before), (_, reward, _, after) in itertools.pairwise(trace)
+        after.reward == after.info["throughput"] - before.info["throughput"]
+        for before, after in itertools.pairwise(steps)
     )
 
 
 @pytest.mark.parametrize("reward", ["slice", "terminal"])
 def test_other_rewards_pay_the_final_throughput_at_the_end(reward):
-    trace = play(SpatialSchedulingEnv(**TOY, reward=reward))
-    assert [r for _, r, _, _ in trace[:-1]] == [0.0] * 8
-    assert trace[-1][1] == trace[-1][3]["throughput"] > 0
+    steps = play(SpatialSchedulingEnv(**TOY, reward=reward))
+    assert [step.reward for step in steps[:-1]] == [0.0] * 8
+    assert steps[-1].reward == steps[-1].info["throughput"] > 0
 
 
 @pytest.mark.parametrize("order", ["index", "load"])
 @pytest.mark.parametrize("noise", [0.0, 1.0])
 def test_slice_shares_are_in_step_order_and_sum_to_the_throughput(order, noise):
     env = SpatialSchedulingEnv(slices=64, order=order, noise=noise)
-    trace = play(env)
-    assert not any(info["slice_throughput"].any() for _, _, _, info in trace[:-1])
-    info = trace[-1][3]
+    *steps, last = play(env)
+    assert not any(step.info["slice_throughput"].any() for step in steps)
+    info = last.info
     assert info["slice_throughput"].sum() == pytest.approx(info["throughput"])
     shares = env.final_snapshot().slice_throughput
     assert np.array_equal(info["slice_throughput"], shares[env.order])
@@ -128,17 +109,11 @@ def test_every_state_is_a_full_schedule_with_the_throughput_that_info_says():
     assert np.array_equal(env.schedule.nodes, env.machine.node_of_core[env.schedule.cores])
 
 
-def test_info_is_alike_at_reset_and_step():
-    trace = play(SpatialSchedulingEnv(**TOY))
-    kinds = [
-        {key: (type(value), np.shape(value)) for key, value in info.items()}
-        for _, _, _, info in trace
-    ]
-    assert set(kinds[0]) == set(INFO_KEYS)
-    assert all(kind == kinds[0] for kind in kinds)
-    assert [info["slice"] for _, _, _, info in trace] == list(range(9))
-    arrays = [info["action_mask"] for _, _, _, info in trace]
-    assert not any(np.shares_memory(a, b) for a, b in itertools.pairwise(arrays))
+def test_infos_are_fresh_and_count_the_slices():
+    infos = [step.info for step in play(SpatialSchedulingEnv(**TOY))]
+    assert [info["slice"] for info in infos] == list(range(9))
+    masks = [info["action_mask"] for info in infos]
+    assert not any(np.shares_memory(a, b) for a, b in itertools.pairwise(masks))
 
 
 def test_a_given_incumbent_keeps_the_rest_of_the_context():
@@ -156,8 +131,8 @@ def test_a_given_incumbent_keeps_the_rest_of_the_context():
     env.step(1)
     assert list(env.schedule.nodes) == [0, *remote.nodes[1:]]
     actions = [1, 1, 1, 5, 5, 5, 6, 7]
-    trace = play(env, 9, actions, options={"incumbent": remote})
-    assert trace[-1][3]["throughput"] == info["throughput"]
+    steps = play(env, 9, actions, options={"incumbent": remote})
+    assert steps[-1].info["throughput"] == info["throughput"]
 
 
 def test_the_context_is_drawn_anew_unless_it_is_fixed():
@@ -173,14 +148,14 @@ def test_the_context_is_drawn_anew_unless_it_is_fixed():
     assert len(seeds) == 12
     assert len(incumbents) > 4
     grouped = SpatialSchedulingEnv(**TOY, incumbent="grouped")
-    seen = set()
+    incumbents = set()
     for seed in range(12):
         grouped.reset(seed=seed)
-        seen.add(grouped.incumbent)
+        incumbents.add(grouped.incumbent)
         # Still grouped: adjacent slices share a node, and each worker has as many as before.
         assert len(set(grouped.incumbent.nodes[:4])) == len(set(grouped.incumbent.nodes[4:])) == 1
         assert sorted(np.bincount(grouped.incumbent.cores, minlength=8)) == [0, 0, 1, 1, 1, 1, 2, 2]
-    assert len(seen) > 6
+    assert len(incumbents) > 6
 
 
 def test_co_tenants_show_in_the_counters_only():
@@ -188,26 +163,27 @@ def test_co_tenants_show_in_the_counters_only():
         SpatialSchedulingEnv(**TOY, incumbent="grouped", interference=family)
         for family in ("none", "busy_core")
     )
-    one, info = quiet.reset(seed=1, options={"incumbent": [1, 2, 3, 5, 6, 7, 1, 2]})
-    other, slower = busy.reset(seed=1, options={"incumbent": [1, 2, 3, 5, 6, 7, 1, 2]})
+    observation, info = quiet.reset(seed=1, options={"incumbent": [1, 2, 3, 5, 6, 7, 1, 2]})
+    disturbed, slower = busy.reset(seed=1, options={"incumbent": [1, 2, 3, 5, 6, 7, 1, 2]})
     assert quiet.instance.co_tenants == ()
     assert busy.instance.co_tenants
-    assert not np.array_equal(one["incumbent_view"], other["incumbent_view"])
+    assert not np.array_equal(observation["incumbent_view"], disturbed["incumbent_view"])
     assert slower["throughput"] < info["throughput"]
     assert set(info) == set(slower)
 
 
 def test_noise_changes_readings_and_not_the_context():
     plain, noisy = (SpatialSchedulingEnv(**TOY, noise=noise) for noise in (0.0, 1.0))
-    one, other = play(plain, 2), play(noisy, 2)
+    steps, noisy_steps = play(plain, 2), play(noisy, 2)
     assert plain.incumbent == noisy.incumbent
     assert plain.instance == noisy.instance
-    ratio = [b[3]["throughput"] / a[3]["throughput"] for a, b in zip(one, other, strict=True)]
-    assert all(0.9 < r < 1.1 for r in ratio)
+    exact, read = ([step.info["throughput"] for step in each] for each in (steps, noisy_steps))
+    ratio = np.divide(read, exact)
+    assert (abs(ratio - 1) < 0.1).all()
     assert len(set(ratio)) == 9
-    assert not np.array_equal(one[0][0]["slice_view"], other[0][0]["slice_view"])
-    gain = other[-1][3]["throughput"] - other[0][3]["throughput"]
-    assert total(other) == pytest.approx(gain)
+    views = [each[0].observation["slice_view"] for each in (steps, noisy_steps)]
+    assert not np.array_equal(*views)
+    assert total(noisy_steps) == pytest.approx(read[-1] - read[0])
 
 
 def brute_force(slices):
@@ -233,8 +209,8 @@ def test_the_toys_optimum():
     env = gymnasium.make("pmoss/toy-v0").unwrapped
     env.reset(seed=0)
     schedule, throughput = env.session.new_backend().best_by_enumeration()
-    trace = play(env, 0, env.machine.tile_of_core[schedule.cores])
-    assert trace[-1][3]["throughput"] == throughput == pytest.approx(7.1207629827)
+    last = play(env, 0, env.machine.tile_of_core[schedule.cores])[-1]
+    assert last.info["throughput"] == throughput == pytest.approx(7.1207629827)
 
 
 def test_counters_of_an_idle_slice_do_not_fall_below_zero():

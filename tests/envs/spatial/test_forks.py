@@ -12,8 +12,7 @@ import pytest
 
 from pmoss_env.envs.spatial.vector import SpatialVectorEnv
 from pmoss_env.errors import ForkedError
-
-TOY = {"machine": "toy", "workload": "ycsb-a", "slices": 8}
+from tests.envs.episodes import TOY
 
 
 def in_child(act: Callable[[], int]) -> int:
@@ -31,7 +30,7 @@ def in_child(act: Callable[[], int]) -> int:
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_a_forked_child_is_told_to_make_its_own(threads):
+def test_a_forked_child_has_to_make_its_own(threads):
     """Its parent's threads are not there: it must neither wait for them nor join them."""
 
     def first_legal(observations):
@@ -54,7 +53,7 @@ def test_a_forked_child_is_told_to_make_its_own(threads):
     envs.step(first_legal(observations))
 
 
-def test_a_child_forked_in_the_middle_of_a_step_is_told_so():
+def test_a_child_forked_in_the_middle_of_a_step_gets_an_error():
     """The thread that steps is not there in the child, and what it holds stays held."""
     envs = SpatialVectorEnv(64, **(TOY | {"machine": "skylake-x-8n"}))
     observations, _ = envs.reset(seed=0)

@@ -11,17 +11,16 @@ from gymnasium.error import ResetNeeded
 
 from pmoss_env.envs.spatial import SpatialSchedulingEnv
 from pmoss_env.types import COUNTERS
-from tests.envs.spatial.episodes import TOY, bits, play, total
+from tests.envs.episodes import TOY, Step, alike, bits, play, total
 
 
 def test_a_backend_that_must_measure_pays_at_the_end(measuring):
     env = SpatialSchedulingEnv(**TOY)
-    trace = play(env)
-    assert [r for _, r, _, _ in trace[:-1]] == [0.0] * 8
-    assert trace[-1][1] == trace[-1][3]["throughput"]
+    *steps, last = play(env)
+    assert [step.reward for step in steps] == [0.0] * 8
+    assert last.reward == last.info["throughput"]
     assert len(env.backend.measured) == 2
-    info = trace[-1][3]
-    assert all(t[3]["throughput"] == info["incumbent_throughput"] for t in trace[:-1])
+    assert {step.info["throughput"] for step in steps} == {last.info["incumbent_throughput"]}
 
 
 @pytest.mark.parametrize(("every", "measurements"), [(None, 9), (3, 4), (8, 2), (100, 2)])
@@ -29,20 +28,20 @@ def test_improvement_by_measuring(measuring, caplog, every, measurements):
     with caplog.at_level(logging.WARNING):
         env = SpatialSchedulingEnv(**TOY, reward="improvement", measure_every=every)
     assert f"measures {measurements} times" in caplog.text
-    trace = play(env)
+    steps = play(env)
     assert len(env.backend.measured) == measurements
-    info = trace[-1][3]
-    assert total(trace) == pytest.approx(info["throughput"] - info["incumbent_throughput"])
-    paid = [t for t, (_, reward, _, _) in enumerate(trace) if reward]
+    info = steps[-1].info
+    assert total(steps) == pytest.approx(info["throughput"] - info["incumbent_throughput"])
+    paid = [t for t, step in enumerate(steps) if step.reward]
     assert all(t == 8 or t % (every or 1) == 0 for t in paid)
 
 
 def test_a_terminal_reward_may_be_measured_on_the_way(measuring):
     env = SpatialSchedulingEnv(**TOY, measure_every=3)
-    trace = play(env)
+    steps = play(env)
     assert len(env.backend.measured) == 4
-    assert [reward for _, reward, _, _ in trace[:-1]] == [0.0] * 8
-    assert len({info["throughput"] for _, _, _, info in trace}) == 4
+    assert [step.reward for step in steps[:-1]] == [0.0] * 8
+    assert len({step.info["throughput"] for step in steps}) == 4
 
 
 @pytest.mark.parametrize("noise", [0.0, 1.0])
@@ -50,10 +49,10 @@ def test_measuring_seldom_changes_what_is_read_and_nothing_else(noise):
     actions = [1, 2, 2, 6, 7, 1, 5, 3]
     always = play(SpatialSchedulingEnv(**TOY, noise=noise), 3, actions)
     seldom = play(SpatialSchedulingEnv(**TOY, noise=noise, measure_every=3), 3, actions)
-    for t, (one, other) in enumerate(zip(always, seldom, strict=True)):
-        assert all(one[0][key].tobytes() == other[0][key].tobytes() for key in one[0])
+    for t, step in enumerate(seldom):
+        alike(step.observation, always[t].observation)
         latest = t if t == 8 else t - t % 3
-        assert other[3]["throughput"] == always[latest][3]["throughput"]
+        assert step.info["throughput"] == always[latest].info["throughput"]
     assert total(seldom) == pytest.approx(total(always))
 
 
@@ -69,18 +68,17 @@ def test_close_closes_the_backend_and_repeats(measuring):
 
 def test_a_new_backend_leaves_the_episode_alone():
     env = SpatialSchedulingEnv(**TOY, interference="busy_core")
-    reference = bits(play(env, 6, [1] * 8))
+    reference = play(env, 6, [1] * 8)
     env.reset(seed=6)
-    trace = [None]
+    steps = []
     for _ in range(8):
         backend = env.session.new_backend()
-        assert (
-            backend.measure(env.incumbent, seed=0).throughput == env.incumbent_snapshot.throughput
-        )
+        measured = backend.measure(env.incumbent, seed=0).throughput
+        assert measured == env.incumbent_snapshot.throughput
         backend.place(env.machine.local_schedule([7] * 8))
-        trace.append(env.step(1))
-    assert bits(play(env, 6, [1] * 8)) == reference
-    assert trace[-1][4]["throughput"] == env.final_snapshot().throughput
+        steps.append(Step(*env.step(1)))
+    assert bits(steps) == bits(reference[1:])
+    assert steps[-1].info["throughput"] == env.final_snapshot().throughput
 
 
 def test_an_episode_can_be_undone():
@@ -99,16 +97,16 @@ def test_an_episode_can_be_undone():
         env.step(int(np.flatnonzero(env.action_masks())[0]))
 
 
-def test_without_a_pmu_only_software_counters_are_seen():
+def test_without_a_pmu_only_software_counters_are_observed():
     bare, virtual = (SpatialSchedulingEnv(**TOY, counters=c) for c in ("all", "software"))
-    seen, shown = bare.reset(seed=3)[0], virtual.reset(seed=3)[0]
+    every, shown = bare.reset(seed=3)[0], virtual.reset(seed=3)[0]
     software = np.array([counter.source != "hardware" for counter in COUNTERS])
     assert 0 < software.sum() < software.size
-    assert np.array_equal(shown["slice_view"], seen["slice_view"] * software)
-    assert np.array_equal(shown["incumbent_view"], seen["incumbent_view"] * software)
-    # The facts of the processor are known all the same.
-    assert not shown["meta"][:-3].any() and seen["meta"][:-3].any()
-    assert np.array_equal(shown["meta"][-3:], seen["meta"][-3:])
+    assert np.array_equal(shown["slice_view"], every["slice_view"] * software)
+    assert np.array_equal(shown["incumbent_view"], every["incumbent_view"] * software)
+    # The facts of the processor are available all the same.
+    assert not shown["meta"][:-3].any() and every["meta"][:-3].any()
+    assert np.array_equal(shown["meta"][-3:], every["meta"][-3:])
     snapshot = virtual.incumbent_snapshot
     available = bare.incumbent_snapshot.counters_available
     assert np.array_equal(snapshot.counters_available, available & software)

@@ -149,7 +149,7 @@ def test_observations_are_fresh_and_reset_clears():
         for value in observation.values():
             assert not any(np.shares_memory(value, old) for o in held for old in o.values())
             assert not np.shares_memory(value, info["action_mask"])
-            value[...] = 1  # what a user writes there harms nobody
+            value[...] = 1  # what a user writes into it changes nothing
         held.append(observation)
     assert not info["slice_throughput"].any()
     again, _ = env.reset(seed=1)
@@ -197,11 +197,11 @@ def test_snapshots_say_which_zeros_are_not_available(counters):
     continual = ContinualSchedulingEnv(machine="toy", slices=8, counters=counters)
     last = continual.reset(seed=0)[0]["slice_counters"]
     snapshot = continual.context(np.random.default_rng(0)).snapshot
-    for values, seen in ((shown, spatial.incumbent_snapshot), (last, snapshot)):
-        assert not values[:, ~seen.counters_available].any()
-        of_pmu = [one.source == "hardware" for one in COUNTERS]
-        assert seen.counters_available[of_pmu].any() == (counters == "all")
-        assert seen.offcore_available.any() == (counters == "all")
+    from_pmu = [counter.source == "hardware" for counter in COUNTERS]
+    for values, each in ((shown, spatial.incumbent_snapshot), (last, snapshot)):
+        assert not values[:, ~each.counters_available].any()
+        assert each.counters_available[from_pmu].any() == (counters == "all")
+        assert each.offcore_available.any() == (counters == "all")
 
 
 def test_order_by_load_puts_the_hottest_first(snapshot):
@@ -254,14 +254,14 @@ def test_a_masked_tile_is_remapped_to_the_nearest_legal_one(constraints):
     env = SpatialSchedulingEnv(machine="milan-nps4", slices=slices, constraints=constraints)
     env.reset(seed=1)
     rng = np.random.default_rng(0)
-    seen = 0
+    remapped = 0
     for _ in range(slices):
         tile, legal = int(rng.integers(machine.tiles)), np.flatnonzero(env.action_masks())
         _, _, _, _, info = env.step(tile)
         if tile in legal:
             assert info["tile"] == tile
             continue
-        seen += 1
+        remapped += 1
 
         def distance(other, tile=tile):
             core, mine = machine.core_of_tile[[other, tile]]
@@ -272,7 +272,7 @@ def test_a_masked_tile_is_remapped_to_the_nearest_legal_one(constraints):
             return node != own, socket != own_socket, abs(row) + abs(col), other
 
         assert info["tile"] == min(legal, key=distance)
-    assert seen > 3
+    assert remapped > 3
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,9 @@
 """Thread scheduling on the simulated server."""
 
-import gymnasium
 import numpy as np
 import pytest
-from gymnasium.error import ResetNeeded
-from gymnasium.utils.env_checker import check_env
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stable_baselines3.common.env_checker import check_env as check_env_for_sb3
 
 from pmoss_env.envs.threads import INPUT_NAMES, INPUTS, PROGRAMS, Sample, ThreadSchedulingEnv
 from pmoss_env.envs.threads.decisions import (
@@ -21,46 +17,20 @@ from pmoss_env.envs.threads.inputs import LOCAL_SLOW, REMOTE_SLOW
 from pmoss_env.envs.threads.reward import terms, weighted
 from pmoss_env.errors import DescriptionError, IllegalActionError, UnknownNameError
 from pmoss_env.machines import load_machine
+from tests.envs.episodes import SMALL, THREADS
 from tests.sources import REPOSITORY
 
-ID = "pmoss/ThreadScheduling-v0"
-SHORT = {"requests": 1_000_000}
 SHADES = str.maketrans("░▒▓█|#", "      ")
 
 
 def make(**options):
-    return ThreadSchedulingEnv(**{**SHORT, **options})
+    return ThreadSchedulingEnv(**{**SMALL[THREADS], **options})
 
 
-def play(env, seed, choose=lambda mask, rng: rng.choice(np.flatnonzero(mask))):
-    rng = np.random.default_rng(seed)
-    observation, info = env.reset(seed=seed)
-    steps = [(observation, 0.0, info)]
-    ended = False
-    while not ended:
-        observation, reward, ended, truncated, info = env.step(choose(info["action_mask"], rng))
-        assert not truncated
-        steps.append((observation, reward, info))
-    return steps
-
-
-def bits(steps):
-    return [
-        (*(o[key].tobytes() for key in sorted(o)), reward, info["seconds"], info["core"])
-        for o, reward, info in steps
-    ]
-
-
-@pytest.mark.filterwarnings("error")
-def test_the_checkers_are_content():
-    check_env(gymnasium.make(ID).unwrapped, skip_render_check=True)
-    check_env_for_sb3(make(), warn=False)
-
-
-def test_the_page_and_the_glossary_name_what_is_seen_and_paid():
+def test_the_page_and_the_glossary_name_observations_and_rewards():
     page = (REPOSITORY / "docs" / "environments" / "threads.md").read_text()
-    for one in INPUTS:
-        assert f"| `{one.name}` | {one.unit} | {one.scale:,.0f} | {one.meaning} |" in page
+    for each in INPUTS:
+        assert f"| `{each.name}` | {each.unit} | {each.scale:,.0f} | {each.meaning} |" in page
     glossary = (REPOSITORY / "GLOSSARY.md").read_text()
     for key in (*make().observation_space, "lna", "bwvn", "util"):
         assert f"`{key}`" in page, key
@@ -70,35 +40,24 @@ def test_the_page_and_the_glossary_name_what_is_seen_and_paid():
         assert f"``{key}``" in ThreadSchedulingEnv.__doc__, key
 
 
-def test_same_seed_same_bits():
-    env = make(program="mixed50")
-    first = bits(play(env, 3))
-    play(env, 4)
-    assert bits(play(env, 3)) == first
-    assert bits(play(make(program="mixed50"), 3)) == first
-    assert bits(play(env, 4)) != first
-
-
 def test_masks_agree_and_count_the_threads_of_the_core():
     env = make(threads=150)
     assert env.action_masks().tolist() == [True] + [False] * 150
     observation, info = env.reset(seed=0)
-    met = set()
+    counts = set()
     ended = False
     while not ended:
         mask = info["action_mask"]
         assert (mask == observation["action_mask"]).all()
-        assert (mask.astype(bool) == env.action_masks()).all()
         on_core = int((env.sample.cpus == info["core"]).sum())
         if info["core"] >= 0:
             assert np.flatnonzero(mask).tolist() == list(range(on_core + 1))
             assert observation["threads"][0] == on_core
-            met.add(on_core)
+            counts.add(on_core)
         else:
             assert mask.sum() == mask[0] == 1
         observation, _, ended, _, info = env.step(min(1, on_core))
-        assert set(info) == set(INFO_KEYS)
-    assert max(met) >= 2  # the set of actions has varied
+    assert max(counts) >= 2  # the set of actions has varied
 
 
 def test_without_staying_there_are_as_many_actions_as_threads():
@@ -138,8 +97,6 @@ def test_illegal_actions():
     env = make(on_illegal="terminate")
     env.reset(seed=0)
     assert env.step(48)[1:4] == (0.0, True, False)
-    with pytest.raises(ResetNeeded):
-        env.step(0)
     env = make(on_illegal="raise")
     env.reset(seed=0)
     for action in (48, 49, -1, 0.5, "x"):
@@ -161,7 +118,6 @@ def test_illegal_actions():
         ({"reward": "sum"}, UnknownNameError, "normalised"),
         ({"utilisation": "disk"}, UnknownNameError, "bandwidth"),
         ({"epoch_seconds": 0}, DescriptionError, "epoch_seconds = 0"),
-        ({"render_mode": "human"}, UnknownNameError, "ansi"),
     ],
 )
 def test_bad_arguments_are_named(options, error, named):

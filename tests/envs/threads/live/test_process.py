@@ -21,8 +21,11 @@ from pmoss_env.errors import DescriptionError, ProcessError
 from pmoss_env.machines import load_machine
 
 CPUS = sorted(os.sched_getaffinity(0))
-TARGET = "from pmoss_env.envs.threads.key_value_load import run_load; run_load({!r}, threads={}, \
-keys=20, value_bytes=200000, seconds=60, on_start=lambda: print('ready', flush=True))"
+TARGET = """
+from pmoss_env.envs.threads.key_value_load import run_load
+ready = lambda: print("ready", flush=True)
+run_load("readrandom", threads=3, keys=20, value_bytes=200000, seconds=60, on_start=ready)
+"""
 needs_two_cpus = pytest.mark.skipif(len(CPUS) < 2, reason="needs two CPUs")
 
 
@@ -34,17 +37,20 @@ def two_nodes():
 
 
 @contextlib.contextmanager
-def target(pattern="readrandom", threads=3):
+def target(program=TARGET, *words):
+    """A process of this program, which prints "ready"."""
     child = subprocess.Popen(
-        [sys.executable, "-c", TARGET.format(pattern, threads)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", program, *words],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     try:
         assert child.stdout.readline() == "ready\n"
         yield child
     finally:
         child.kill()
-        child.wait()
-        child.stdout.close()
+        child.communicate()
 
 
 def affinities(process):
@@ -123,18 +129,14 @@ def test_affinity_comes_back_when_the_tool_is_killed(number):
         "import sys, time; from pmoss_env.envs.threads.live.affinity import Affinity, threads_of\n"
         "pid = int(sys.argv[1]); affinity = Affinity(pid)\n"
         f"assert all(affinity.pin(t, {CPUS[0]}) is None for t in threads_of(pid))\n"
-        "print('pinned', flush=True); time.sleep(60)"
+        "print('ready', flush=True); time.sleep(60)"
     )
     with target() as child:
         before = affinities(child.pid)
-        tool = subprocess.Popen(
-            [sys.executable, "-c", program, str(child.pid)], stdout=subprocess.PIPE, text=True
-        )
-        assert tool.stdout.readline() == "pinned\n"
-        assert set(map(frozenset, affinities(child.pid).values())) == {frozenset({CPUS[0]})}
-        tool.send_signal(number)
-        tool.wait()
-        tool.stdout.close()
+        with target(program, str(child.pid)) as tool:
+            assert set(map(frozenset, affinities(child.pid).values())) == {frozenset({CPUS[0]})}
+            tool.send_signal(number)
+            tool.wait()
         deadline = time.monotonic() + 60
         while affinities(child.pid) != before and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -145,13 +147,11 @@ def test_affinity_comes_back_when_the_tool_is_killed(number):
 def test_threads_that_inherit_a_pin_are_freed():
     program = (
         "import threading, time, sys\n"
-        "sys.stdin.readline(); t = threading.Thread(target=time.sleep, args=(60,), daemon=True)\n"
+        "print('ready', flush=True); sys.stdin.readline()\n"
+        "t = threading.Thread(target=time.sleep, args=(60,), daemon=True)\n"
         "t.start(); print('started', flush=True); time.sleep(60)"
     )
-    child = subprocess.Popen(
-        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    try:
+    with target(program) as child:
         with Affinity(child.pid) as affinity:
             before = os.sched_getaffinity(child.pid)
             assert affinity.pin(child.pid, CPUS[0]) is None
@@ -164,9 +164,6 @@ def test_threads_that_inherit_a_pin_are_freed():
             assert os.sched_getaffinity(heir) == before
             assert os.sched_getaffinity(child.pid) == {CPUS[0]}
         assert set(map(frozenset, affinities(child.pid).values())) == {frozenset(before)}
-    finally:
-        child.kill()
-        child.communicate()
 
 
 def test_a_process_that_ends_ends_the_episode():
@@ -185,7 +182,7 @@ def test_a_process_that_ends_ends_the_episode():
         env.close()
 
 
-def test_who_cannot_be_scheduled_is_told(monkeypatch):
+def test_processes_that_cannot_be_scheduled_are_refused(monkeypatch):
     child = subprocess.Popen([sys.executable, "-c", "pass"])
     child.wait()
     with pytest.raises(ProcessError, match=f"process {child.pid} does not exist"):
@@ -301,9 +298,7 @@ def test_threads_that_come_and_go_meanwhile():
         "    threading.Thread(target=work, args=(time.monotonic() + 0.2,)).start()\n"
         "    time.sleep(0.05)\n"
     )
-    child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
-    try:
-        assert child.stdout.readline() == "ready\n"
+    with target(program) as child:
         before = os.sched_getaffinity(child.pid)
         server = server_on(child.pid, moves_per_second=100.0, seconds_between_moves=0.0)
         short, deadline = [], time.monotonic() + 60
@@ -320,14 +315,10 @@ def test_threads_that_come_and_go_meanwhile():
         for _ in range(15):
             ended = env.step(int(np.flatnonzero(env.action_masks())[-1]))[2]
             assert not ended
-            # Whatever moves, the thread that starts the others is pinned, too.
+            # Pins the thread that starts the others, too.
             server.move(child.pid, 0)
         env.close()
         assert set(map(frozenset, affinities(child.pid).values())) == {frozenset(before)}
-    finally:
-        child.kill()
-        child.wait()
-        child.stdout.close()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to become somebody else")
@@ -344,7 +335,7 @@ def test_another_users_process_is_refused():
         assert "must be yours" in said
 
 
-def test_the_affinity_that_is_remembered_includes_what_the_kernel_shows():
+def test_the_recorded_affinity_includes_what_the_kernel_shows():
     with target() as child:
         for thread in threads_of(child.pid):
             assert set(mask_of(child.pid, thread)) >= os.sched_getaffinity(thread)

@@ -1,0 +1,122 @@
+"""The native vector environments as learners of Stable-Baselines3 and sb3-contrib use them."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from pmoss_env.envs.continual import ContinualSchedulingEnv
+from pmoss_env.envs.spatial import SpatialSchedulingEnv
+from pmoss_env.errors import UnsupportedError
+from tests.envs.episodes import SMALL, TOY, alike
+
+sb3 = pytest.importorskip("stable_baselines3")
+contrib = pytest.importorskip("sb3_contrib")
+
+from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor  # noqa: E402
+
+from pmoss_env.envs.continual.stable_baselines import ContinualVecEnv  # noqa: E402
+from pmoss_env.envs.spatial.stable_baselines import SpatialVecEnv  # noqa: E402
+
+SHORT = {**SMALL["pmoss/ContinualScheduling-v1"], "epochs": 4}
+KINDS = [
+    (SpatialVecEnv, SpatialSchedulingEnv, TOY),
+    (ContinualVecEnv, ContinualSchedulingEnv, SHORT),
+]
+LEARNER = {"n_steps": 16, "batch_size": 32, "n_epochs": 1, "seed": 0}
+
+
+@pytest.mark.parametrize(
+    ("make_native", "make", "arguments"),
+    [*KINDS, (SpatialVecEnv, SpatialSchedulingEnv, {**TOY, "on_illegal": "terminate"})],
+    ids=str,
+)
+def test_they_return_what_a_dummy_vec_env_does(make_native, make, arguments):
+    native = make_native(3, threads=2, **arguments)
+    dummy = DummyVecEnv([lambda: make(**arguments) for _ in range(3)])
+    assert native.observation_space == dummy.observation_space
+    assert native.action_space == dummy.action_space
+    for envs in (native, dummy):
+        envs.seed(5)
+    alike(native.reset(), dict(dummy.reset()))
+    rng, ended = np.random.default_rng(0), 0
+    for _ in range(24):
+        alike(native.reset_infos, dummy.reset_infos)
+        actions = rng.integers(getattr(native.action_space, "nvec", 8), size=(3, 2))
+        actions = actions if native.action_space.shape else actions[:, 0]
+        observations, *rest = dummy.step(actions)
+        alike(native.step(actions), (dict(observations), *rest))
+        ended += int(rest[1].sum())
+        alike(native.env_method("action_masks"), dummy.env_method("action_masks"))
+        if make is SpatialSchedulingEnv:
+            assert native.get_attr("schedule", [2]) == dummy.get_attr("schedule", [2])
+    assert ended >= 3
+    native.close()
+
+
+@pytest.mark.parametrize(("make_native", "make", "arguments"), KINDS, ids=str)
+def test_maskable_ppo_never_leaves_its_masks(make_native, make, arguments):
+    native = make_native(4, on_illegal="raise", **arguments)
+    for envs, steps in ((native, 128), (DummyVecEnv([lambda: make(**arguments)]), 32)):
+        learner = contrib.MaskablePPO("MultiInputPolicy", envs, **LEARNER)
+        learner.learn(steps)
+        assert learner.num_timesteps == steps
+    env = make(on_illegal="raise", **arguments)
+    observation, info = env.reset(seed=1)
+    ended = False
+    while not ended:
+        action, _ = learner.predict(observation, action_masks=env.action_masks())
+        observation, _, terminated, truncated, info = env.step(action)
+        ended = terminated or truncated
+    assert info["illegal_actions"] == 0
+
+
+def test_ppo_learns_on_it():
+    envs = VecMonitor(SpatialVecEnv(4, threads=2, **TOY))
+    learner = sb3.PPO("MultiInputPolicy", envs, **LEARNER)
+    learner.learn(128)
+    # 8 episodes in each of 4 environments.
+    assert len(learner.ep_info_buffer) == 4 * 128 // 4 // 8
+    envs.close()
+
+
+def test_masks_are_where_sb3_contrib_looks_for_them():
+    envs = SpatialVecEnv(2, **TOY)
+    assert envs.has_attr("action_masks")
+    masks = np.stack(envs.env_method("action_masks"))
+    assert masks.shape == (2, 8)
+    assert masks.dtype == np.bool_
+    assert envs.env_method("action_masks", indices=[1])[0].tolist() == masks[1].tolist()
+
+
+def test_changes_of_one_sub_environment_are_refused():
+    envs = SpatialVecEnv(2, **TOY)
+    with pytest.raises(UnsupportedError, match="render_mode"):
+        envs.set_attr("render_mode", "ansi")
+    envs.set_options([{"incumbent": [1] * 8}, {}])
+    with pytest.raises(UnsupportedError, match="must be the same"):
+        envs.reset()
+    envs.set_options({"incumbent": [1] * 8})
+    envs.reset()
+    assert all((schedule.cores == 1).all() for schedule in envs.get_attr("incumbent"))
+    assert envs.env_is_wrapped(SpatialSchedulingEnv) == [False, False]
+    for make_native, _, _ in KINDS:
+        with pytest.raises(UnsupportedError, match="analytic"):
+            make_native(2, backend="hardware")
+
+
+def test_without_stable_baselines_the_extra_is_named():
+    program = (
+        "import sys\n"
+        "sys.modules['stable_baselines3'] = None\n"
+        "from pmoss_env.errors import MissingExtraError\n"
+        "try:\n"
+        "    import pmoss_env.envs.spatial.stable_baselines\n"
+        "except MissingExtraError as error:\n"
+        "    print(error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert "pmoss-env[online]" in done.stdout

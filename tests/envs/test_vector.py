@@ -1,0 +1,434 @@
+"""Vector environments return the bits of Gymnasium's own and keep their memory in order."""
+
+import gc
+import sys
+import threading
+import time
+import weakref
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.error import ResetNeeded
+
+from pmoss_env.envs.continual import FAMILIES
+from pmoss_env.envs.continual.vector import ContinualVectorEnv
+from pmoss_env.envs.spatial import SpatialVectorEnv
+from pmoss_env.errors import (
+    DescriptionError,
+    IllegalActionError,
+    PmossError,
+    UnknownNameError,
+    UnsupportedError,
+)
+from tests.envs.episodes import CONTINUAL, SPATIAL, TOY, alike
+
+#: Short episodes, so that several end.
+SHORT = {SPATIAL: TOY, CONTINUAL: {**TOY, "epochs": 3, "moves_per_epoch": 2}}
+MAKE = {SPATIAL: SpatialVectorEnv, CONTINUAL: ContinualVectorEnv}
+#: A legal action of each kind: on core 1, and no further move in this epoch.
+FIRST = {SPATIAL: 1, CONTINUAL: [8, 0]}
+FULL = {"node_memory_gib": [0.1, 0.6]}
+
+
+def pair(name, mode="NextStep", num_envs=3, copy=True, threads=1, **options):
+    """A native vector environment and Gymnasium's synchronous one."""
+    options = {**SHORT[name], **options}
+    native = gymnasium.make_vec(
+        name, num_envs=num_envs, autoreset_mode=mode, copy=copy, threads=threads, **options
+    )
+    synchronous = gymnasium.make_vec(
+        name,
+        num_envs=num_envs,
+        vectorization_mode="sync",
+        vector_kwargs={"autoreset_mode": mode},
+        **options,
+    )
+    assert isinstance(native.unwrapped, MAKE[name])
+    assert native.observation_space == synchronous.observation_space
+    assert native.action_space == synchronous.action_space
+    assert native.metadata["autoreset_mode"] == synchronous.metadata["autoreset_mode"]
+    return native, synchronous
+
+
+def follow(native, synchronous, seed=9, steps=16):
+    """Plays both with the same actions, masked ones among them; how many episodes ended."""
+    space = native.single_action_space
+    returned = [native.reset(seed=seed), synchronous.reset(seed=seed)]
+    rng, ended = np.random.default_rng(0), 0
+    for _ in range(steps):
+        alike(*returned)
+        observations, *_, infos = returned[0]
+        assert observations in native.observation_space
+        assert np.array_equal(native.unwrapped.action_masks(), infos["action_mask"] > 0)
+        actions = rng.integers(
+            getattr(space, "nvec", space.n if not space.shape else 0),
+            size=(native.num_envs, *space.shape),
+        )
+        returned = [native.step(actions), synchronous.step(actions)]
+        ended += int((returned[0][2] | returned[0][3]).sum())
+    alike(*returned)
+    native.close()
+    return ended
+
+
+SPATIAL_VARIANTS = [
+    {"observation": "paper"},
+    {"observation": "complete"},
+    {"reward": "slice"},
+    {"reward": "terminal"},
+    {"reward": "terminal", "measure_every": 8},
+    {"reward": "improvement", "measure_every": 3},
+    {"order": "load"},
+    {"noise": 1.0},
+    {"noise": 1.0, "measure_every": 3},
+    {"interference": "busy_core"},
+    {"load": "saturated"},
+    {"load": "saturated:mix"},
+    {"load": "open:3"},
+    {"constraints": {"max_slices_per_core": 2}},
+    {"on_illegal": "terminate"},
+    {"on_illegal": "terminate", "noise": 1.0, "reward": "terminal"},
+    {"on_illegal": "terminate", "measure_every": 2},
+    {"incumbent": "random", "workload_seed": 5},
+    {
+        "order": "load",
+        "noise": 0.5,
+        "interference": "busy_core",
+        "constraints": {"max_slices_per_core": 2},
+    },
+    {"counters": "software"},
+    {"deviation": 0.3},
+    {"actions": "core_node", "observation": "complete"},
+    {"actions": "core_node", "observation": "complete", "constraints": FULL},
+]
+VARIANTS = [(SPATIAL, options) for options in SPATIAL_VARIANTS] + [
+    (
+        CONTINUAL,
+        {
+            "drift": drift,
+            "load": "open:20" if family.needs_open_load else "closed",
+            "noise": 1.0,
+            "deviation": 0.2,
+        },
+    )
+    for drift, family in FAMILIES.items()
+]
+
+
+@pytest.mark.parametrize("copy", [True, False])
+@pytest.mark.parametrize(("name", "options"), VARIANTS, ids=str)
+def test_every_row_has_the_bits_of_a_single_environment(name, options, copy):
+    assert follow(*pair(name, copy=copy, **options), steps=30) >= 9
+
+
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
+@pytest.mark.parametrize(("num_envs", "threads"), [(1, 1), (5, 2), (5, 3), (2, 8)])
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        (SPATIAL, {"noise": 1.0}),
+        (SPATIAL, {"on_illegal": "terminate"}),
+        (SPATIAL, {"actions": "core_node", "constraints": FULL}),
+        (CONTINUAL, {"counters": "software"}),
+    ],
+    ids=str,
+)
+def test_number_threads_and_autoreset_change_no_bit(name, options, num_envs, threads, mode):
+    vectors = pair(name, mode, num_envs, threads=threads, copy=threads > 2, **options)
+    assert follow(*vectors, steps=20) >= 2 * num_envs
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        (SPATIAL, {"machine": "skylake-x-8n", "order": "load", "interference": "busy_core"}),
+        (SPATIAL, {"machine": "milan-nps4", "order": "load", "interference": "busy_core"}),
+        (
+            CONTINUAL,
+            {
+                "machine": "skylake-x-8n",
+                "epochs": 2,
+                "moves_per_epoch": 3,
+                "price_per_gb": 5.0,
+                "p99_limit_us": 40.0,
+                "noise": 0.5,
+            },
+        ),
+    ],
+    ids=str,
+)
+def test_on_a_server_too(name, options):
+    steps = 70 if name == SPATIAL else 12
+    vectors = pair(name, num_envs=2, threads=2, slices=64, **options)
+    assert follow(*vectors, seed=[7, 3], steps=steps) >= 2
+
+
+def test_gymnasium_makes_it_and_declares_its_autoreset():
+    envs = gymnasium.make_vec("pmoss/toy-v0", num_envs=3, threads=2)
+    assert isinstance(envs.unwrapped, SpatialVectorEnv)
+    assert envs.spec.kwargs["vectorization_mode"] == "vector_entry_point"
+    assert envs.metadata["autoreset_mode"] is gymnasium.vector.AutoresetMode.NEXT_STEP
+    assert envs.single_action_space == gymnasium.spaces.Discrete(8)
+    assert envs.unwrapped.get_attr("slices") == (8, 8, 8)
+    observations, _ = envs.reset(seed=1)
+    assert observations in envs.observation_space
+    assert envs.observation_space["machine_view"].shape == (3, 2, 4, 21)
+    envs.step(envs.action_space.sample())
+    envs.close()
+
+
+def test_in_processes_it_returns_the_same():
+    envs = gymnasium.make_vec("pmoss/toy-v0", num_envs=2, vectorization_mode="async")
+    native = gymnasium.make_vec("pmoss/toy-v0", num_envs=2)
+    alike(native.reset(seed=4), envs.reset(seed=4))
+    for action in (1, 2, 3):
+        alike(native.step(np.array([1, action])), envs.step(np.array([1, action])))
+    envs.close()
+
+
+def test_seeds_decide_and_generators_go_on():
+    left, right = (SpatialVectorEnv(2, **TOY) for _ in range(2))
+    first, _ = left.reset(seed=[4, None])
+    again, _ = right.reset(seed=np.int64(4))
+    assert np.array_equal(first["incumbent_view"][0], again["incumbent_view"][0])
+    assert not np.array_equal(first["incumbent_view"][1], again["incumbent_view"][1])
+    left.reset(seed=3)
+    right.reset(seed=3)
+    for _ in range(2):
+        alike(left.reset()[0], right.reset()[0])
+
+
+def test_an_incumbent_can_be_given_to_all():
+    envs = SpatialVectorEnv(2, **TOY)
+    _, infos = envs.reset(seed=0, options={"incumbent": [1] * 8})
+    assert infos["incumbent_throughput"][0] == infos["throughput"][0]
+    assert all((schedule.cores == 1).all() for schedule in envs.call("incumbent"))
+    with pytest.raises(UnknownNameError, match="reset_mask"):
+        envs.reset(options={"reset_mask": np.array([True, False])})
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_copies_are_fresh_and_the_others_are_the_same(name):
+    actions = np.array([FIRST[name]] * 2)
+    fresh, shared = (MAKE[name](2, copy=copy, **SHORT[name]) for copy in (True, False))
+    first, _ = fresh.reset(seed=0)
+    kept = {key: rows.copy() for key, rows in first.items()}
+    held = [first]
+    for _ in range(12):
+        observations, *_ = fresh.step(actions)
+        for rows in observations.values():
+            assert not any(np.shares_memory(rows, old) for o in held for old in o.values())
+            rows[...] = 1  # what a user writes into it changes nothing
+        held.append(observations)
+    alike(first, kept)
+
+    first, _ = shared.reset(seed=0)
+    for _ in range(12):
+        observations, *_ = shared.step(actions)
+        assert all(np.shares_memory(observations[key], first[key]) for key in first)
+        assert not any(rows.flags.writeable for rows in observations.values())
+
+
+def test_memory_goes_back_when_the_last_array_does():
+    envs = SpatialVectorEnv(2, **TOY)
+    observations, _ = envs.reset(seed=0)
+    # A part of an observation keeps it: what is fresh never lies there.
+    row = observations["machine_view"][0]
+    row[...] = 7
+    address = observations["meta"].ctypes.data
+    del observations
+    later = [envs.step(np.array([1, 2]))[0] for _ in range(8)]
+    assert (row == 7).all()
+    assert address not in {observations["meta"].ctypes.data for observations in later}
+    # Observations outlive their environment.
+    kept = later[-1]["machine_view"].copy()
+    envs.close()
+    del envs
+    gc.collect()
+    assert np.array_equal(later[-1]["machine_view"], kept)
+
+
+def test_nothing_leaks():
+    envs = SpatialVectorEnv(2, threads=2, **TOY)
+    envs.reset(seed=0)
+    reference = weakref.ref(envs)
+    envs.close()
+    del envs
+    gc.collect()
+    assert reference() is None
+
+    def resident():
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * 4096
+
+    envs = SpatialVectorEnv(64, copy=True, **TOY)
+    envs.reset(seed=0)
+    actions = np.ones(64, dtype=np.int64)
+    for t in range(600):
+        envs.step(actions)
+        if t == 100:
+            before = resident()
+    # 500 steps deliver 60 MB of observations.
+    assert resident() - before < 8e6
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_sub_environments_are_views_of_their_rows(name):
+    options = {**SHORT[name], "render_mode": "ansi"}
+    envs, single = MAKE[name](2, **options), gymnasium.make(name, **options).unwrapped
+    envs.reset(seed=6)
+    single.reset(seed=7)
+    for _ in range(2):
+        envs.step(np.array([FIRST[name]] * 2))
+        single.step(FIRST[name])
+        assert envs.render()[1] == single.render()
+        assert np.array_equal(envs.call("action_masks")[1], single.action_masks())
+    if name == CONTINUAL:
+        assert envs.sub_environments()[1].session.timeline == single.session.timeline
+        return
+    for _ in range(6):
+        envs.step(np.array([1, 2]))
+        single.step(2)
+        assert envs.call("schedule")[1] == single.schedule
+    assert envs.call("final_snapshot")[1].throughput == single.final_snapshot().throughput
+    # Asking changed nothing.
+    assert not envs.step(np.array([1, 1]))[2].any()
+
+
+def test_other_threads_run_while_it_steps():
+    envs = SpatialVectorEnv(8, machine="skylake-x-8n", threads=2)
+    envs.reset(seed=0)
+    actions = np.full(8, np.flatnonzero(envs.action_masks()[0])[0])
+    resting = np.zeros(8, dtype=np.bool_)
+    progress = []
+    stop = threading.Event()
+
+    def count():
+        while not stop.is_set():
+            progress.append(None)
+            time.sleep(0)
+
+    # No thread has to release the interpreter's lock within 100 s: the step does so itself.
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(100.0)
+    counter = threading.Thread(target=count)
+    try:
+        counter.start()
+        meanwhile = 0
+        for _ in range(1000):
+            # Steps take less than a busy host may need to begin another thread.
+            if meanwhile:
+                break
+            envs.reset(seed=0)
+            before = len(progress)
+            for _ in range(20):
+                envs._batch.step(actions, resting, copy=False)
+            meanwhile = len(progress) - before
+        assert meanwhile
+    finally:
+        stop.set()
+        sys.setswitchinterval(interval)
+        counter.join()
+
+
+def test_a_training_loop_with_masks():
+    """As in CleanRL: a storage of fixed size, episode statistics, and next-step resets."""
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    envs = gymnasium.make_vec("pmoss/toy-v0", num_envs=4, copy=False)
+    envs = gymnasium.wrappers.vector.RecordEpisodeStatistics(envs)
+    size = sum(np.prod(space.shape) for space in envs.single_observation_space.values())
+
+    def flat(observations):
+        return torch.cat([torch.tensor(o).float().flatten(1) for o in observations.values()], 1)
+
+    policy = torch.nn.Linear(int(size), 8)
+    observations, infos = envs.reset(seed=1)
+    returns, losses = [], []
+    for _ in range(36):
+        logits = policy(flat(observations))
+        logits[~torch.tensor(infos["action_mask"], dtype=torch.bool)] = -torch.inf
+        choice = torch.distributions.Categorical(logits=logits)
+        actions = choice.sample()
+        observations, rewards, _, _, infos = envs.step(actions.numpy())
+        assert not infos["illegal_actions"].any()
+        losses.append(-(choice.log_prob(actions) * torch.tensor(rewards)).mean())
+        if "episode" in infos:
+            returns.append(infos["episode"]["r"][infos["_episode"]])
+    torch.stack(losses).sum().backward()
+    assert np.isfinite(policy.weight.grad).all()
+    assert len(returns) == 4
+    assert np.isfinite(np.concatenate(returns)).all()
+
+
+BAD_ACTIONS = [
+    (SPATIAL, [1, 8], "action 8 of sub-environment 1"),
+    (SPATIAL, [-1, 1], "action -1 of sub-environment 0"),
+    (SPATIAL, [1, 4], "action 4 of sub-environment 1"),
+    (SPATIAL, [1], "shape"),
+    (SPATIAL, [[1, 1]], "shape"),
+    (SPATIAL, [1.0, 1.0], "float64"),
+    (SPATIAL, 1, "shape"),
+    (CONTINUAL, [8, 0], r"actions of shape \(2,\) .* \(2, 2\) whole numbers"),
+    (CONTINUAL, [[0.0, 1.0], [0.0, 1.0]], "float64"),
+    (CONTINUAL, [[8, 0], [9, 0]], "slice 9 of sub-environment 1: must be from 0 to 8"),
+    (CONTINUAL, [[-1, 0], [8, 0]], "slice -1 of sub-environment 0"),
+    (CONTINUAL, [[8, 0], [8, 8]], "tile 8 of sub-environment 1: must be from 0 to 7"),
+    (CONTINUAL, [[8, 0], [0, 4]], "slice 0 to tile 4: the tile is no worker"),
+]
+
+
+@pytest.mark.parametrize(("name", "actions", "words"), BAD_ACTIONS)
+def test_bad_actions_are_refused_before_anything_moves(name, actions, words):
+    native, single = (
+        gymnasium.make_vec(name, num_envs=2, on_illegal="raise", **SHORT[name], **mode)
+        for mode in ({}, {"vectorization_mode": "sync"})
+    )
+    native.reset(seed=0)
+    single.reset(seed=0)
+    with pytest.raises(IllegalActionError, match=words):
+        native.step(np.array(actions))
+    legal = np.array([FIRST[name]] * 2)
+    for _ in range(8):  # a masked action of a sub-environment that only resets is ignored
+        alike(native.step(legal), single.step(legal))
+
+
+@pytest.mark.parametrize("name", MAKE)
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"num_envs": 0}, DescriptionError, "num_envs = 0: must be"),
+        ({"num_envs": 4097}, DescriptionError, "num_envs = 4097: must be"),
+        ({"num_envs": 10**9}, DescriptionError, "num_envs = 1000000000: must be"),
+        ({"num_envs": 2.0}, DescriptionError, "num_envs = 2.0"),
+        ({"threads": 0}, DescriptionError, "threads = 0"),
+        ({"threads": True}, DescriptionError, "threads = True"),
+        ({"threads": 100_000}, DescriptionError, "threads = 100000: must be"),
+        ({"backend": "hardware"}, UnsupportedError, "vectorization_mode='sync'"),
+        ({"backend": "quantum"}, PmossError, "quantum"),
+        ({"load": "opened"}, UnknownNameError, "opened"),
+        ({"autoreset_mode": "Disabled"}, UnknownNameError, "Disabled"),
+    ],
+)
+def test_bad_arguments_are_refused_by_name(name, arguments, error, words):
+    with pytest.raises(error, match=words):
+        MAKE[name](**{"num_envs": 2, **SHORT[name], **arguments})
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_no_step_before_reset_or_after_close(name):
+    envs, actions = MAKE[name](2, **SHORT[name]), np.array([FIRST[name]] * 2)
+    single = gymnasium.make(name, **SHORT[name]).unwrapped
+    assert np.array_equal(envs.action_masks(), [single.action_masks()] * 2)
+    with pytest.raises(ResetNeeded):
+        envs.step(actions)
+    envs.reset(seed=0)
+    with pytest.raises(DescriptionError, match="3 were given for 2"):
+        envs.reset(seed=[1, 2, 3])
+    envs.step(actions)
+    envs.close()
+    envs.close()
+    assert envs.closed
+    with pytest.raises(ResetNeeded):
+        envs.step(actions)

@@ -5,84 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
 
 from pmoss_datasets.executors import Work, check_executor, run_tasks
 from pmoss_env import __version__
-from pmoss_env.errors import DescriptionError, UnsupportedError
+from pmoss_env.errors import DescriptionError
 from pmoss_env.files import write_atomically
-from pmoss_env.indexes import index_kind
-from pmoss_env.interference import possible_draws
-from pmoss_env.machines import Machine, load_machine, machine_names
 from pmoss_env.provenance import provenance
 from pmoss_env.result_files import ResultFile
-from pmoss_env.workloads import load_workload, workload_names
 
 Progress = Callable[[int, int], None]
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One combination that a benchmark looks at.
-
-    Attributes:
-        machine: catalogue name.
-        index: a name of pmoss_env.indexes.
-        workload: catalogue name.
-        load: load regime, as in the environment's argument.
-        interference: family of co-tenants.
-    """
-
-    machine: str
-    index: str
-    workload: str
-    load: str = "closed"
-    interference: str = "none"
-
-    @property
-    def name(self) -> str:
-        """The combination in one word, e.g. "toy/btree/lookups/closed/none"."""
-        return "/".join(asdict(self).values())
-
-
-def catalogue_cells(
-    machines: Sequence[str] | None,
-    workloads: Sequence[str] | None,
-    loads: Sequence[str],
-    interference: Sequence[str] = ("none",),
-    indexes: Sequence[str] | None = None,
-) -> list[Cell]:
-    """All combinations of some machines and workloads; None: all that can be modelled.
-
-    Families of co-tenants that a machine cannot have are left out, and workloads for other indexes.
-
-    Raises:
-        UnknownNameError: a name that is in no catalogue.
-    """
-    for index in indexes or []:
-        index_kind(index)
-    chosen = [name for name in machines or machine_names() if load_machine(name).parameters]
-    return [
-        Cell(machine, load_workload(workload).index, workload, load, family)
-        # Machines innermost: those of one workload share its recording.
-        for workload in workloads or workload_names()
-        if indexes is None or load_workload(workload).index in indexes
-        for machine in chosen
-        for load in loads
-        for family in interference
-        if _is_possible(family, load_machine(machine))
-    ]
-
-
-def _is_possible(interference: str, machine: Machine) -> bool:
-    try:
-        possible_draws(interference, machine)
-    except UnsupportedError:
-        return False
-    return True
 
 
 class Named(Protocol):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pmoss_benchmarks.cells import Cell
 from pmoss_benchmarks.combinations import Combination
 from pmoss_env.backends import Backend, IncrementalBackend, make_backend
 from pmoss_env.backends.recordings import Recordings
@@ -19,7 +18,7 @@ def simulation(options: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def model_and_server(
-    cell: Combination | Cell, slices: int, options: Mapping[str, Any] | None
+    cell: Combination, slices: int, options: Mapping[str, Any] | None
 ) -> tuple[IncrementalBackend, Backend]:
     """The analytic and the simulated backend of a cell.
 

@@ -1,14 +1,25 @@
 import json
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pmoss_benchmarks.cells import Cell, catalogue_cells, run_cells
-from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError
+from pmoss_benchmarks.cells import run_cells
+from pmoss_env.errors import DatasetError, DescriptionError
 
-CELLS = [Cell("toy", "btree", name) for name in ("lookups", "scans", "ycsb-a")]
+
+@dataclass(frozen=True)
+class Cell:
+    workload: str
+
+    @property
+    def name(self) -> str:
+        return self.workload
+
+
+CELLS = [Cell(name) for name in ("lookups", "scans", "ycsb-a")]
 
 
 def length(cell: Cell) -> dict[str, Any]:
@@ -78,15 +89,6 @@ def test_results_under_other_settings_are_not_mixed(tmp_path: Path) -> None:
 def test_nothing_to_do_is_refused() -> None:
     with pytest.raises(DescriptionError, match="processes = 0"):
         run(length, None, processes=0)
-
-
-def test_cells_can_be_of_one_index() -> None:
-    both = catalogue_cells(["toy"], None, ["closed"])
-    points = catalogue_cells(["toy"], None, ["closed"], indexes=["rtree"])
-    assert 0 < len(points) < len(both)
-    assert points == [cell for cell in both if cell.index == "rtree"]
-    with pytest.raises(UnknownNameError, match="trie"):
-        catalogue_cells(["toy"], None, ["closed"], indexes=["trie"])
 
 
 def test_results_of_a_function_with_options_hold_the_digests_of_its_code(

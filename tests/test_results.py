@@ -13,10 +13,8 @@ import pytest
 from typer.main import get_command
 
 from pmoss_benchmarks.leaderboard import check_board
-from pmoss_benchmarks.offline import wanted
 from pmoss_benchmarks.report import check_replaceable
-from pmoss_benchmarks.spatial import budget, confirmation, references
-from pmoss_benchmarks.spatial.references import read_references
+from pmoss_benchmarks.spatial import confirmation
 from pmoss_benchmarks.study import Results, replay_study
 from pmoss_benchmarks.study.function import load_function
 from pmoss_benchmarks.study.store import FORMAT
@@ -107,7 +105,7 @@ def test_a_command_that_a_text_names_is_one_of_today(command: str) -> None:
 
 
 #: Files that a command writes to its folder: it looks at each in its own way.
-_IN_FOLDERS = ("budget", "offline", "paper", "references")
+_IN_FOLDERS = ("offline", "paper")
 REPORTS = [
     (path, words[2])
     for path in sorted(RESULTS.rglob("*.json"))
@@ -216,22 +214,11 @@ def test_hard_rows_of_access_paths_are_inside() -> None:
         assert row["gate"] == "soft" or row["low"] <= row["ours"] <= row["high"], row
 
 
-@pytest.mark.parametrize("path", sorted((RESULTS / "references").glob("*.json")))
-def test_references_lie_below_their_bounds(path: Path) -> None:
-    found = read_references(path)
-    assert len(found) >= 20
-    assert all(one.random < one.best for one in found)
-    assert all(one.bound is None or one.best <= one.bound for one in found)
-
-
-@pytest.mark.parametrize("path", sorted((RESULTS / "budget").glob("*-*.json")))
-def test_an_episode_of_every_budget_runs_again(path: Path) -> None:
-    assert budget.recheck(path) == []
-
-
-@pytest.mark.parametrize("path", sorted(RESULTS.glob("wanted*.json")), ids=lambda path: path.stem)
-def test_an_episode_of_what_was_wanted_runs_again(path: Path) -> None:
-    assert wanted.recheck(path) == []
+def test_references_lie_below_their_bounds() -> None:
+    rows = STUDIES["references"].rows
+    assert len(rows) >= 20 * len({row["task"] for row in rows})
+    assert all(row["random"] < row["best"] for row in rows)
+    assert all(row["bound"] is None or row["best"] <= row["bound"] for row in rows)
 
 
 CONFIRMED = RESULTS / "confirmation.json"
@@ -255,12 +242,6 @@ def test_a_confirmed_episode_is_measured_again() -> None:
 @pytest.mark.heavy
 def test_confirmed_episodes_of_every_task_are_measured_again() -> None:
     assert confirmation.recheck(CONFIRMED, 6) == []
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize("path", sorted((RESULTS / "references").glob("*.json")))
-def test_a_reference_is_found_again(path: Path) -> None:
-    assert references.recheck(path) == []
 
 
 BOARD = RESULTS / "leaderboard"

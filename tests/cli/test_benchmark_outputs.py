@@ -18,8 +18,8 @@ _OUTS = {
 }
 #: They keep every row where it belongs: other code refuses what is foreign there.
 _ROWS = {"ablation"}
-#: They write several files. Those of offline, budgets and references look at each.
-_FOLDERS = {"budget", "offline", "paper", "pretrained", "references", "studies"}
+#: They write several files. Those of offline look at each.
+_FOLDERS = {"offline", "paper", "pretrained", "studies"}
 
 #: The report in a folder, of commands that keep nothing else there.
 _REPORTS = {"studies": "summary.json"}

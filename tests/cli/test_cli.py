@@ -380,7 +380,7 @@ def test_a_report_that_is_none_is_told_in_a_line(tmp_path: Path, content: bytes)
     assert "error: " in told and str(path) in told
 
 
-@pytest.mark.parametrize("name", ["pmoss-budget", "pmoss-confirmation", "pmoss-wanted"])
+@pytest.mark.parametrize("name", ["pmoss-confirmation"])
 @pytest.mark.parametrize("content", [{}, {"settings": 3, "rows": 4}, {"settings": {}, "rows": []}])
 def test_a_report_without_its_parts_is_told_in_a_line(
     tmp_path: Path, name: str, content: dict[str, object]

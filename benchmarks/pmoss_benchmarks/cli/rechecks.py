@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,31 +13,23 @@ def recheck_report(path: Path, progress: Any, *, episodes: int | None) -> Replay
     """Runs episodes of a benchmark's report again: one, or as many as are asked for.
 
     Args:
-        path: of a file of references, budgets, wanted returns or confirmations.
+        path: of a file of confirmations.
         progress: called with (episodes done, episodes in all).
         episodes: how many; None: one.
 
     Raises:
         DatasetError: the file is no such report, or damaged.
     """
-    from pmoss_benchmarks.offline import wanted
-    from pmoss_benchmarks.spatial import budget, confirmation, references
+    from pmoss_benchmarks.spatial import confirmation
     from pmoss_datasets.evaluation import Replay
     from pmoss_env.errors import DatasetError, PmossError
     from pmoss_env.files import read_json
 
-    # Others say what they are; references are checked for their own form.
-    known: dict[str, Callable[..., list[str]]] = {
-        budget.FORMAT: budget.recheck,
-        confirmation.FORMAT: confirmation.recheck,
-        wanted.FORMAT: wanted.recheck,
-    }
     try:
         report = read_json(path)
         if not isinstance(report, dict):
             raise TypeError("is no JSON object")
-        recheck = known.get(str(report.get("format")), references.recheck)
-        return Replay(episodes or 1, tuple(recheck(path, episodes or 1, progress)))
+        return Replay(episodes or 1, tuple(confirmation.recheck(path, episodes or 1, progress)))
     except PmossError:
         raise
     except (ValueError, TypeError, LookupError, AttributeError) as error:

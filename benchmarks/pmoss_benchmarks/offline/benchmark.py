@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from pmoss_benchmarks.cells import finish_cells
+from pmoss_benchmarks.functions.references import reference_rows
 from pmoss_benchmarks.offline.opponents import is_opponent
 from pmoss_benchmarks.offline.plan import (
-    EVALUATION_SEED,
     OfflineCell,
     Plan,
     cells_of,
@@ -23,7 +23,6 @@ from pmoss_benchmarks.offline.report import write_report
 from pmoss_benchmarks.offline.store import PARTIAL, finished
 from pmoss_benchmarks.offline.tracks import has_references, load_track
 from pmoss_benchmarks.offline.work import OfflineWork
-from pmoss_benchmarks.spatial.references import make_references
 from pmoss_datasets.suite import load_task, obtain
 from pmoss_env.extras import require
 
@@ -53,8 +52,8 @@ def run_offline(
         out: folder of the results. Trained agents are kept in ``out/agents``.
         data: folder that datasets are kept in.
         agents: names, or None for all that can be used here.
-        references: folder of score 100 of each episode, where the plan has long searches; missing
-            ones are made there. None: ``out/references``.
+        references: folder of results with the study references; missing rows are kept in ``out``.
+            None: ``out``.
         executor: see ``pmoss_datasets.executors.run_tasks``.
         processes: likewise.
         address: likewise.
@@ -76,7 +75,7 @@ def run_offline(
     missing = [cell for cell in cells if cell.name not in known and needs_data(cell)]
     how: dict[str, Any] = {"executor": executor, "processes": processes, "address": address}
     datasets = _datasets(plan, missing, data, progress, how)
-    known_scores = _references(plan, references or out / "references", processes, progress)
+    known_scores = _references(plan, references or out, out, progress)
     results = finish_cells(
         partial(OfflineWork, plan, datasets, out / "agents", known_scores),
         cells,
@@ -93,7 +92,7 @@ def run_offline(
 
 
 def _references(
-    plan: Plan, folder: Path, processes: int, progress: Progress
+    plan: Plan, results: Path, out: Path, progress: Progress
 ) -> dict[str, dict[int, tuple[float, float]]]:
     """By task, throughputs of score 0 and 100 by the episode's seed; made where they lack."""
     if not plan.long_search:
@@ -101,16 +100,10 @@ def _references(
     tasks = [t for t in plan.tasks if any(has_references(track, t) for track in plan.tracks)]
     if not tasks:
         return {}
-    found = make_references(
-        folder,
-        tasks,
-        EVALUATION_SEED,
-        plan.episodes,
-        budget=plan.long_search,
-        processes=processes,
-        progress=lambda done, total: progress("references", done, total),
+    rows = reference_rows(
+        results, out, tasks, plan.episodes, budget=plan.long_search, progress=progress
     )
-    return {t: {one.env_seed: (one.random, one.best) for one in mine} for t, mine in found.items()}
+    return {t: {row["env_seed"]: (row["random"], row["best"]) for row in rows[t]} for t in tasks}
 
 
 def _datasets(

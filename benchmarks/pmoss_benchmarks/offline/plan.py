@@ -11,9 +11,9 @@ from typing import Any
 import pmoss_agents
 from pmoss_agents.configs import has_config, identity, read_config
 from pmoss_agents.registry import OWN, agent_class, listings
+from pmoss_benchmarks.functions.references import LONG_BUDGET
 from pmoss_benchmarks.offline.opponents import OPPONENTS, is_opponent
 from pmoss_benchmarks.offline.tracks import TRACKS, load_track
-from pmoss_benchmarks.spatial.references import LONG_BUDGET
 from pmoss_datasets.domain import Domain, domain_names, find_domain
 from pmoss_datasets.recipes import Recipe, tier
 from pmoss_datasets.schema import FIRST_DOMAIN

@@ -170,7 +170,7 @@ def _scales(summary: Mapping[str, Any]) -> str:
     if "long_search" in settings:
         return (
             "0 is the mean of random schedules, 100 the best of several searches with "
-            f"{settings['long_search']} evaluations together (`pmoss benchmark references`); in "
+            f"{settings['long_search']} evaluations together (the study `references`); in "
             "tracks of other worlds than the task's, 100 is a search with "
             f"{settings['search_budget']}"
         )

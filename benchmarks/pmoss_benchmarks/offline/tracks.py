@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pmoss_benchmarks.spatial.references import world_of
+from pmoss_benchmarks.functions.references import world_of
 from pmoss_datasets.domain import domain_names, find_domain
 from pmoss_datasets.schema import FIRST_DOMAIN
 from pmoss_datasets.suite import Task, load_task

@@ -24,7 +24,7 @@ from pmoss_agents.agent import OfflineAgent
 from pmoss_agents.configs import read_config
 from pmoss_benchmarks.offline.tracks import has_references, load_track
 from pmoss_benchmarks.spatial.against_rules import against_rules
-from pmoss_benchmarks.spatial.references import read_references, references_path
+from pmoss_benchmarks.study.store import read_stored
 from pmoss_datasets import Recipe
 from pmoss_datasets.several import Several
 from pmoss_datasets.suite import build, load_task, obtain, splits, suite_ids
@@ -61,7 +61,7 @@ class GeneralistOptions:
         changes: fields that override the agent's committed config.
         folder: of datasets.
         keep: folder of the checkpoint.
-        references: folder of them; None: there are none.
+        references: rows of the study references; None: there are none.
     """
 
     learned_on: tuple[str, ...] = ()
@@ -206,9 +206,12 @@ def play(options: GeneralistOptions, cell: GeneralistCell) -> dict[str, Any]:
     assert env is not None
     known: dict[int, tuple[float, float]] = {}
     if options.references is not None and has_references(cell.track, cell.task):
-        path = references_path(Path(options.references), cell.task)
-        if path.exists():
-            known = {one.env_seed: (one.random, one.best) for one in read_references(path)}
+        stored = read_stored(Path(options.references))
+        known = {
+            row["env_seed"]: (row["random"], row["best"])
+            for row in stored.rows
+            if row["task"] == cell.task
+        }
     agent = pmoss_agents.load(options.checkpoint, AGENT)
     policies = {AGENT: agent}
     found = against_rules(

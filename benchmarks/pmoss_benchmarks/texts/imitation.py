@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pmoss_benchmarks.offline.wanted import rank_correlation
+from pmoss_benchmarks.functions.wanted import rank_correlation
 from pmoss_benchmarks.texts.learned import MACHINES, throughputs
 from pmoss_benchmarks.texts.stored import Stored, counted, interval, made, percent, table
 from pmoss_datasets.evaluation import paired_difference

@@ -16,8 +16,6 @@ from pmoss_datasets.suite import load_task, splits
 from pmoss_env.errors import DatasetError
 from pmoss_env.types import Float64Array
 
-#: Results of `pmoss benchmark wanted`, an agent each.
-_WANTED = ("wanted.json", "wanted-judged.json")
 #: Results of `pmoss benchmark generalist`: of the tasks alone, and of made-up worlds beside them.
 _GENERALISTS = ("generalist.json", "generalist-made-up.json")
 #: What a track of that benchmark plays in, of worlds that are no task of the data.
@@ -175,49 +173,6 @@ def _where(means: Mapping[str, Float64Array], more: int, less: int) -> str:
     return ", ".join(kind for kind, of in means.items() if of[more] > of[less]) or "none"
 
 
-def wanted(stored: Stored) -> str:
-    """What is served where a share of the best is wanted, by one agent after the other."""
-    reports = {name: stored[name] for name in _WANTED}
-    settings = next(iter(reports.values()))["settings"]
-    shares = list(dict.fromkeys(s for one in reports.values() for s in one["settings"]["shares"]))
-    rows, told = [], []
-    for report in reports.values():
-        for cell in report["cells"]:
-            name = f"`{report['settings']['agent']}`"
-            if len(report["cells"]) > 1:
-                name += f", training {cell['seed']}"
-            curve = dict(zip(report["settings"]["shares"], cell["curve"], strict=True))
-            shown = [
-                f"{curve[share]['value']:.2f} {_within(curve[share])}".strip()
-                if share in curve
-                else ""
-                for share in shares
-            ]
-            rows.append([name, *shown])
-            ranks = cell["correlation"]
-            told.append(
-                f"Rank correlation of wanted and served from 0.3 to 1.1, {name}: "
-                f"{ranks['value']:.2f} {_within(ranks)} over all episodes, "
-                f"{ranks['of_means']:.2f} of the means. Within a share the episodes differ by "
-                f"{_scatter(report, cell):.2f} (standard deviation, mean of the shares)."
-            )
-    head = (
-        f"`{settings['task']}`, data of the tier `{settings['tier']}`, "
-        f"{counted(settings['episodes'], 'episode')} of evaluation. "
-        "All are shares of the best that long searches found in the same episode."
-    )
-    columns = ["wanted", *(f"{share:g}" for share in shares)]
-    sources = [made(report, f"benchmarks/results/{name}") for name, report in reports.items()]
-    return "\n\n".join([head, table(columns, rows), *told, *sources])
-
-
-def _scatter(report: Mapping[str, Any], cell: Mapping[str, Any]) -> float:
-    """By how much episodes that were asked for the same share differ; up to 1.1."""
-    served = np.array(cell["served"]) / np.array(cell["best"])
-    ranked = np.array(report["settings"]["shares"]) <= 1.1
-    return float(served[ranked].std(axis=1).mean())
-
-
 def ablation(stored: Stored) -> str:
     """The surrogate without single groups of inputs."""
     path = stored.folder / "ablation.jsonl"
@@ -250,11 +205,6 @@ def ablation(stored: Stored) -> str:
     )
 
 
-def _within(found: dict[str, float | None]) -> str:
-    low, high = found["low"], found["high"]
-    return "" if low is None else f"[{low:.2f}, {high:.2f}]"
-
-
 def _ends(found: dict[str, float]) -> tuple[float, float | None, float | None]:
     return found["value"], found["low"], found["high"]
 
@@ -265,5 +215,4 @@ BLOCKS = {
     "transfer": transfer,
     "generalist": generalist,
     "ablation": ablation,
-    "wanted-returns": wanted,
 }

@@ -16,7 +16,6 @@ from pathlib import Path
 
 from pmoss_benchmarks.offline.report import as_markdown
 from pmoss_benchmarks.performance.tables import side_by_side
-from pmoss_benchmarks.spatial.budget import report as budget
 from pmoss_benchmarks.texts import (
     access_path,
     autopilot,
@@ -34,7 +33,6 @@ from pmoss_benchmarks.texts import (
     spatial,
     summary,
 )
-from pmoss_benchmarks.texts import budget as budget_text
 from pmoss_benchmarks.texts.render import Pages
 from pmoss_benchmarks.texts.stored import Stored
 from pmoss_env.errors import DescriptionError, UnknownNameError
@@ -45,7 +43,6 @@ BLOCKS: Mapping[str, Block] = {
     **offline.BLOCKS,
     **played.BLOCKS,
     **confirmation.BLOCKS,
-    **budget_text.BLOCKS,
     **autopilot.BLOCKS,
     **learning.BLOCKS,
     **libraries.BLOCKS,
@@ -141,9 +138,6 @@ def _generated(stored: Stored) -> list[tuple[Path, str]]:
     for path in sorted(stored.folder.glob("offline/*/summary.json")):
         summary = stored[path.relative_to(stored.folder).as_posix()]
         pages.append((path.with_name("README.md"), as_markdown(summary)))
-    if (stored.folder / "budget" / "summary.json").exists():
-        text = budget.as_markdown(stored["budget/summary.json"])
-        pages.append((stored.folder / "budget" / "README.md", text))
     folder = stored.folder / "performance"
     reports = {path.stem: stored[f"performance/{path.name}"] for path in folder.glob("*.json")}
     pages.append((folder / "README.md", side_by_side(dict(sorted(reports.items())))))

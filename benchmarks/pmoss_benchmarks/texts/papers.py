@@ -148,7 +148,11 @@ def _page(row: Row, stored: Stored) -> str:
     for tell in (_statements, _learned, _threads, _scans, _speed):
         if told := tell(row, stored):
             parts.append(told)
-    parts += [_BLOCKS[name](stored) for name in row.blocks]
+    # What is a template fills when the site is built.
+    parts += [
+        _BLOCKS[name](stored) if name in _BLOCKS else f'{{% include "{name}.md.jinja" %}}'
+        for name in row.blocks
+    ]
     if row.note:
         parts += ["## Remark", row.note]
     return _linked(parts)

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
+from pmoss_benchmarks.functions.references import reference_rows
 from pmoss_benchmarks.offline import SUITES, Plan, run_offline
 from pmoss_benchmarks.offline.opponents import OPPONENTS
 from pmoss_benchmarks.offline.plan import cells_of, is_current, recipe_of, usable_agents
 from pmoss_benchmarks.offline.report import as_markdown
 from pmoss_benchmarks.offline.store import finished
 from pmoss_benchmarks.offline.tracks import OTHER_MACHINES, TRACKS
-from pmoss_benchmarks.spatial.references import read_references
 from pmoss_benchmarks.texts.stored import version_of
 from pmoss_datasets.evaluation import read_results, replay
 from pmoss_datasets.suite import SHIPPED_ROOT, TOY, Task
@@ -393,8 +393,9 @@ def test_common_episodes_and_long_searches(data: Path, tmp_path: Path) -> None:
     assert {seed for policy, seed in of if policy == "lpt"} == {101}
     assert {seed for policy, seed in of if policy == AGENT} == {101, 102}
     assert len({row.env_seed for row in rows}) == 2
-    references = read_references(tmp_path / "out" / "references" / f"{TOY}.json")
-    best = {one.env_seed: (one.random, one.best) for one in references}
+    out = tmp_path / "out"
+    references = reference_rows(out, out, [TOY], 2, budget=plan.long_search)[TOY]
+    best = {one["env_seed"]: (one["random"], one["best"]) for one in references}
     assert all((r.random_throughput, r.search_throughput) == best[r.env_seed] for r in rows)
     assert replay(path).mismatches == ()
     found = summary["tracks"]["same-task"]["paired"][TOY]

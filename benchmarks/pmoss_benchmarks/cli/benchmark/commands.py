@@ -9,7 +9,6 @@ import typer
 
 from pmoss_benchmarks.cli.benchmark.ablation import ablation
 from pmoss_benchmarks.cli.benchmark.autopilot import autopilot
-from pmoss_benchmarks.cli.benchmark.budget import budget
 from pmoss_benchmarks.cli.benchmark.confirm import confirm
 from pmoss_benchmarks.cli.benchmark.counter_changes import counter_changes
 from pmoss_benchmarks.cli.benchmark.datasets import datasets
@@ -19,12 +18,10 @@ from pmoss_benchmarks.cli.benchmark.offline import offline
 from pmoss_benchmarks.cli.benchmark.paper import paper
 from pmoss_benchmarks.cli.benchmark.performance import performance
 from pmoss_benchmarks.cli.benchmark.pretrained import pretrained
-from pmoss_benchmarks.cli.benchmark.references import references
 from pmoss_benchmarks.cli.benchmark.served import served
 from pmoss_benchmarks.cli.benchmark.studies import studies
 from pmoss_benchmarks.cli.benchmark.transfer import transfer
 from pmoss_benchmarks.cli.benchmark.validation import validation
-from pmoss_benchmarks.cli.benchmark.wanted import wanted
 from pmoss_env.errors import UnsupportedError
 
 #: Benchmarks that are studies now, by their old names; for one release.
@@ -32,6 +29,7 @@ RENAMED_STUDIES = {
     "continual": "continual",
     "access-path": "access-path",
     "backlog": "backlog",
+    "budget": "budget",
     "co-tenants": "co-tenants",
     "core-node": "core-node",
     "fidelity": "fidelity",
@@ -40,9 +38,11 @@ RENAMED_STUDIES = {
     "migration": "migration",
     "off-policy": "off-policy",
     "published": "published",
+    "references": "references",
     "selection": "selection",
     "threads": "threads",
     "training-times": "training-times",
+    "wanted": "wanted",
 }
 
 
@@ -67,14 +67,11 @@ app.command()(offline)
 app.command()(confirm)
 app.command()(paper)
 app.command()(imitation)
-app.command()(references)
-app.command()(budget)
 app.command()(autopilot)
 app.command()(transfer)
 app.command()(generalist)
 app.command()(served)
 app.command("counter-changes")(counter_changes)
 app.command()(studies)
-app.command()(wanted)
 app.command()(pretrained)
 app.command()(datasets)

@@ -40,9 +40,7 @@ def generalist(
         Path | None, typer.Option(help="Folder of datasets; $PMOSS_DATASETS_PATH or its default.")
     ] = None,
     keep: Annotated[Path, typer.Option(help="Folder of the checkpoint.")] = Path("runs/generalist"),
-    references: Annotated[
-        Path | None, typer.Option(help="Folder of pmoss benchmark references.")
-    ] = None,
+    references: Annotated[Path | None, typer.Option(help="Rows of the study references.")] = None,
     processes: shared.Processes = 1,
     out: shared.Out = None,
 ) -> None:

@@ -64,7 +64,7 @@ def offline(
     ] = None,
     references: Annotated[
         Path | None,
-        typer.Option(help="Folder of `pmoss benchmark references`; default: in the results."),
+        typer.Option(help="Folder of results with the study references; default: OUT."),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder of the results; default: runs/offline/SUITE[-TIER].")

@@ -1,0 +1,392 @@
+"""Policies, rules and searches at 0 to 2,000 measurements of the episode's backend.
+
+A measurement is a schedule that runs, read with noise. Scores are of the true throughput.
+"""
+
+from __future__ import annotations
+
+import base64
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+import pmoss_agents
+from pmoss_agents import find_policy
+from pmoss_agents.configs import has_config, read_config
+from pmoss_benchmarks.functions.references import SEED, reference_rows, world_of
+from pmoss_benchmarks.study.function import Cell, Progress, Row, Run
+from pmoss_benchmarks.study.tables import TableOfRows
+from pmoss_benchmarks.trained import trained
+from pmoss_datasets import Recipe
+from pmoss_datasets.domain import find_domain
+from pmoss_datasets.evaluation import episode_seed, paired_difference
+from pmoss_datasets.fairness import check_policy
+from pmoss_datasets.policies import Measured, Policy
+from pmoss_datasets.recipes import tier
+from pmoss_datasets.schema import FIRST_DOMAIN
+from pmoss_datasets.suite import load_task, obtain
+from pmoss_env.baselines import (
+    Context,
+    answer_after,
+    best_fit,
+    lpt,
+    lpt_capacity,
+    measured_search,
+    random,
+)
+from pmoss_env.errors import DatasetError
+from pmoss_env.machines import Machine
+from pmoss_env.pictures import new_figure
+from pmoss_env.types import Float64Array, Schedule
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: Evaluations of the episode's backend.
+BUDGETS = (0, 1, 3, 10, 30, 100, 300, 2000)
+#: Rules need no measurement beyond the incumbent's.
+RULES: Mapping[str, Callable[[Context], Schedule]] = {
+    "random": random,
+    "lpt": lpt,
+    "lpt-capacity": lpt_capacity,
+    "best-fit": best_fit,
+}
+#: Local search by its own readings, from a rule's schedule.
+SEARCHES: Mapping[str, Callable[[Context], Schedule]] = {
+    "lpt + search": lpt,
+    "best-fit + search": best_fit,
+}
+#: What every policy is compared with at the same budget.
+OPPONENT = "best-fit + search"
+#: The stream of chance of a rule or search under an episode's seed, as when it plays an episode.
+_STREAM = 2
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the rows depend on.
+
+    Attributes:
+        tasks: of spatial scheduling.
+        noises: strengths of the noise on every reading.
+        agents: by name a checkpoint, in whose path ``{task}`` and ``{seed}`` are replaced; empty:
+            the agent of that name is trained on the task's data.
+        seeds: trainings of each agent.
+        episodes: of each task.
+        most: the largest budget of agents; some take long for each measurement.
+        tier: of the data.
+        changes: fields that override the committed configs of agents.
+    """
+
+    AXES: ClassVar = ("tasks", "noises", "agents", "seeds")
+
+    tasks: tuple[str, ...]
+    noises: tuple[float, ...] = (0.0, 1.0)
+    agents: dict[str, str] = field(default_factory=dict)
+    seeds: int = 1
+    episodes: int = 20
+    most: int = 10
+    tier: str = "mixed"
+    changes: dict[str, Any] = field(default_factory=dict)
+
+
+def cells(settings: Settings) -> list[Cell]:
+    """Every policy in every task under every noise."""
+    policies = [(name, 0) for name in (*RULES, *SEARCHES)]
+    policies += [(name, seed) for name in settings.agents for seed in range(settings.seeds)]
+    return [
+        {"task": task, "noise": noise, "policy": policy, "seed": seed}
+        for task in settings.tasks
+        for noise in settings.noises
+        for policy, seed in policies
+    ]
+
+
+def prepare(run: Run, progress: Progress) -> None:
+    """Makes the references, and trains the agents that ``run.keep`` lacks."""
+    settings = run.settings
+    reference_rows(run.results, run.keep, settings.tasks, settings.episodes, progress=progress)
+    needed = [cell for cell in cells(settings) if cell["policy"] in settings.agents]
+    for done, cell in enumerate(needed):
+        progress("agents", done, len(needed))
+        agent_of(run, cell)
+
+
+def agent_of(run: Run, cell: Cell) -> Policy:
+    """The agent of a cell, trained where it is not there yet."""
+    settings, name, task = run.settings, cell["policy"], cell["task"]
+    if word := settings.agents[name]:
+        return find_policy(word.replace("{task}", task).replace("{seed}", str(cell["seed"])))
+    config = dict(read_config(name, task)) if has_config(name) else {}
+    config = {**config, **settings.changes, "seed": cell["seed"]}
+    config.pop("agent", None)
+    env = dict(load_task(task).env)
+    recipe = Recipe.from_dict({**tier(settings.tier), "tier": settings.tier, "env": env})
+    data = obtain(recipe, run.data / recipe.id)
+    return pmoss_agents.load(trained(name, config, [data], run.keep), name)
+
+
+class Work:
+    """Plays one policy after the other; the environment of a task is kept."""
+
+    def __init__(self, run: Run) -> None:
+        """Takes the settings."""
+        self._run, self._settings = run, run.settings
+        self._at: tuple[str, float] | None = None
+        self._env: Any = None
+        self._judge: Any = None
+        self._backend: Any = None
+
+    def __call__(self, cell: Cell) -> Row:
+        """The row of a policy.
+
+        Returns:
+            An entry for each episode: ``env_seed``; ``random`` and ``best``, throughputs of score 0
+            and 100; ``throughput``, one value for each of BUDGETS, of an agent for those that it
+            got, and one in all where nothing is measured. All in Mq/s, without noise. ``seconds``
+            leave out what the backend took; of a search they are those of its largest budget.
+            ``schedules`` are those of an agent, packed.
+        """
+        settings, name = self._settings, cell["policy"]
+        references = reference_rows(
+            self._run.results, self._run.keep, [cell["task"]], settings.episodes
+        )[cell["task"]]
+        agent = agent_of(self._run, cell) if name in settings.agents else None
+        row: Row = {
+            "env_seed": [one["env_seed"] for one in references],
+            "random": [one["random"] for one in references],
+            "best": [one["best"] for one in references],
+            **{"throughput": [], "seconds": []},
+        }
+        for env_seed in row["env_seed"]:
+            self.begin(cell, env_seed)
+            if agent is not None:
+                schedules, seconds = self._plan(agent, env_seed)
+                texts = [packed(schedule, self._env.machine) for schedule in schedules]
+                row.setdefault("schedules", []).append(texts)
+            else:
+                schedules, seconds = self._decide(name, env_seed)
+            row["throughput"].append([self.true(schedule) for schedule in schedules])
+            row["seconds"].append([round(value, 5) for value in seconds])
+        return row
+
+    def begin(self, cell: Mapping[str, Any], env_seed: int) -> None:
+        """Begins an episode."""
+        if self._at != (at := (cell["task"], cell["noise"])):
+            self.close()
+            domain, world = find_domain(FIRST_DOMAIN), world_of(load_task(cell["task"]).env)
+            self._env = domain.make_env(
+                {**world, "observation": "complete", "noise": cell["noise"]}
+            )
+            self._judge, self._at = domain.judge(self._env), at
+        self._env.reset(seed=env_seed)
+        self._judge.begin()
+
+    @property
+    def machine(self) -> Machine:
+        """Of the present episode."""
+        machine: Machine = self._env.machine
+        return machine
+
+    def true(self, schedule: Schedule) -> float:
+        """The throughput of a schedule in the present episode without noise, Mq/s."""
+        return float(self._judge.throughput(schedule))
+
+    def close(self) -> None:
+        """Releases the environment and its backends."""
+        if self._env is not None:
+            self._judge.close()
+            self._env.close()
+        if self._backend is not None:
+            self._backend.close()
+        self._env = self._judge = self._backend = self._at = None
+
+    def _decide(self, name: str, env_seed: int) -> tuple[list[Schedule], list[float]]:
+        """Schedules of a rule, or of a search at every budget; and its seconds."""
+        context = self._env.context(np.random.default_rng((env_seed, _STREAM)))
+        began = time.perf_counter()
+        if name in RULES:
+            return [RULES[name](context)], [time.perf_counter() - began]
+        session = self._env.session
+        if self._backend is None:
+            self._backend = session.new_backend()
+        self._backend.set_instance(session.instance)
+        measurements = session.measurements(self._backend, BUDGETS[-1])
+        began = time.perf_counter()
+        context = replace(context, measurements=measurements)
+        answers = measured_search(context, SEARCHES[name](context))
+        seconds = time.perf_counter() - began - measurements.seconds
+        return [answer_after(answers, budget) for budget in BUDGETS], [seconds]
+
+    def _plan(self, agent: Policy, env_seed: int) -> tuple[list[Schedule], list[float]]:
+        """Schedules of an agent at every budget that it gets, and its seconds."""
+        budgets = [budget for budget in BUDGETS if budget <= self._settings.most]
+        last = self._plan_with(agent, budgets[-1], env_seed)
+        # What measures nothing with all of it never does.
+        fewer = budgets[:-1] if last[2] else []
+        plans = [*(self._plan_with(agent, budget, env_seed) for budget in fewer), last]
+        return [plan[0] for plan in plans], [plan[1] for plan in plans]
+
+    def _plan_with(self, agent: Policy, budget: int, env_seed: int) -> tuple[Schedule, float, int]:
+        """A schedule, the agent's own seconds, and the measurements that it used."""
+        policy = Measured(agent, budget)
+        check_policy(policy, self._env)
+        try:
+            played = find_domain(FIRST_DOMAIN).play(self._env, policy, env_seed, self._judge)
+        finally:
+            policy.close()
+        return self._env.schedule, played.seconds - policy.seconds, policy.used
+
+
+def packed(schedule: Schedule, machine: Machine) -> str:
+    """A schedule whose data follow the cores as a text: a byte per slice, the worker's number."""
+    worker = np.full(machine.cores, 0, dtype=np.uint8)
+    worker[machine.workers] = np.arange(machine.workers.size)
+    return base64.b64encode(worker[schedule.cores].tobytes()).decode()
+
+
+def unpacked(text: str, machine: Machine) -> Schedule:
+    """The schedule of packed().
+
+    Raises:
+        DatasetError: it is none for this machine.
+    """
+    try:
+        workers = np.frombuffer(base64.b64decode(text, validate=True), dtype=np.uint8)
+        cores = machine.workers[workers].astype(np.int32)
+    except (ValueError, IndexError) as error:
+        raise DatasetError(f"a schedule: does not fit {machine.name}: {error}") from error
+    return machine.local_schedule(cores)
+
+
+def recheck(run: Run, row: Row) -> list[str]:
+    """Rules and searches decide anew; the stored schedules of agents are measured again."""
+    work = Work(run)
+    differences = []
+    try:
+        for number, env_seed in enumerate(row["env_seed"]):
+            work.begin(row, env_seed)
+            if "schedules" in row:
+                texts = row["schedules"][number]
+                schedules = [unpacked(text, work.machine) for text in texts]
+            else:
+                schedules, _ = work._decide(row["policy"], env_seed)
+            now, then = [work.true(one) for one in schedules], row["throughput"][number]
+            if env_seed != episode_seed(SEED, number) or now != then:
+                differences.append(f"episode {number}: stored {then!r}, now {now!r}")
+    finally:
+        work.close()
+    return differences
+
+
+def _throughputs(rows: Sequence[Mapping[str, Any]]) -> Float64Array:
+    """(seeds, episodes, budgets) Mq/s; what measures nothing has the same at each."""
+    each = [
+        [values * len(BUDGETS) if len(values) == 1 else values for values in row["throughput"]]
+        for row in rows
+    ]
+    fewest = min(len(values) for row in each for values in row)
+    return np.array([[values[:fewest] for values in row] for row in each])
+
+
+def _scores(rows: Sequence[Mapping[str, Any]]) -> Float64Array:
+    """(seeds, episodes, budgets) scores."""
+    low, high = (np.array([row[end] for row in rows])[:, :, None] for end in ("random", "best"))
+    scores: Float64Array = 100 * (_throughputs(rows) - low) / (high - low)
+    return scores
+
+
+def _trainings(
+    rows: Sequence[Mapping[str, Any]],
+) -> dict[tuple[str, float], dict[str, list[Mapping[str, Any]]]]:
+    """By task and noise, then by policy, the rows of its trainings."""
+    worlds: dict[tuple[str, float], dict[str, list[Mapping[str, Any]]]] = {}
+    for row in rows:
+        policies = worlds.setdefault((row["task"], row["noise"]), {})
+        policies.setdefault(row["policy"], []).append(row)
+    return worlds
+
+
+def _table(
+    rows: Sequence[Mapping[str, Any]],
+    values: Callable[[list[Mapping[str, Any]], list[Mapping[str, Any]]], Sequence[str]],
+) -> TableOfRows:
+    """A line for each policy: ``values`` of its rows and of those of OPPONENT, by budget."""
+    worlds = _trainings(rows)
+    lines = []
+    for (task, noise), policies in worlds.items():
+        for name, own in policies.items():
+            texts = list(values(own, policies[OPPONENT]))
+            if not texts:
+                continue
+            world = [f"`{task}`", f"{noise:g}"] if len(worlds) > 1 else []
+            lines.append([*world, name, *texts, *[""] * (len(BUDGETS) - len(texts))])
+    heads = ["task", "noise"] if len(worlds) > 1 else []
+    return TableOfRows([*heads, "policy", *(f">{budget:,}" for budget in BUDGETS)], lines)
+
+
+def _intervals(values: Float64Array, sign: str = "") -> list[str]:
+    """Means over episodes with their intervals, by budget."""
+    means = [paired_difference(values[:, :, budget]) for budget in range(values.shape[2])]
+    return [f"{mean.value:{sign}.1f} [{mean.low:.1f}, {mean.high:.1f}]" for mean in means]
+
+
+def _ahead(own: list[Mapping[str, Any]], opponent: list[Mapping[str, Any]]) -> list[str]:
+    if own is opponent:
+        return []
+    mine = _scores(own)
+    return _intervals(mine - _scores(opponent)[:, :, : mine.shape[2]], "+")
+
+
+def _seconds(own: list[Mapping[str, Any]], opponent: list[Mapping[str, Any]]) -> list[str]:
+    """A rule has one time, and a search that of its largest budget."""
+    every = [values for row in own for values in row["seconds"]]
+    times = [np.mean(values) for values in zip(*every, strict=False)]
+    before = [""] * (len(BUDGETS) - 1) if own[0]["policy"] in SEARCHES else []
+    return [*before, *(f"{value:.3f}" for value in times)]
+
+
+TABLES: Mapping[str, Callable[[Sequence[Mapping[str, Any]]], TableOfRows]] = {
+    "default": lambda rows: _table(rows, lambda own, _: _intervals(_scores(own))),
+    "ahead": lambda rows: _table(rows, _ahead),
+    "throughput": lambda rows: _table(
+        rows, lambda own, _: [f"{v:.1f}" for v in _throughputs(own).mean(axis=(0, 1))]
+    ),
+    "seconds": lambda rows: _table(rows, _seconds),
+}
+
+
+def _curves(rows: Sequence[Mapping[str, Any]]) -> Figure:
+    """A panel for each task and noise: scores by measurements."""
+    worlds = _trainings(rows)
+    tasks, noises = (list(dict.fromkeys(world[part] for world in worlds)) for part in (0, 1))
+    figure = new_figure(4.2 * len(tasks), 3.2 * len(noises) + 0.5)
+    axes = figure.subplots(len(noises), len(tasks), squeeze=False, sharex=True)
+    places = range(len(BUDGETS))
+    curves: dict[str, Any] = {}
+    for (task, noise), policies in worlds.items():
+        axis = axes[noises.index(noise)][tasks.index(task)]
+        for number, (name, own) in enumerate(policies.items()):
+            if name == "random":
+                continue
+            means = _scores(own).mean(axis=(0, 1))
+            style = "--" if name in RULES else "o-"
+            (curves[name],) = axis.plot(
+                places[: means.size], means, style, color=f"C{number}", ms=3
+            )
+        axis.axhline(100, color="0.7", lw=0.8)
+        axis.set_xticks(list(places), [str(budget) for budget in BUDGETS])
+        axis.set_title(f"{task}, noise {noise:g}", fontsize=7)
+        axis.set_ylim(bottom=40)
+    for line in axes:
+        line[0].set_ylabel("score")
+    for axis in axes[-1]:
+        axis.set_xlabel("measurements")
+    figure.legend(curves.values(), curves.keys(), fontsize=8, ncols=6, loc="outside lower center")
+    return figure
+
+
+PLOTS = {"scores": _curves}

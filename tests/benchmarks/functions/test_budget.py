@@ -1,0 +1,124 @@
+"""Policies, rules and searches at several numbers of measurements."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("scipy")
+pytest.importorskip("torch")
+
+from pmoss_benchmarks.functions import budget
+from pmoss_benchmarks.functions.budget import (
+    BUDGETS,
+    OPPONENT,
+    PLOTS,
+    TABLES,
+    Settings,
+    Work,
+    agent_of,
+    cells,
+    packed,
+    recheck,
+    unpacked,
+)
+from pmoss_benchmarks.study import Run
+from pmoss_datasets.policies import SchedulePolicy
+from pmoss_datasets.suite import TOY
+from pmoss_env.baselines import Context, lpt, random
+from pmoss_env.errors import DatasetError
+from pmoss_env.machines import load_machine
+from pmoss_env.types import Schedule
+
+
+def best_of_random(context: Context) -> Schedule:
+    """LPT, or the best of as many random schedules as may be run."""
+    asked = context.measurements
+    drawn = [lpt(context), *(random(context) for _ in range(min(asked.left, 5)))]
+    return max(drawn, key=asked.throughput) if asked.left > 5 else drawn[0]
+
+
+AGENTS = {"sampler": best_of_random, "habit": random}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    settings = Settings((TOY,), agents=dict.fromkeys(AGENTS, ""), episodes=2, most=2000)
+    folder = tmp_path_factory.mktemp("budget")
+    return Run(settings, folder, folder, folder)
+
+
+@pytest.fixture(scope="module")
+def rows(run: Run) -> list[dict[str, Any]]:
+    shorter = lambda *words, **options: references(*words, **{**options, "budget": 240})  # noqa: E731
+    references = budget.reference_rows
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(budget, "reference_rows", shorter)
+        patched.setattr(
+            budget, "agent_of", lambda run, cell: SchedulePolicy(AGENTS[cell["policy"]])
+        )
+        work = Work(run)
+        made = [{**cell, **work(cell)} for cell in cells(run.settings)]
+        work.close()
+    return made
+
+
+def test_every_policy_is_there_at_every_budget(rows: Any) -> None:
+    for row in rows:
+        several = "search" in row["policy"] or row["policy"] == "sampler"
+        for values in row["throughput"]:
+            assert len(values) == (len(BUDGETS) if several else 1)
+            if row["policy"] == "sampler":
+                assert values[0] == values[2]  # 3 are too few for it
+            if "search" in row["policy"] and row["noise"] == 0:
+                assert values[1:] == sorted(values[1:])
+
+
+def test_rows_run_again(run: Run, rows: Any) -> None:
+    for row in rows:
+        if row["noise"] and row["policy"] in ("lpt", "lpt + search", "sampler"):
+            assert recheck(run, row) == []
+            row["throughput"][1][-1] += 1
+            (line,) = recheck(run, row)
+            assert line.startswith("episode 1: stored")
+            row["throughput"][1][-1] -= 1
+
+
+def test_tables_hold_what_all_served_in_the_same_episodes(rows: Any) -> None:
+    clean = [row for row in rows if row["noise"] == 0]
+    lines = {line[0]: line[1:] for line in TABLES["default"](clean).rows}
+    search = next(row for row in clean if row["policy"] == "lpt + search")
+    low, high = np.array(search["random"]), np.array(search["best"])
+    served = np.array(search["throughput"])[:, -1]
+    assert lines["lpt + search"][-1].startswith(
+        f"{(100 * (served - low) / (high - low)).mean():.1f}"
+    )
+    assert len(set(lines["lpt"])) == 1 and len(lines) == 8
+    ahead = TABLES["ahead"](rows)
+    assert ahead.columns[:3] == ["task", "noise", "policy"]
+    assert len(ahead.rows) == 14 and OPPONENT not in [line[2] for line in ahead.rows]
+    assert [line[-1] != "" for line in TABLES["seconds"](clean).rows].count(True) == 3
+    assert len(PLOTS["scores"](rows).axes) == 2
+
+
+def test_an_agent_is_found_by_its_file_or_trained(tmp_path: Path) -> None:
+    changes = {"updates": 2, "members": 1, "width": 8, "features": 4, "demands": 2}
+    agents = {"mine": "pmoss/surrogate-busy-core-v0", "surrogate": ""}
+    run = Run(Settings((TOY,), agents=agents, changes=changes), tmp_path, tmp_path, tmp_path)
+    cell = {"task": TOY, "seed": 0}
+    assert agent_of(run, {**cell, "policy": "mine"}).name == "surrogate"
+    with pytest.MonkeyPatch.context() as patched:
+        shipped = budget.tier("mixed") | {"episodes": 8, "reference_episodes": 0}
+        patched.setattr(budget, "tier", lambda name: shipped)
+        assert agent_of(run, {**cell, "policy": "surrogate"}).config.updates == 2
+    assert len(list(tmp_path.glob("*.safetensors"))) == 1
+
+
+def test_schedules_are_packed_without_loss() -> None:
+    machine = load_machine("toy")
+    schedule = machine.local_schedule(machine.workers[[0, 2, 1, 2]].astype(np.int32))
+    assert unpacked(packed(schedule, machine), machine) == schedule
+    for text in ("!", "/w=="):
+        with pytest.raises(DatasetError, match="does not fit toy"):
+            unpacked(text, machine)

@@ -1,0 +1,92 @@
+"""References: the best of long searches, below their bounds, stored or made."""
+
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("scipy")
+
+from pmoss_benchmarks.functions.references import (
+    TABLES,
+    Settings,
+    Work,
+    cells,
+    gap_of,
+    recheck,
+    reference_rows,
+)
+from pmoss_benchmarks.study import Run
+from pmoss_benchmarks.study.function import identity_of, name_of
+from pmoss_benchmarks.study.store import file_of, write_stored
+from pmoss_datasets.domain import domain_of_env
+from pmoss_datasets.evaluation import episode_seed
+from pmoss_datasets.suite import TOY, load_task
+from pmoss_env.errors import DescriptionError
+
+BUDGET = 240
+SETTINGS = Settings((TOY,), episodes=2, budget=BUDGET)
+RUN = Run(SETTINGS, Path(), Path(), Path())
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[dict[str, Any]]:
+    with closing(Work(RUN)) as work:
+        return [{**cell, **work(cell)} for cell in cells(SETTINGS)]
+
+
+def test_a_reference_is_the_best_of_its_searches_and_below_its_bound(rows: Any) -> None:
+    domain = domain_of_env("pmoss/SpatialScheduling-v0")
+    env = domain.make_env(load_task(TOY).env)
+    judge = domain.judge(env)
+    for row in rows:
+        assert row["env_seed"] == episode_seed(101, row["episode"])
+        env.reset(seed=row["env_seed"])
+        judge.begin()
+        low, short = judge.reference(row["env_seed"], BUDGET // 8, 100)
+        assert row["random"] == low
+        assert row["random"] < short <= row["best"] <= row["bound"]
+        assert BUDGET // 2 < row["evaluations"] <= BUDGET
+    judge.close()
+    env.close()
+    assert gap_of(rows)["max"] >= gap_of(rows)["mean"] > 0
+    assert gap_of([{**rows[0], "bound": None}]) == {}
+    assert TABLES["default"](rows).rows[0][:2] == [f"`{TOY}`", "2"]
+
+
+def test_a_row_comes_out_again(rows: Any) -> None:
+    assert recheck(RUN, rows[1]) == []
+    assert recheck(RUN, {**rows[1], "bound": rows[1]["bound"] * (1 + 1e-9)}) == []
+    differences = recheck(RUN, {**rows[1], "best": rows[1]["best"] * 2})
+    assert differences[0].startswith("best: stored") and "above the bound" in differences[-1]
+
+
+def test_what_is_stored_is_read_and_what_lacks_is_made_once(
+    rows: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results, keep = tmp_path / "results", tmp_path / "keep"
+    results.mkdir()
+    stored = [
+        {"cell": name_of(c), "run": "x", **row}
+        for c, row in zip(cells(SETTINGS), rows, strict=True)
+    ]
+    path = file_of(results, "references")
+    write_stored(
+        path, "references", identity_of(SETTINGS), ["task", "episode"], {"x": {}}, stored[:1]
+    )
+    made = reference_rows(results, keep, [TOY], 2, budget=BUDGET)[TOY]
+    assert [{key: row[key] for key in rows[0]} for row in made] == rows
+    # Only the second one was made, and it is kept.
+    (kept,) = keep.iterdir()
+    assert kept.read_text().count("env_seed") == 1
+    monkeypatch.setattr("pmoss_benchmarks.functions.references.Work", None)
+    assert reference_rows(results, keep, [TOY], 2, budget=BUDGET)[TOY] == made
+    # Rows of another budget are not taken.
+    with pytest.raises(TypeError):
+        reference_rows(results, keep, [TOY], 1, budget=BUDGET + 24)
+
+
+def test_tasks_of_another_environment_are_refused() -> None:
+    with pytest.raises(DescriptionError, match="references are for tasks of"):
+        Settings(("uv-300h-access-path-scans-16",))

@@ -1,0 +1,98 @@
+"""What an agent serves when a share of the best is wanted."""
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("scipy")
+
+from pmoss_benchmarks.functions import wanted
+from pmoss_benchmarks.functions.wanted import (
+    TABLES,
+    Settings,
+    cells,
+    measure,
+    prepare,
+    rank_correlation,
+    recheck,
+    summarise,
+)
+from pmoss_benchmarks.study import Run
+from pmoss_datasets import load
+from pmoss_datasets.suite import TOY
+from pmoss_env.errors import DescriptionError
+
+SMALL = {"layers": 1, "heads": 1, "width": 8, "channels": 4, "updates": 2, "warmup": 1}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def shipped() -> Any:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(wanted, "build", lambda id_, *_, **__: load(id_))
+        yield
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    settings = Settings(TOY, shares=(0.4, 1.0, 2.0), episodes=2, budget=64, changes=SMALL)
+    folder = tmp_path_factory.mktemp("wanted")
+    return Run(settings, folder, folder, folder)
+
+
+@pytest.fixture(scope="module")
+def rows(run: Run) -> list[dict[str, Any]]:
+    prepare(run, lambda *_: None)
+    return [{**cell, **measure(run, cell)} for cell in cells(run.settings)]
+
+
+def test_each_episode_is_played_for_each_share(rows: Any) -> None:
+    assert all(len(row["served"]) == 2 and min(row["served"]) > 0 for row in rows)
+    shares = [np.mean(np.array(row["served"]) / row["best"]) for row in rows]
+    (line,) = TABLES["default"](rows).rows
+    assert [cell.split()[0] for cell in line[1:]] == [f"{share:.2f}" for share in shares]
+    (fit,) = summarise({}, rows).values()
+    # What is far out of reach has no rank.
+    served = np.array([row["served"] for row in rows[:2]]) / rows[0]["best"]
+    assert fit["ranks"] == rank_correlation((0.4, 1.0), served)
+    assert fit["scatter"] == pytest.approx(served.std(axis=1).mean())
+
+
+def test_what_is_stored_runs_again(run: Run, rows: Any) -> None:
+    assert recheck(run, rows[0]) == []
+    served = [rows[0]["served"][0], rows[0]["served"][1] * 1.5]
+    (line,) = recheck(run, {**rows[0], "served": served})
+    assert line.startswith("episode 1: stored")
+
+
+def test_the_agent_is_asked_for_what_is_wanted(
+    run: Run, rows: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[float] = []
+    target = "pmoss_agents.spatial.decision_transformer.DecisionTransformer.set_target"
+    monkeypatch.setattr(target, lambda self, throughput: asked.append(throughput))
+    # What was trained before is trained no more.
+    monkeypatch.setattr("pmoss_agents.trainer.train", None)
+    measure(run, cells(run.settings)[0])
+    assert asked == pytest.approx([0.4 * best for best in rows[0]["best"]])
+
+
+def test_ranks_are_compared_over_all_episodes() -> None:
+    wishes = (0.3, 0.6, 0.9)
+    rising = np.array([[0.3, 0.31], [0.5, 0.6], [0.9, 0.8]])
+    ranks = rank_correlation(wishes, rising)
+    assert ranks["value"] > 0.9
+    assert ranks["low"] <= ranks["value"] <= ranks["high"] + 0.1
+    assert ranks["of_means"] == pytest.approx(1.0)
+    assert rank_correlation(wishes, -rising)["of_means"] == pytest.approx(-1.0)
+    assert rank_correlation(wishes, np.ones((3, 2)))["value"] == 0.0
+
+
+def test_what_cannot_be_wanted_is_refused() -> None:
+    for shares in ((1.0,), (1.0, 2.0), (0.0, 0.5, 1.0)):
+        with pytest.raises(DescriptionError, match=re.escape(f"shares = {list(shares)}: must be")):
+            Settings(TOY, shares=shares)
+    with pytest.raises(DescriptionError, match="'bc': must learn from data and take a wanted"):
+        Settings(TOY, agents=("bc",))

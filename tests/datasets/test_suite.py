@@ -7,10 +7,13 @@ import h5py
 import numpy as np
 import pytest
 
+from pmoss_benchmarks.offline.plan import EVALUATION_SEED, VALIDATION_SEED
 from pmoss_benchmarks.spatial.headroom_tasks import measured, read_headroom
 from pmoss_datasets import Behaviour, Recipe, catalog, collect, collection, suite
 from pmoss_datasets.card import card
+from pmoss_datasets.evaluation import episode_seed
 from pmoss_datasets.merging import merge
+from pmoss_datasets.playing import PLAY, REFERENCE, chance
 from pmoss_datasets.recipes import tier, tier_names
 from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError
 from pmoss_env.version import CONTINUED, __version__
@@ -49,6 +52,30 @@ def test_tasks_of_the_paper_are_known_by_name_and_no_part_of_the_standard_suite(
 def test_tiers_are_played_apart(domain):
     seeds = [tier(name, domain)["seed"] for name in tier_names(domain)]
     assert len(set(seeds)) == len(seeds) >= 4
+
+
+@pytest.mark.parametrize("domain", ["spatial", "threads", "access-path", "continual"])
+def test_no_data_hold_an_episode_of_an_evaluation(domain):
+    played = [
+        chance(values["seed"], stream, number)[0]
+        for values in (tier(name, domain) for name in tier_names(domain))
+        for stream, episodes in ((PLAY, values.get("episodes", 300)), (REFERENCE, 10))
+        for number in range(episodes)
+    ]
+    # Of `pmoss evaluate`, of the tables, and of the choice of checkpoints.
+    evaluated = {
+        episode_seed(first + seed, episode)
+        for first in (0, EVALUATION_SEED, VALIDATION_SEED)
+        for seed in range(10)
+        for episode in range(100)
+    }
+    assert len(set(played)) == len(played) and not evaluated & set(played)
+
+
+def test_the_large_tier_holds_a_million_steps_of_the_mixed_one():
+    large, split = tier("large"), tier("validation")
+    assert large["episodes"] * 256 > 1_000_000
+    assert large["behaviours"] == split["behaviours"] == tier("mixed")["behaviours"]
 
 
 @pytest.mark.parametrize("domain", ["threads", "access-path"])

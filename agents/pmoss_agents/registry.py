@@ -63,6 +63,7 @@ _TABLE: Mapping[str, tuple[tuple[str, str, Learns, str], ...]] = {
         ("percentile-bc", "bc:PercentileBC", "offline", "d3rlpy"),
         ("reconstruct", "reconstruct:Reconstruct", "offline", "agents"),
         ("surrogate", "surrogate:Surrogate", "offline", "agents"),
+        ("xql", "xql:XQL", "offline", "d3rlpy"),
     ),
     "access-path": (
         ("always-cpu", "fixed:AlwaysCpu", "nothing", ""),

@@ -48,6 +48,7 @@ LEARNERS: dict[str, dict[str, Any]] = {
     "cql": {**_TILES, "n_steps": 2},
     "bcq": {**_TILES, "n_steps": 2},
     "iql": {**_TILES, "n_steps": 2},
+    "xql": {**_TILES, "n_steps": 2},
     "maskable-ppo": _PLAYED,
     "dqn": {**_PLAYED, "gradient_steps": 2},
     "forecaster": {"width": 8, "updates": 6, "batch_size": 2, "futures": 2},
@@ -57,7 +58,7 @@ NAMES = list(LEARNERS)
 PLAYED = ("maskable-ppo", "dqn", "continual-ppo")
 #: What a learner needs that acting does without.
 EXTRAS = {
-    **dict.fromkeys(("bc", "percentile-bc", "cql", "bcq", "iql"), ("d3rlpy", "d3rlpy")),
+    **dict.fromkeys(("bc", "percentile-bc", "cql", "bcq", "iql", "xql"), ("d3rlpy", "d3rlpy")),
     **dict.fromkeys(PLAYED, ("sb3_contrib", "online")),
 }
 

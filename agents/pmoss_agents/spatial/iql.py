@@ -82,10 +82,14 @@ class Modules:
 class Learner:
     """All networks, and an update of them; forwarders are d3rlpy's, of Q-functions and targets."""
 
-    def __init__(self, config: Config, modules: Modules, forwarder: Any, of_targets: Any) -> None:
+    def __init__(self, config: Any, modules: Modules, forwarder: Any, of_targets: Any) -> None:
         self._config, self.modules = config, modules
         self._forwarder, self._of_targets = forwarder, of_targets
         modules.targ_q_funcs.load_state_dict(modules.q_funcs.state_dict())
+
+    def _value_loss(self, advantage: Tensor) -> Tensor:
+        """() the loss of V, whose gradient (B, 1) advantages hold."""
+        return value_loss(advantage, self._config.expectile)
 
     def update(self, batch: Any, number: int) -> dict[str, float]:
         """One gradient step of all three networks; returns the losses."""
@@ -109,7 +113,7 @@ class Learner:
         policy = Categorical(logits=modules.policy.scores(batch.observations), validate_args=False)
         log_odds: Tensor = policy.log_prob(actions.view(-1)).view(-1, 1)  # type: ignore[no-untyped-call]
         losses = {
-            "value_loss": value_loss(advantage, config.expectile),
+            "value_loss": self._value_loss(advantage),
             "q_loss": q_loss,
             "policy_loss": policy_loss(log_odds, advantage, config.weight_temp, config.max_weight),
         }
@@ -125,8 +129,9 @@ class IQL(D3rlpyAgent):
     """Discrete implicit Q-learning, masked."""
 
     name = "iql"
-    Config = Config
+    Config: ClassVar[type[ValueConfig]] = Config
     NETWORKS: ClassVar = {"policy": ("policy.scores", False)}
+    LEARNER: ClassVar[type[Learner]] = Learner
 
     def _new_learner(self, build: Builder) -> Learner:
         config = self.config
@@ -135,7 +140,7 @@ class IQL(D3rlpyAgent):
         value, policy = build.value_function(), build.policy()
         optimiser = build.optimiser(q_functions, value, policy)
         modules = Modules(q_functions, targets, value, policy, optimiser)
-        return Learner(config, modules, forwarder, of_targets)
+        return self.LEARNER(config, modules, forwarder, of_targets)
 
     def _choose(self, observation: Sequence[Tensor]) -> Tensor:
         scores: Tensor = self.networks["policy"](observation)

@@ -52,6 +52,6 @@ from pmoss_datasets.policies import SchedulePolicy
 
 task = {"machine": "toy", "workload": "ycsb-a", "slices": 16, "interference": "busy_core"}
 rules = {name: SchedulePolicy(name) for name in ("random", "grouped", "lpt", "lpt-capacity")}
-found = evaluate(task, rules, seeds=[101, 102], episodes_per_seed=2, search_budget=100)
-for row in sorted(aggregate(found.rows), key=lambda row: row.throughput):
+result = evaluate(task, rules, seeds=[101, 102], episodes_per_seed=2, search_budget=100)
+for row in sorted(aggregate(result.rows), key=lambda row: row.throughput):
     print(f"{row.policy:14} {row.throughput:6.2f} Mq/s   score {row.score:6.1f}")

@@ -28,11 +28,11 @@ print(backend.machine.description)
 # %%
 def watch(live, rounds):
     """Throughputs of some rounds, and the last one's snapshot."""
-    found = []
-    while len(found) < rounds:
-        if (told := live.next_round(timeout=60)) is not None:
-            found.append(told.snapshot)
-    return [round(one.throughput, 3) for one in found], found[-1]
+    snapshots = []
+    while len(snapshots) < rounds:
+        if (round_read := live.next_round(timeout=60)) is not None:
+            snapshots.append(round_read.snapshot)
+    return [round(snapshot.throughput, 3) for snapshot in snapshots], snapshots[-1]
 
 
 context = Context(backend.machine, backend.slices)
@@ -41,8 +41,8 @@ with LiveRuntime(backend, sweep_seconds=0.1) as live:
     live.start(grouped)
     rounds, snapshot = watch(live, 5)
     print("grouped:", rounds)
-    seen = Context(backend.machine, backend.slices, grouped, snapshot, np.random.default_rng(0))
-    live.switch(make_baseline("lpt", shared=True)(seen))  # data follow while queries run
+    context = Context(backend.machine, backend.slices, grouped, snapshot, np.random.default_rng(0))
+    live.switch(make_baseline("lpt", shared=True)(context))  # data follow while queries run
     rounds, snapshot = watch(live, 5)
     print("lpt:", rounds)
     ended = live.stop()

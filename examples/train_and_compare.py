@@ -43,6 +43,6 @@ policies = {
     "shipped": shipped,
     "shipped, 3 tries": Measured(shipped, 3),
 }
-found = evaluate(task, policies, seeds=[101, 102], episodes_per_seed=2, search_budget=100)
-for row in sorted(aggregate(found.rows), key=lambda row: row.throughput):
+result = evaluate(task, policies, seeds=[101, 102], episodes_per_seed=2, search_budget=100)
+for row in sorted(aggregate(result.rows), key=lambda row: row.throughput):
     print(f"{row.policy:18} {row.throughput:6.2f} Mq/s   score {row.score:6.1f}")

@@ -52,7 +52,7 @@ class Refusals:
         error = call.excinfo.value
         met = (error, error.__cause__, error.__context__)
         for refusal, names in self.names.items():
-            if any(isinstance(one, refusal) and not _is_ours(one) for one in met):
+            if any(isinstance(each, refusal) and not _is_ours(each) for each in met):
                 names.append(name)
                 report.outcome = "skipped"
                 report.longrepr = (name, 0, refusal.__name__)
@@ -87,7 +87,7 @@ def main() -> int:
     assert not looks_at_host(), "this build looks at its host: it is no portable one"
     words = sys.argv[1:]
     if not any(word.startswith("tests") for word in words):
-        words += [f"tests/{name}" for name in (*FOLDERS, *(f"backends/{one}" for one in FILES))]
+        words += [f"tests/{name}" for name in (*FOLDERS, *(f"backends/{file}" for file in FILES))]
     refusals = Refusals()
     with tempfile.TemporaryDirectory() as folder:
         shutil.copytree(REPOSITORY / "tests", Path(folder, "tests"))

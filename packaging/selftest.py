@@ -72,13 +72,13 @@ def digests() -> dict[str, str]:
         "threads": ("pmoss/ThreadScheduling-v0", {}),
         "access-path": ("pmoss/AccessPath-v0", {}),
     }
-    found = {}
+    digest_of = {}
     for name, (env_id, arguments) in envs.items():
         digest = hashlib.sha256()
         for part in _play(gymnasium.make(env_id, **arguments), 40):
             digest.update(part)
-        found[name] = digest.hexdigest()[:16]
-    return found
+        digest_of[name] = digest.hexdigest()[:16]
+    return digest_of
 
 
 def check_indexes() -> None:
@@ -94,8 +94,8 @@ def check_indexes() -> None:
         _native.set_search_isa(isa)
         tree = _native.BTree(slices=16)
         tree.insert(keys, values)
-        there, found = tree.lookup(keys)
-        assert there.all() and (found == values).all(), f"the B+-tree is wrong with {isa}"
+        found, got = tree.lookup(keys)
+        assert found.all() and (got == values).all(), f"the B+-tree is wrong with {isa}"
         assert (tree.scan(0, keys.size)[0] == np.unique(keys)).all(), f"scans with {isa} are wrong"
     points = rng.integers(0, 1 << 32, (20_000, 2), dtype=np.uint64)
     rtree = _native.RTree(slices=16)
@@ -152,10 +152,10 @@ def main() -> None:
     assert portable or not asked.portable, "this is no portable build"
     check_indexes()
     print("indexes: right")
-    found = digests()
-    for name, digest in found.items():
+    digest_of = digests()
+    for name, digest in digest_of.items():
         print(f"{name}: {digest}")
-    assert found == EXPECTED, f"other bits than everywhere else; expected {EXPECTED}"
+    assert digest_of == EXPECTED, f"other bits than everywhere else; expected {EXPECTED}"
     if asked.readme:
         run_loop(asked.readme)
     print(f"hardware: {check_hardware(portable)}")

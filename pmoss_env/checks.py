@@ -15,7 +15,7 @@ def check_name(kind: str, name: object, names: Collection[str]) -> None:
         raise UnknownNameError(kind, name, names)
 
 
-def check_options(options: object, known: Collection[str] = ()) -> None:
+def check_options(options: object, names: Collection[str] = ()) -> None:
     """Checks the options of an environment's reset().
 
     Raises:
@@ -27,7 +27,7 @@ def check_options(options: object, known: Collection[str] = ()) -> None:
     if not isinstance(options, Mapping):
         raise DescriptionError(f"options = {options!r}: must be None or a dict of options by name")
     for name in options:
-        check_name("option", name, known)
+        check_name("option", name, names)
 
 
 def check_whole(name: str, value: Any, minimum: int, maximum: int | None = None) -> None:

@@ -102,8 +102,8 @@ def code_of(modules: Sequence[str], native: Sequence[str] = MODELLED) -> dict[st
     for folder in list(files):
         files[folder] += _presets(_file(folder.replace("/", ".")).parent)
     for folder in native:
-        if found := _native_files(folder):
-            files[f"native/{folder}"] = found
+        if paths := _native_files(folder):
+            files[f"native/{folder}"] = paths
     digests = {folder: _digest(paths) for folder, paths in sorted(files.items())}
     return {"modules": list(modules), "native": list(native), "digests": digests}
 

@@ -47,13 +47,13 @@ class Story:
 
 def stories() -> dict[str, Story]:
     """The stories by their headings, which begin with "Add"."""
-    found = {}
+    by_title = {}
     text = (REPOSITORY / "CONTRIBUTING.md").read_text(encoding="utf-8")
     for section in re.split(r"^### (?=Add )", text, flags=re.MULTILINE)[1:]:
         title, _, body = section.partition("\n")
         body = re.split(r"^##+ ", body, flags=re.MULTILINE)[0]
-        assert title not in found, f"{title} twice"
-        story = found[title] = Story(title)
+        assert title not in by_title, f"{title} twice"
+        story = by_title[title] = Story(title)
         for language, path, block in _BLOCK.findall(body):
             if path:
                 assert path not in story.files, f"{title}: {path} twice"
@@ -64,7 +64,7 @@ def stories() -> dict[str, Story]:
                 story.commands += block.replace("\\\n", " ").splitlines()
             else:
                 raise AssertionError(f"{title}: a block in {language} without file=")
-    return found
+    return by_title
 
 
 class Copy:

@@ -21,11 +21,11 @@ DOCS = REPOSITORY / "docs"
 #: Their blocks follow each other, in one folder.
 TUTORIALS = [*sorted((DOCS / "tutorials").glob("*.md")), DOCS / "start" / "first-episode.md"]
 #: Opens the pages of a list, in a width and a theme, and writes down what the reader gets.
-READER = """<!doctype html><pre id="told"></pre><script>
+READER = """<!doctype html><pre id="read"></pre><script>
 const [pages, width, theme] = %s;
 localStorage.setItem("theme", theme);
 (async () => {
-  const told = {};
+  const read = {};
   for (const page of pages) {
     const frame = document.createElement("iframe");
     frame.style = `width: ${width}px; height: 844px; border: 0`;
@@ -33,10 +33,10 @@ localStorage.setItem("theme", theme);
     document.body.append(frame);
     await new Promise(loaded => (frame.onload = loaded));
     const {body, documentElement} = frame.contentDocument;
-    told[page] = [documentElement.scrollWidth, getComputedStyle(body).backgroundColor];
+    read[page] = [documentElement.scrollWidth, getComputedStyle(body).backgroundColor];
     frame.remove();
   }
-  document.getElementById("told").textContent = JSON.stringify(told);
+  document.getElementById("read").textContent = JSON.stringify(read);
 })();
 </script>"""
 BLOCK = re.compile(r"^```(python|console|cpp)(?: file=(\S+))?\n(.*?)^```", re.M | re.S)
@@ -129,11 +129,11 @@ def browse(url: str) -> str:
 def test_in_a_browser_no_page_is_cut(site: Path, address: str, width: int, theme: str) -> None:
     pages = [f"{page.relative_to(DOCS).with_suffix('.html')}" for page in DOCS.rglob("*.md")]
     (site / "reader.htm").write_text(READER % json.dumps([pages, width, theme]))
-    [text] = re.findall(r'<pre id="told">(.*?)</pre>', browse(f"{address}/reader.htm"), re.S)
-    told = json.loads(text)
-    assert set(told) == set(pages)
-    assert {page: found for page, (found, _) in told.items() if found > width} == {}
-    white = {colour == "rgb(255, 255, 255)" for _, colour in told.values()}
+    [text] = re.findall(r'<pre id="read">(.*?)</pre>', browse(f"{address}/reader.htm"), re.S)
+    by_page = json.loads(text)
+    assert set(by_page) == set(pages)
+    assert {page: wide for page, (wide, _) in by_page.items() if wide > width} == {}
+    white = {colour == "rgb(255, 255, 255)" for _, colour in by_page.values()}
     assert white == {theme == "light"}
 
 

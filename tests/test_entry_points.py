@@ -20,13 +20,13 @@ def install(install_package):
 
 def test_entries_are_found_and_loaded_only_when_asked(install):
     install("doors_good", {"b": "doors_good:SEVEN", "a": "doors_good:nothing"}, "SEVEN = 7")
-    found = entry_points.entries(GROUP)
-    assert list(found) == ["a", "b"]
-    assert entry_points.load(found["b"]) == 7
+    doors = entry_points.entries(GROUP)
+    assert list(doors) == ["a", "b"]
+    assert entry_points.load(doors["b"]) == 7
     with pytest.raises(
         PluginError, match=r"'a' of 'pmoss.tests': 'doors_good:nothing' of the pack"
     ):
-        entry_points.load(found["a"])
+        entry_points.load(doors["a"])
     assert entry_points.entries("pmoss.none") == {}
 
 
@@ -72,10 +72,10 @@ def test_one_name_has_one_meaning(install):
 
 def test_find_takes_names_and_paths(install):
     install("doors_found", {"seven": "doors_found:SEVEN"}, "SEVEN = 7\nEIGHT = 8")
-    known = entry_points.entries(GROUP)
-    assert entry_points.find("agent", "seven", known) == 7
-    assert entry_points.find("agent", "doors_found:EIGHT", known) == 8
+    doors = entry_points.entries(GROUP)
+    assert entry_points.find("agent", "seven", doors) == 7
+    assert entry_points.find("agent", "doors_found:EIGHT", doors) == 8
     with pytest.raises(PluginError, match="'doors_found:NINE' cannot be loaded"):
-        entry_points.find("agent", "doors_found:NINE", known)
+        entry_points.find("agent", "doors_found:NINE", doors)
     with pytest.raises(UnknownNameError, match=r"unknown agent 'sevn'. Did you mean 'seven'"):
-        entry_points.find("agent", "sevn", known, others=["cql"])
+        entry_points.find("agent", "sevn", doors, others=["cql"])

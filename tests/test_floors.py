@@ -20,12 +20,12 @@ FLOORS = {
 
 def modules() -> dict[str, Path]:
     """Every module of the house by its dotted name."""
-    found = {}
+    paths = {}
     for package, root in FLOORS.items():
         for path in (root / package).rglob("*.py"):
             parts = path.relative_to(root).with_suffix("").parts
-            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return found
+            paths[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return paths
 
 
 def imports(path: Path) -> Iterator[str]:
@@ -63,7 +63,7 @@ def circles(edges: dict[str, set[str]]) -> list[list[str]]:
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []
-    found: list[list[str]] = []
+    circles: list[list[str]] = []
 
     def visit(node: str) -> None:
         index[node] = low[node] = len(index)
@@ -79,12 +79,12 @@ def circles(edges: dict[str, set[str]]) -> list[list[str]]:
             while not group or group[-1] != node:
                 group.append(stack.pop())
             if len(group) > 1:
-                found.append(sorted(group))
+                circles.append(sorted(group))
 
     for node in edges:
         if node not in index:
             visit(node)
-    return found
+    return circles
 
 
 def cpp_functions(text: str) -> Iterator[tuple[str, int]]:
@@ -123,8 +123,8 @@ def _function_of(head: str) -> str:
     head = re.sub(r"\balignas\(.*?\)", "", head)
     if re.match(r"\s*(namespace|class|struct|enum|union|extern)\b[^()]*\{", head):
         return ""
-    found = re.search(r"([\w~]+|operator\W+)\s*\(", head.partition("{")[0])
-    return found[1] if found else ""
+    match = re.search(r"([\w~]+|operator\W+)\s*\(", head.partition("{")[0])
+    return match[1] if match else ""
 
 
 @pytest.mark.parametrize("package", FLOORS)
@@ -163,8 +163,8 @@ def test_rooms_are_small() -> None:
 
 def test_functions_in_cpp_are_measured() -> None:
     path = REPOSITORY / "native" / "analytic" / "trace_profile.cpp"
-    found = dict(cpp_functions(path.read_text(encoding="utf-8")))
-    assert {"popularity", "fit_mixture", "classify", "profile_trace"} <= set(found)
-    assert found["popularity"] == 1
+    lengths = dict(cpp_functions(path.read_text(encoding="utf-8")))
+    assert {"popularity", "fit_mixture", "classify", "profile_trace"} <= set(lengths)
+    assert lengths["popularity"] == 1
     lines = "int f(\n    int a) {\n  if (a) {\n    a = 0;\n  }\n  return a;\n}\n"
     assert list(cpp_functions(f"struct S {{\n  S() {{ }}\n}};\n{lines}")) == [("S", 1), ("f", 7)]

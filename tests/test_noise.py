@@ -29,22 +29,22 @@ def test_strength_0_leaves_the_bits_alone(snapshot):
 
 
 def test_a_seed_names_the_stream(snapshot):
-    one, other = Noise(1.0, (1, 2)), Noise(1.0, (1, 2))
-    first = one.snapshot(snapshot)
-    assert first.slice_counters.tobytes() == other.snapshot(snapshot).slice_counters.tobytes()
-    assert np.array_equal(one.throughput_factors(2), other.throughput_factors(2))
-    assert not np.array_equal(one.snapshot(snapshot).slice_counters, first.slice_counters)
+    first, second = Noise(1.0, (1, 2)), Noise(1.0, (1, 2))
+    reading = first.snapshot(snapshot)
+    assert reading.slice_counters.tobytes() == second.snapshot(snapshot).slice_counters.tobytes()
+    assert np.array_equal(first.throughput_factors(2), second.throughput_factors(2))
+    assert not np.array_equal(first.snapshot(snapshot).slice_counters, reading.slice_counters)
     different = Noise(1.0, (1, 3)).snapshot(snapshot)
-    assert not np.array_equal(different.slice_counters, first.slice_counters)
+    assert not np.array_equal(different.slice_counters, reading.slice_counters)
 
 
 @pytest.mark.parametrize("strength", [0.5, 1.0])
 def test_factors_have_mean_1_and_the_stated_variation(snapshot, strength):
     noise = Noise(strength, (3,))
-    known = snapshot.slice_counters > 0
+    counted = snapshot.slice_counters > 0
     readings = [noise.snapshot(snapshot).slice_counters for _ in range(20)]
     for c, counter in enumerate(COUNTERS):
-        rows = known[:, c]
+        rows = counted[:, c]
         if not rows.any():
             continue
         factors = np.concatenate([r[rows, c] / snapshot.slice_counters[rows, c] for r in readings])
@@ -61,9 +61,9 @@ def test_shares_still_sum_to_the_total_and_zeros_stay(snapshot):
     assert not noisy.slice_counters[:, ~snapshot.counters_available].any()
     assert noisy.provenance["noise"] == 1.0
     assert "noise" not in snapshot.provenance
-    told = Noise(1.0, (4,)).snapshot(snapshot, throughput=7.0)
-    assert told.throughput == 7.0
-    assert told.slice_throughput.sum() == pytest.approx(7.0)
+    noisy_at = Noise(1.0, (4,)).snapshot(snapshot, throughput=7.0)
+    assert noisy_at.throughput == 7.0
+    assert noisy_at.slice_throughput.sum() == pytest.approx(7.0)
 
 
 @pytest.mark.parametrize("strength", [-1, float("nan"), float("inf")])
@@ -97,7 +97,7 @@ def test_the_bits_do_not_depend_on_the_vector_unit():
         "print(hashlib.sha256(factors.tobytes()).hexdigest())\n"
     )
     plain = "glibc.cpu.hwcaps=-FMA,-FMA4,-AVX2,-AVX512F"
-    found = {
+    digests = {
         subprocess.run(
             [sys.executable, "-c", program],
             env={**os.environ, **extra},
@@ -107,7 +107,7 @@ def test_the_bits_do_not_depend_on_the_vector_unit():
         ).stdout
         for extra in ({}, {"GLIBC_TUNABLES": plain}, {"NPY_DISABLE_CPU_FEATURES": "AVX512F"})
     }
-    assert len(found) == 1
+    assert len(digests) == 1
 
 
 def test_strong_noise_never_turns_a_reading_negative():
@@ -116,13 +116,13 @@ def test_strong_noise_never_turns_a_reading_negative():
 
 
 def test_response_times_keep_their_order_and_shift_no_other_draw(snapshot):
-    one, other = Noise(1.0, (6,)), Noise(1.0, (6,))
-    shown = one.response_times(snapshot)
+    noise, plain_noise = Noise(1.0, (6,)), Noise(1.0, (6,))
+    shown = noise.response_times(snapshot)
     factor = shown.latency_p50_us / snapshot.latency_p50_us
     assert factor != 1.0
     assert shown.latency_p99_us == pytest.approx(snapshot.latency_p99_us * factor)
-    assert one.response_times(snapshot).latency_p50_us != shown.latency_p50_us
-    same, plain = one.snapshot(snapshot), other.snapshot(snapshot)
+    assert noise.response_times(snapshot).latency_p50_us != shown.latency_p50_us
+    same, plain = noise.snapshot(snapshot), plain_noise.snapshot(snapshot)
     assert same.slice_counters.tobytes() == plain.slice_counters.tobytes()
     assert same.throughput == plain.throughput
     assert Noise(0.0, (6,)).response_times(snapshot) is snapshot

@@ -65,8 +65,8 @@ def use(copy: Copy, before: tuple[Path, list[Path]]) -> bool:
     """Uses the copy; whether its native module knows all counters."""
     dataset, checkpoints = before
     files = [dataset, *checkpoints]
-    told = copy.run(shlex.join(["python", "-m", "tests.use_counters", *map(str, files)]))
-    shown = json.loads(told.splitlines()[-1])
+    output = copy.run(shlex.join(["python", "-m", "tests.use_counters", *map(str, files)]))
+    shown = json.loads(output.splitlines()[-1])
     assert shown["actions"] == actions_of(checkpoints)
     assert all(len(actions) == 3 for actions in shown["actions"].values())
     return bool(shown["known"])
@@ -83,13 +83,13 @@ def test_before_the_native_module_is_built_again(
 @pytest.mark.native
 def test_the_floors_that_read_the_table_compile(copy: Copy, tmp_path: Path) -> None:
     (tmp_path / "main.cpp").write_text(PROGRAM)
-    here = shlex.quote(str(tmp_path))
-    copy.run(f"python native/counters/generate.py pmoss_env/counters.toml {here}/counters")
+    folder = shlex.quote(str(tmp_path))
+    copy.run(f"python native/counters/generate.py pmoss_env/counters.toml {folder}/counters")
     names = ("pmu/events", "pmu/event_names", "pmu/core_pmu", "pmu/sysfs_events")
     sources = " ".join(f"native/{name}.cpp" for name in (*names, "numa/topology"))
     copy.run(
-        f"c++ -std=c++20 -Wall -Wextra -Werror -I native -I {here} {here}/main.cpp "
-        f"{sources} -ldl -o {here}/program && {here}/program"
+        f"c++ -std=c++20 -Wall -Wextra -Werror -I native -I {folder} {folder}/main.cpp "
+        f"{sources} -ldl -o {folder}/program && {folder}/program"
     )
 
 

@@ -51,8 +51,8 @@ class Habit(OfflineAgent):
     def _course(self, dataset):
         episodes = [episode.actions for episode in dataset]
         self.task = {"steps": max(map(len, episodes))}
-        most = int(max(actions.max() for actions in episodes)) + 1
-        self.counts = np.zeros((self.task["steps"], most))
+        tiles = int(max(actions.max() for actions in episodes)) + 1
+        self.counts = np.zeros((self.task["steps"], tiles))
 
         def step(number):
             def change():
@@ -70,9 +70,9 @@ class Habit(OfflineAgent):
     def act(self, observation, action_mask=None):
         liked = np.zeros(np.size(action_mask))
         if self._step < len(self.counts):
-            known = self.counts[self._step]
-            size = min(known.size, liked.size)
-            liked[:size] = known[:size]
+            counts = self.counts[self._step]
+            size = min(counts.size, liked.size)
+            liked[:size] = counts[:size]
         self._step += 1
         return int(np.where(action_mask, liked, -1.0).argmax())
 
@@ -96,7 +96,7 @@ def pmoss(*words: str) -> str:
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working folder whose files can be named, as `pmoss` finds them there."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [path for path in sys.path if path])
@@ -104,9 +104,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("domain", ENVS)
-def test_one_file_is_trained_evaluated_and_rolled_out(domain: str, here: Path) -> None:
+def test_one_file_is_trained_evaluated_and_rolled_out(domain: str, folder: Path) -> None:
     module = f"outsider_of_{domain.replace('-', '_')}"
-    (here / f"{module}.py").write_text(CODE.replace("DOMAIN", repr(domain)))
+    (folder / f"{module}.py").write_text(CODE.replace("DOMAIN", repr(domain)))
     env, path = ENVS[domain], f"{module}:Habit"
     pmoss("collect", "data", "--domain", domain, *env, "--episodes", "6")
     assert "own-habit: episodes 6" in pmoss("train", "data", "a.safetensors", "--agent", path)
@@ -114,7 +114,7 @@ def test_one_file_is_trained_evaluated_and_rolled_out(domain: str, here: Path) -
     few = ["--seeds", "1", "--episodes", "1", "--budget", "20", "--schedules", "2"]
     shown = pmoss("evaluate", trained, *env, *few, "-b", "random", "--out", "r.jsonl")
     assert "Illegal actions: 0" in shown
-    assert replay(here / "r.jsonl").mismatches == ()
+    assert replay(folder / "r.jsonl").mismatches == ()
     how = ["--machine", "toy", "--backend", "analytic"] if domain == "spatial" else []
     shown = pmoss("rollout", trained, "-b", "random", *how, *env[-2:], "--episodes", "1")
     assert "episode 0  a  " in shown
@@ -123,7 +123,7 @@ def test_one_file_is_trained_evaluated_and_rolled_out(domain: str, here: Path) -
 
 
 def test_one_file_takes_part_in_the_offline_benchmark(
-    here: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from pmoss_benchmarks.offline import plan
     from pmoss_datasets.recipes import tier
@@ -132,22 +132,22 @@ def test_one_file_takes_part_in_the_offline_benchmark(
         return {**tier(name, domain), "episodes": 6, "reference_episodes": 0}
 
     monkeypatch.setattr(plan, "tier", shortened)
-    (here / "outsider_in_benchmark.py").write_text(CODE.replace("DOMAIN", "'access-path'"))
+    (folder / "outsider_in_benchmark.py").write_text(CODE.replace("DOMAIN", "'access-path'"))
     path = "outsider_in_benchmark:Habit"
     words = ["--suite", "sisters", "--track", "access-path", "--seeds", "1", "--out", "out"]
     pmoss("benchmark", "offline", *words, "--agent", path, "--data", "data")
-    summary = json.loads((here / "out" / "summary.json").read_text())
+    summary = json.loads((folder / "out" / "summary.json").read_text())
     (cell,) = summary["cells"].values()
     assert cell["agent"] == path and cell["training"]["updates"] == 6
-    (rows,) = (here / "out" / "access-path").glob("*.jsonl")
+    (rows,) = (folder / "out" / "access-path").glob("*.jsonl")
     assert replay(rows).mismatches == ()
     # Another call without the agent keeps its results, and imports nothing that a file names.
     pmoss("benchmark", "offline", *words, "--agent", "random", "--data", "data")
-    summary = json.loads((here / "out" / "summary.json").read_text())
+    summary = json.loads((folder / "out" / "summary.json").read_text())
     assert {cell["agent"] for cell in summary["cells"].values()} == {path, "random"}
 
 
-def test_an_entry_point_needs_no_path(install_package: Any, here: Path) -> None:
+def test_an_entry_point_needs_no_path(install_package: Any, folder: Path) -> None:
     install_package(
         "outsider_installed",
         {"pmoss.agents": {"own-habit": "outsider_installed:Habit"}},
@@ -234,28 +234,28 @@ def roads(install_package: Any) -> Iterator[None]:
 FEW = ["--seeds", "1", "--episodes", "1", "--schedules", "2"]
 
 
-def test_the_registered_step_limit_ends_episodes(roads: None, here: Path) -> None:
+def test_the_registered_step_limit_ends_episodes(roads: None, folder: Path) -> None:
     pmoss("evaluate", "--domain", "road", "-b", "stay", "-b", "go", *FEW, "--out", "r.jsonl")
-    rows = [json.loads(line) for line in (here / "r.jsonl").read_text().splitlines()[1:]]
+    rows = [json.loads(line) for line in (folder / "r.jsonl").read_text().splitlines()[1:]]
     assert {row["policy"]: len(row["actions"]) for row in rows} == {"stay": 7, "go": 4}
-    assert replay(here / "r.jsonl").mismatches == ()
+    assert replay(folder / "r.jsonl").mismatches == ()
     assert "stay" in pmoss("rollout", "--domain", "road", "-b", "stay", "--episodes", "1")
     pmoss("collect", "data", "--domain", "road", "--tier", "mixed", "--episodes", "6")
-    assert max(len(episode.actions) for episode in open_dataset(here / "data")) == 7
+    assert max(len(episode.actions) for episode in open_dataset(folder / "data")) == 7
     pmoss("datasets", "verify", "data")
 
 
-def test_an_episode_without_an_end_is_refused(roads: None, here: Path) -> None:
+def test_an_episode_without_an_end_is_refused(roads: None, folder: Path) -> None:
     for words in (["evaluate", *FEW], ["rollout", "--episodes", "1"]):
-        told = refusal(*words, "--domain", "endless-road", "-b", "stay")
-        assert "50 steps" in told and "max_episode_steps" in told and "most_steps" in told
-    told = refusal("collect", "data", "--domain", "endless-road", "--tier", "mixed")
-    assert "max_episode_steps" in told
+        message = refusal(*words, "--domain", "endless-road", "-b", "stay")
+        assert "50 steps" in message and "max_episode_steps" in message and "most_steps" in message
+    message = refusal("collect", "data", "--domain", "endless-road", "--tier", "mixed")
+    assert "max_episode_steps" in message
     assert "go" in pmoss("evaluate", "--domain", "endless-road", "-b", "go", *FEW[:-2])
 
 
 @pytest.mark.parametrize(
-    ("argument", "told"),
+    ("argument", "message"),
     [
         ("length=long", "length = 'long': must be a finite number"),
         ("wide=1", "wide = 1: must be true or false"),
@@ -263,10 +263,12 @@ def test_an_episode_without_an_end_is_refused(roads: None, here: Path) -> None:
         ("width=1", "unknown; did you mean 'wide'? known are length, wide"),
     ],
 )
-def test_bad_arguments_of_an_environment(argument: str, told: str, roads: None, here: Path) -> None:
-    assert told in refusal("evaluate", "--domain", "road", "-b", "go", "-e", argument)
-    assert told in refusal("rollout", "--domain", "road", "-b", "go", "-e", argument)
-    assert told in refusal("collect", "data", "--domain", "road", "-e", argument)
+def test_bad_arguments_of_an_environment(
+    argument: str, message: str, roads: None, folder: Path
+) -> None:
+    assert message in refusal("evaluate", "--domain", "road", "-b", "go", "-e", argument)
+    assert message in refusal("rollout", "--domain", "road", "-b", "go", "-e", argument)
+    assert message in refusal("collect", "data", "--domain", "road", "-e", argument)
 
 
 STRANGE = """
@@ -319,31 +321,31 @@ def short(context):
 """
 
 
-def test_what_others_get_wrong_is_one_line(install_package: Any, here: Path) -> None:
+def test_what_others_get_wrong_is_one_line(install_package: Any, folder: Path) -> None:
     baselines = {"gives-none": "outsider_strange:none", "gives-few": "outsider_strange:short"}
     policies = {"first": "outsider_strange:First", "needy": "outsider_strange:Needy"}
     groups = {"pmoss.baselines": baselines, "pmoss.agents": policies}
     install_package("outsider_strange", groups, STRANGE)
     toy = ENVS["spatial"]
     for word in ("outsider_strange:Needy", "needy"):
-        told = refusal("evaluate", word, *toy)
-        assert "Needy() raises TypeError" in told and "'path'" in told
+        message = refusal("evaluate", word, *toy)
+        assert "Needy() raises TypeError" in message and "'path'" in message
     for command in (["evaluate"], ["collect", "data", "--policy"]):
         words = [*command, "gives-none"] if len(command) > 1 else [*command, "-b", "gives-none"]
         assert "'gives-none' gave None" in refusal(*words, *toy)
     assert "'gives-few': the schedule places 1 slices" in refusal("evaluate", "-b", "gives-few")
-    for values, told in (
+    for values, message in (
         ({"steps": "many"}, "own-learner: steps = 'many': must be a whole number"),
         ({"rate": "fast"}, "own-learner: rate = 'fast': must be a finite number"),
         ({"kind": 3}, "own-learner: kind = 3: must be a text"),
         ({"rate": 2.0}, "own-learner: config: too fast"),
         ({"size": 3}, "own-learner: config 'size': unknown"),
     ):
-        with pytest.raises(DescriptionError, match=re.escape(told)):
+        with pytest.raises(DescriptionError, match=re.escape(message)):
             pmoss_agents.make("outsider_strange:Learner", **values)
 
 
-def test_a_plain_policy_by_entry_point(install_package: Any, here: Path) -> None:
+def test_a_plain_policy_by_entry_point(install_package: Any, folder: Path) -> None:
     groups = {"pmoss.agents": {"first": "outsider_strange:First"}}
     install_package("outsider_strange", groups, STRANGE)
     assert "first" in pmoss("agents", "list")
@@ -354,18 +356,18 @@ def test_a_plain_policy_by_entry_point(install_package: Any, here: Path) -> None
 
 @pytest.mark.parametrize("word", ["linear-cost", "outsider_plain:Learner"])
 def test_who_has_learned_nothing_is_refused_at_once(
-    word: str, install_package: Any, here: Path
+    word: str, install_package: Any, folder: Path
 ) -> None:
     install_package("outsider_plain", {}, STRANGE)
     file = f"{word}@OUT.safetensors" if ":" in word else "OUT.safetensors"
     for command in ("evaluate", "rollout"):
-        told = refusal(command, word, "--out", "r.jsonl")
-        assert f"`pmoss train DATASET OUT.safetensors --agent {word}`" in told
-        assert f"then name {file} in its place" in told
-    assert not (here / "r.jsonl").exists()
+        message = refusal(command, word, "--out", "r.jsonl")
+        assert f"`pmoss train DATASET OUT.safetensors --agent {word}`" in message
+        assert f"then name {file} in its place" in message
+    assert not (folder / "r.jsonl").exists()
 
 
-def test_a_cost_is_shown_without_its_minus(here: Path) -> None:
+def test_a_cost_is_shown_without_its_minus(folder: Path) -> None:
     env = ["--domain", "access-path", *ENVS["access-path"]]
     for words in (["evaluate", *FEW], ["rollout", "--episodes", "1", "--out", "r.jsonl"]):
         shown = pmoss(*words, *env, "-b", "oracle")
@@ -373,11 +375,11 @@ def test_a_cost_is_shown_without_its_minus(here: Path) -> None:
         assert float(row[1]) > 0
         assert "before" not in shown and "undone" not in shown
     assert "all bits equal" in pmoss("validate", "r.jsonl")
-    told = refusal("validate", __file__)
-    assert "is not JSON" in told
+    message = refusal("validate", __file__)
+    assert "is not JSON" in message
 
 
-def test_who_learns_while_acting_needs_no_data(here: Path) -> None:
+def test_who_learns_while_acting_needs_no_data(folder: Path) -> None:
     assert "linucb" in pmoss("evaluate", "linucb", *ENVS["access-path"], *FEW)
 
 

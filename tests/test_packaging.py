@@ -89,7 +89,7 @@ def test_the_recipe_needs_what_the_project_needs(recipe: dict[str, Any]) -> None
         for requirement in words(EXTRAS[name])
         if not requirement.startswith(tuple(ours))
     }
-    renamed = {re.sub(r"^[\w-]+", lambda m: ON_CONDA.get(m[0], m[0]), one) for one in extras}
+    renamed = {re.sub(r"^[\w-]+", lambda m: ON_CONDA.get(m[0], m[0]), name) for name in extras}
     assert words(needs["run_constraints"]) == renamed
     [command] = recipe["build"]["python"]["entry_points"]
     name, _, place = command.partition(" = ")
@@ -99,9 +99,9 @@ def test_the_recipe_needs_what_the_project_needs(recipe: dict[str, Any]) -> None
 
 
 def test_wheels_are_made_for_every_python_of_the_classifiers() -> None:
-    known = re.findall(r"Python :: 3\.(\d+)", "\n".join(PROJECT["classifiers"]))
+    minors = re.findall(r"Python :: 3\.(\d+)", "\n".join(PROJECT["classifiers"]))
     settings = PYPROJECT["tool"]["cibuildwheel"]
-    assert settings["build"] == [f"cp3{minor}-*" for minor in known]
+    assert settings["build"] == [f"cp3{minor}-*" for minor in minors]
     for table in (settings, settings["macos"], settings["windows"]):
         for path in re.findall(r"\{project\}/(\S+)", table["test-command"]):
             assert (REPOSITORY / path).is_file(), path

@@ -113,7 +113,7 @@ def _of_unix(tree: ast.Module) -> Iterator[str]:
     names = {module.__name__: set(names) for module, names in without_posix.NAMES.items()}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from {one.name for one in node.names} & set(without_posix.MODULES)
+            yield from {alias.name for alias in node.names} & set(without_posix.MODULES)
         elif isinstance(node, ast.ImportFrom) and node.module in without_posix.MODULES:
             yield node.module
         elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
@@ -122,13 +122,13 @@ def _of_unix(tree: ast.Module) -> Iterator[str]:
 
 
 def test_what_windows_lacks_is_named_where_it_cannot_be_missed() -> None:
-    found = {}
+    used_by = {}
     for package in (pmoss_env, pmoss_datasets, pmoss_agents):  # benchmarks may ask for this host
         folder = Path(package.__file__).parent
         for path in folder.rglob("*.py"):
             if used := set(_of_unix(ast.parse(path.read_text("utf-8")))):
-                found[path.relative_to(folder.parent).as_posix()] = used
-    new = {path: used for path, used in found.items() if path not in OF_SYSTEMS}
+                used_by[path.relative_to(folder.parent).as_posix()] = used
+    new = {path: used for path, used in used_by.items() if path not in OF_SYSTEMS}
     assert not new, "ask hasattr() or require_host() first, and list the module above"
 
 

@@ -49,8 +49,8 @@ def touched() -> list[list[tuple[int, int]]]:
 
 def of_drd() -> str:
     def line(what: str, address: int, instruction: int) -> str:
-        told = f"{what} 0x{address:x} size 8 (thread 1 / vc [ 1: 1 ])"
-        return f"==7== {told}\n==7==    at 0x{instruction:X}: find (map.cpp:1)\n"
+        access = f"{what} 0x{address:x} size 8 (thread 1 / vc [ 1: 1 ])"
+        return f"==7== {access}\n==7==    at 0x{instruction:X}: find (map.cpp:1)\n"
 
     text = "==7== \n"
     for query in touched():
@@ -117,8 +117,8 @@ def library(tmp_path: Path) -> Path:
     subprocess.run(words, check=True)
     folder = path.with_name("mine.so.recording")
     trace = trace_of(of_lackey(), piece=10_000)
-    one = save_instance(folder, 0, trace, {"tool": "lackey"})
-    Recording(folder, library_facts(path), WORKLOAD, SLICES, QUERIES, (one,)).save()
+    instance = save_instance(folder, 0, trace, {"tool": "lackey"})
+    Recording(folder, library_facts(path), WORKLOAD, SLICES, QUERIES, (instance,)).save()
     return path
 
 
@@ -162,9 +162,9 @@ def test_recordings_of_something_else_are_refused(library: Path) -> None:
     arrays.write_bytes(arrays.read_bytes()[:-1])
     with pytest.raises(RecordingError, match="was changed"):
         load_recording(folder).trace(0)
-    told = json.loads((folder / "recording.json").read_text())
-    told["instances"][0]["file"] = "../../other.npz"
-    (folder / "recording.json").write_text(json.dumps(told))
+    stored = json.loads((folder / "recording.json").read_text())
+    stored["instances"][0]["file"] = "../../other.npz"
+    (folder / "recording.json").write_text(json.dumps(stored))
     with pytest.raises(RecordingError, match="its instances are"):
         load_recording(folder)
     (folder / "recording.json").write_text("{")
@@ -190,10 +190,10 @@ def test_a_recording_is_replaced_as_a_whole(library: Path) -> None:
     dataclasses.replace(old, instances=tuple(new)).save()
     assert len(load_recording(folder).instances) == 2
     files = {path.name for path in folder.iterdir()}
-    assert files == {"recording.json", *(one.file for one in new)}
+    assert files == {"recording.json", *(instance.file for instance in new)}
 
 
-def test_a_recording_that_nobody_would_read_is_not_written(
+def test_a_recording_that_no_run_would_read_is_not_written(
     library: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = library.with_name("mine.so.recording")

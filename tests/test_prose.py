@@ -51,8 +51,8 @@ def texts_of(path: Path) -> Iterator[str]:
     mark = r"\s*#:? ?(.*)" if path.suffix == ".py" else r"\s*///?<? ?(.*)"
     block: list[str] = []
     for line in [*source.splitlines(), ""]:
-        if found := re.match(mark, line):
-            block.append(found[1])
+        if match := re.match(mark, line):
+            block.append(match[1])
         elif block:
             yield "\n".join(block)
             block = []
@@ -60,7 +60,7 @@ def texts_of(path: Path) -> Iterator[str]:
 
 @pytest.mark.parametrize("ending", [".py", ".cpp", ".hpp", ".md"])
 def test_sentences_are_short(ending: str) -> None:
-    found = []
+    long_sentences = []
     for path in sources(ending):
         name = path.relative_to(REPOSITORY).as_posix()
         if ending == ".md" and name not in PAGES and not name.startswith("docs/"):
@@ -69,8 +69,8 @@ def test_sentences_are_short(ending: str) -> None:
             for sentence in sentences(text):
                 count = sum(bool(re.search(r"\w", word)) for word in sentence.split())
                 if count > MOST_WORDS:
-                    found.append(f"{name}: {count} words: {sentence}")
-    assert not found, "\n".join(found)
+                    long_sentences.append(f"{name}: {count} words: {sentence}")
+    assert not long_sentences, "\n".join(long_sentences)
 
 
 def test_no_reference_leads_nowhere() -> None:

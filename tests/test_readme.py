@@ -80,8 +80,8 @@ def test_threads_of_a_live_process_are_scheduled_as_shown() -> None:
 def test_pictures_and_files_exist() -> None:
     for page, text in TEXTS.items():
         # Code may hold what looks like a link, such as a lambda of C++.
-        told = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
-        for target in re.findall(r"\]\(([^)#:]+)", told):
+        prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+        for target in re.findall(r"\]\(([^)#:]+)", prose):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 

@@ -83,23 +83,23 @@ def test_a_crash_is_an_error(tmp_path: Path) -> None:
 @needs_valgrind
 def test_an_exit_is_no_end_of_a_recording(tmp_path: Path) -> None:
     library = build("tests/kinds/faulty_plugin.cpp", tmp_path / "exits.so")
-    told = r"exits\.so' ended the recording with status 0 .*pmoss check-index"
-    with pytest.raises(PluginError, match=told):
+    message = r"exits\.so' ended the recording with status 0 .*pmoss check-index"
+    with pytest.raises(PluginError, match=message):
         record(library, tmp_path / "out", **SMALL)
     assert not (tmp_path / "out").exists()
 
 
 @needs_valgrind
 @pytest.mark.parametrize(
-    ("fault", "told"),
+    ("fault", "message"),
     [
         ("finds_nothing", r"it said: plugin .* does not find the key \d+"),
-        ("one_more", r"lookup\(\) of the key \d+ gives the value \d+, which nobody has written"),
+        ("one_more", r"lookup\(\) of the key \d+ gives the value \d+, which .*written"),
     ],
 )
-def test_wrong_answers_are_not_recorded(fault: str, told: str, tmp_path: Path) -> None:
+def test_wrong_answers_are_not_recorded(fault: str, message: str, tmp_path: Path) -> None:
     library = build("tests/kinds/faulty_plugin.cpp", tmp_path / f"{fault}.so")
-    with pytest.raises(PluginError, match=rf"{told}.*pmoss check-index"):
+    with pytest.raises(PluginError, match=rf"{message}.*pmoss check-index"):
         record(library, tmp_path / "out", **SMALL)
     assert not (tmp_path / "out").exists()
 

@@ -71,7 +71,7 @@ def test_without_a_path_nothing_is_written() -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 3])
-def test_a_row_cut_short_is_dropped_and_told(
+def test_a_row_cut_short_is_dropped_and_reported(
     tmp_path: Path, cut: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "rows.jsonl"

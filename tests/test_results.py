@@ -60,12 +60,13 @@ def test_the_offline_tables_are_those_of_the_committed_rows(path: Path) -> None:
 
     summary = json.loads(path.read_text())
     assert (path.parent / "README.md").read_text() == as_markdown(summary)
-    for track, found in summary["tracks"].items():
+    for track, results in summary["tracks"].items():
         rows = {
-            task: read_results(path.parent / track / f"{task}.jsonl")[1] for task in found["tasks"]
+            task: read_results(path.parent / track / f"{task}.jsonl")[1]
+            for task in results["tasks"]
         }
-        assert json.loads(json.dumps(statistics_of(summary["settings"], track, rows))) == found
-        for of_task in found["tasks"].values():
+        assert json.loads(json.dumps(statistics_of(summary["settings"], track, rows))) == results
+        for of_task in results["tasks"].values():
             assert all(policy["illegal_actions"] == 0 for policy in of_task.values())
 
 
@@ -76,8 +77,8 @@ def test_texts_are_made_of_the_committed_results() -> None:
     assert sum(page.blocks for page in pages) >= 20
 
 
-def _stored_commands(found: Any) -> Iterator[str]:
-    for key, value in found.items() if isinstance(found, dict) else enumerate(found):
+def _stored_commands(stored: Any) -> Iterator[str]:
+    for key, value in stored.items() if isinstance(stored, dict) else enumerate(stored):
         if key == "command":
             yield value
         elif isinstance(value, (dict, list)):
@@ -97,11 +98,11 @@ COMMANDS = sorted(
 def test_a_command_that_a_text_names_is_one_of_today(command: str) -> None:
     program, *words = shlex.split(command)
     assert program == "pmoss"
-    found: Any = get_command(make_app())
-    context = click.Context(found)
-    while isinstance(found, click.Group):
-        found, words = found.resolve_command(context, words)[1:]
-    assert found.make_context("pmoss", words, resilient_parsing=False)
+    command: Any = get_command(make_app())
+    context = click.Context(command)
+    while isinstance(command, click.Group):
+        command, words = command.resolve_command(context, words)[1:]
+    assert command.make_context("pmoss", words, resilient_parsing=False)
 
 
 #: Files that a command writes to its folder: it looks at each in its own way.
@@ -115,7 +116,9 @@ REPORTS = [
 ]
 
 
-@pytest.mark.parametrize(("path", "benchmark"), REPORTS, ids=lambda one: getattr(one, "stem", one))
+@pytest.mark.parametrize(
+    ("path", "benchmark"), REPORTS, ids=lambda each: getattr(each, "stem", each)
+)
 def test_a_stored_report_is_replaced_by_its_own_command_alone(path: Path, benchmark: str) -> None:
     check_replaceable(path, benchmark)
     with pytest.raises(DatasetError, match="is no report of `pmoss benchmark another`"):
@@ -123,7 +126,7 @@ def test_a_stored_report_is_replaced_by_its_own_command_alone(path: Path, benchm
 
 
 def test_every_result_names_its_origin() -> None:
-    unnamed = [one for one in find_stale(REPOSITORY) if one.reason.startswith("does not name")]
+    unnamed = [each for each in find_stale(REPOSITORY) if each.reason.startswith("does not name")]
     assert not unnamed
 
 
@@ -225,11 +228,11 @@ CONFIRMED = RESULTS / "confirmation.json"
 
 
 def test_what_was_confirmed_are_committed_rows() -> None:
-    for task, told in json.loads(CONFIRMED.read_text())["tasks"].items():
-        folder, policies = RESULTS / "offline" / "core", list(told["summary"]["policies"])
-        found = confirmation.read_tasks(folder, tasks=[task], policies=policies)[task]
-        for number, episode in told["episodes"].items():
-            played = found.episodes[int(number)]
+    for task, confirmed in json.loads(CONFIRMED.read_text())["tasks"].items():
+        folder, policies = RESULTS / "offline" / "core", list(confirmed["summary"]["policies"])
+        tasks = confirmation.read_tasks(folder, tasks=[task], policies=policies)[task]
+        for number, episode in confirmed["episodes"].items():
+            played = tasks.episodes[int(number)]
             assert episode["env_seed"] == played.env_seed
             rows = {name: (row["model"], row["actions"]) for name, row in episode["rows"].items()}
             assert rows == {name: (row.model, row.actions) for name, row in played.rows.items()}

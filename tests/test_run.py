@@ -59,19 +59,19 @@ def call(script: Path, *words: str, where: Path, **variables: str) -> subprocess
 def test_pmoss_runs_where_the_script_was_called(
     checkout: Path, tmp_path: Path, through_a_link: bool
 ) -> None:
-    here = tmp_path / "here"
-    here.mkdir()
+    folder = tmp_path / "here"
+    folder.mkdir()
     script = checkout / "run"
     if through_a_link:
         (tmp_path / "link").symlink_to(script)
         script = Path("../link")
-    done = call(script, "measure", "--out", "a b.json", where=here)
+    done = call(script, "measure", "--out", "a b.json", where=folder)
     assert done.returncode == 0, done.stderr
     pmoss = checkout / ".venv" / "bin" / "pmoss"
-    assert done.stdout.splitlines() == [str(here), str(pmoss), "measure --out a b.json"]
+    assert done.stdout.splitlines() == [str(folder), str(pmoss), "measure --out a b.json"]
 
 
-def test_an_old_python_is_told_what_is_needed(checkout: Path, tmp_path: Path) -> None:
+def test_an_old_python_gets_the_needed_version(checkout: Path, tmp_path: Path) -> None:
     """Every Python on the path is 3.10; nothing is installed."""
     tools = tmp_path / "tools"
     for name in ("python3", *(f"python3.{minor}" for minor in range(11, 15))):

@@ -75,7 +75,7 @@ def test_a_name_has_one_file(desk: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert environments()
 
 
-def test_a_folder_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_folder_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PMOSS_WORKLOADS_PATH", "/nowhere")
     with pytest.raises(DescriptionError, match=r"PMOSS_WORKLOADS_PATH names '/nowhere'"):
         load_workload("mine")

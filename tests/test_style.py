@@ -72,8 +72,10 @@ def test_native_folders_include_only_the_floors_below() -> None:
         if allowed is None:
             continue
         for path in (native / folder).rglob("*.[chi]*"):
-            for found in re.finditer(r'#include "(\w+)/', path.read_text()):
-                assert found[1] in allowed | {folder}, f"{path}: {found[0]}: not in NATIVE_FLOORS"
+            for include in re.finditer(r'#include "(\w+)/', path.read_text()):
+                assert include[1] in allowed | {folder}, (
+                    f"{path}: {include[0]}: not in NATIVE_FLOORS"
+                )
 
 
 def test_outer_folders_are_no_packages() -> None:

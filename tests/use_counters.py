@@ -72,10 +72,10 @@ def use_dataset(path: Path) -> None:
     expander = Expander(old)
     assert expander.space == env.observation_space
     for episode in old:
-        seen = expander.observations(episode)
+        observations = expander.observations(episode)
         shown, _ = env.reset(seed=episode.seed)
         for key, value in shown.items():
-            assert np.array_equal(seen[key][0], value), key
+            assert np.array_equal(observations[key][0], value), key
         assert not episode.incumbent_running_ratio[-1]
     again = write_dataset(Path("again"), list(old), old.metadata)  # in the copy
     assert again.stored.counter_names == COUNTER_NAMES
@@ -94,10 +94,10 @@ def main(dataset: Path, checkpoints: list[Path]) -> None:
     use_this_host()
     use_environment()
     use_dataset(dataset)
-    known = _native.COUNTERS == COUNTER_NAMES
+    is_current = _native.COUNTERS == COUNTER_NAMES
     [event] = [event for event in host_report().events if event.name == COUNTERS[-1].event]
-    assert known or "build it again" in event.reason
-    print(json.dumps({"actions": actions_of(checkpoints), "known": known}))
+    assert is_current or "build it again" in event.reason
+    print(json.dumps({"actions": actions_of(checkpoints), "known": is_current}))
 
 
 if __name__ == "__main__":

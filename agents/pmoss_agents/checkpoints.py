@@ -19,7 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pmoss_env import __version__
-from pmoss_env.errors import CheckpointError, MissingExtraError
+from pmoss_env.errors import CheckpointError
+from pmoss_env.extras import require
 from pmoss_env.files import check_regular, parse_json, write_atomically
 
 Array = npt.NDArray[Any]
@@ -185,9 +186,8 @@ def _checksum(header: str, arrays: Mapping[str, Array]) -> str:
 
 
 def _safetensors() -> ModuleType:
-    try:
-        import safetensors
-        import safetensors.numpy
-    except ImportError as error:
-        raise MissingExtraError("safetensors", "agents") from error
+    require("safetensors")
+    import safetensors
+    import safetensors.numpy
+
     return safetensors

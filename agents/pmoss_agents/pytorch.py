@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pmoss_env.errors import MissingExtraError
+from pmoss_env.extras import require
 
-try:
-    import torch
-    from torch import Tensor, nn
-    from torch.nn import functional as F
-except ImportError as error:
-    raise MissingExtraError("torch", "agents") from error
+require("torch")
+
+import torch  # noqa: E402
+from torch import Tensor, nn  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
 
 __all__ = ["F", "Tensor", "nn", "torch"]

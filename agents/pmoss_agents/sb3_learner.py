@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import math
 import random
-import sys
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -23,7 +21,7 @@ from pmoss_agents.devices import find_device, isolated_rng, seed_torch
 from pmoss_agents.pytorch import torch
 from pmoss_agents.trainer import Course
 from pmoss_agents.weights import Parts, arrays_of, load_arrays, torch_threads
-from pmoss_env.errors import MissingExtraError
+from pmoss_env.extras import require
 
 #: What names of the policy's arrays in a checkpoint begin with.
 POLICY = "policy."
@@ -81,8 +79,7 @@ class SB3Learner(OnlineAgent[Mapping[str, Any]]):
 
     def check_extras(self) -> None:
         """Raises MissingExtraError if Stable-Baselines3 is not installed; to act it need not be."""
-        if sys.modules.get("sb3_contrib", self) is None or find_spec("sb3_contrib") is None:
-            raise MissingExtraError("sb3_contrib", "online")
+        require("sb3_contrib")
 
     @abstractmethod
     def _probe(self, env: Mapping[str, Any]) -> Probe:

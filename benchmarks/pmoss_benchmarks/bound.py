@@ -20,7 +20,8 @@ from pmoss_env import _native
 from pmoss_env.backends.native_counts import model_snapshot
 from pmoss_env.backends.native_forms import native_interference, native_machine
 from pmoss_env.backends.profilers import make_profiler
-from pmoss_env.errors import BackendError, MissingExtraError, UnsupportedError
+from pmoss_env.errors import BackendError, UnsupportedError
+from pmoss_env.extras import require
 from pmoss_env.machines import Machine
 from pmoss_env.types import Float64Array, Instance, Int32Array, LoadRegime
 from pmoss_env.workloads import Workload
@@ -165,10 +166,9 @@ def _fractional(times: Float64Array) -> tuple[float, Float64Array]:
 
     The time follows from the weights alone: by duality any weights give a lower bound.
     """
-    try:
-        from scipy.optimize import linprog
-    except ImportError as error:
-        raise MissingExtraError("scipy", "agents") from error
+    require("scipy")
+    from scipy.optimize import linprog
+
     slices = times.shape[0]
     kinds, kind_of, count = np.unique(
         np.round(times, 15), axis=1, return_inverse=True, return_counts=True

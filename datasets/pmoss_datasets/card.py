@@ -23,23 +23,23 @@ def card(dataset: Dataset, licence: str = "") -> str:
     """Markdown: what it holds, how it was measured, units, returns by policy, limits, licence.
 
     Args:
-        dataset: to be told of.
+        dataset: to be described.
         licence: of data of one's own, an SPDX name; what committed recipes give has one.
     """
     metadata, domain = dataset.metadata, dataset.domain
-    told = domain.describe(dataset)
+    texts = domain.describe(dataset)
     task = ", ".join(f"{key} = {json.dumps(value)}" for key, value in metadata.env_kwargs.items())
     sections = [
         f"# {metadata.id}",
-        f"{len(dataset)} episodes {told['episodes']} Seed {metadata.seed}, pmoss-env "
+        f"{len(dataset)} episodes {texts['episodes']} Seed {metadata.seed}, pmoss-env "
         f"{metadata.code_version}, schema {metadata.schema_version}, checksum "
         f"{dataset.checksum[:12]}.",
         "## Task",
         task + ".",
         "## How it was measured",
-        told["measured"],
+        texts["measured"],
         "## Policies and returns",
-        told["outcome"],
+        texts["outcome"],
         _policies(dataset),
         "```\n" + _histogram(dataset.column(domain.outcome), domain.unit) + "\n```",
     ]
@@ -48,7 +48,7 @@ def card(dataset: Dataset, licence: str = "") -> str:
         sections += ["## Reference scores", _references(dataset)]
     if metadata.headroom:
         sections += ["## Headroom", _headroom(dataset)]
-    limits = [line for line in told.get("limits", "").splitlines() if line]
+    limits = [line for line in texts.get("limits", "").splitlines() if line]
     if np.isnan(dataset.column("propensity")).any():
         limits.append("The chances of some choices are not known (NaN in `propensity`).")
     sections += ["## Known limits", "\n".join(f"- {limit}" for limit in limits) or "None."]
@@ -59,9 +59,9 @@ def card(dataset: Dataset, licence: str = "") -> str:
 def _licence(dataset: Dataset, given: str) -> str:
     if given:
         return f"{given}."
-    if known := licence_of(dataset):
+    if licence := licence_of(dataset):
         source = "this project measured" if dataset.id in MEASURED else "a recipe of pmoss_env gave"
-        return f"{known}: {source} these data."
+        return f"{licence}: {source} these data."
     return "None is stated: ask who collected these data."
 
 
@@ -71,8 +71,10 @@ def _policies(dataset: Dataset) -> str:
     for i, name in enumerate(dataset.metadata.policy_names):
         mine = final[policy == i]
         if mine.size:
-            least, most = mine.min(), mine.max()
-            lines.append(f"| {name} | {mine.size} | {mine.mean():.1f} | {least:.1f} | {most:.1f} |")
+            lowest, highest = mine.min(), mine.max()
+            lines.append(
+                f"| {name} | {mine.size} | {mine.mean():.1f} | {lowest:.1f} | {highest:.1f} |"
+            )
     return "\n".join(lines)
 
 
@@ -80,10 +82,12 @@ def _quality(dataset: Dataset) -> str:
     quality, relative = trajectory_quality(dataset), relative_outcomes(dataset)
     lines = []
     if quality is not None:
-        of = "each episode's own instance" if relative is not None else "the reference episodes"
+        subject = (
+            "each episode's own instance" if relative is not None else "the reference episodes"
+        )
         lines.append(
             f"- Trajectory quality (TQ): {quality:.2f}. 0 is the mean of random actions, 1 what "
-            f"search reaches, on {of}."
+            f"search reaches, on {subject}."
         )
     lines.append(
         f"- State-action coverage (SACo): {state_action_coverage(dataset):.2f} of the pairs that "
@@ -118,9 +122,9 @@ def _references(dataset: Dataset) -> str:
 
 
 def _headroom(dataset: Dataset) -> str:
-    found = dataset.metadata.headroom
+    headroom = dataset.metadata.headroom
     return (
-        f"Search finds {found['headroom']:+.0%} over the best simple schedule "
-        f"({found['best_simple']}) by the analytic model, {found['simulated_headroom']:+.0%} by "
-        "the simulated server (`pmoss benchmark headroom`)."
+        f"Search finds {headroom['headroom']:+.0%} over the best simple schedule "
+        f"({headroom['best_simple']}) by the analytic model, {headroom['simulated_headroom']:+.0%} "
+        "by the simulated server (`pmoss benchmark headroom`)."
     )

@@ -49,14 +49,14 @@ def known_ids(root: str | Path | None = None) -> list[str]:
 
 def installed(root: str | Path | None = None) -> list[Dataset]:
     """The datasets under a root, the default one if None, and what ships, that can be opened."""
-    found = []
+    datasets = []
     for place in (Path(root) if root else default_root(), SHIPPED_ROOT):
         for folder in dataset_folders(place):
             try:
-                found.append(open_dataset(folder))
+                datasets.append(open_dataset(folder))
             except PmossError:
                 continue  # verify() tells about it
-    return found
+    return datasets
 
 
 def load(name: str | Path, root: str | Path | None = None) -> Dataset:
@@ -125,7 +125,7 @@ def listings(root: Path) -> list[Listing]:
         MissingExtraError: h5py is not installed.
     """
     import_h5py()  # its lack is no damage of a dataset
-    found = []
+    rows = []
     for top, place in {root: "built", SHIPPED_ROOT: "shipped"}.items():
         for folder in dataset_folders(top):
             megabytes = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
@@ -138,21 +138,21 @@ def listings(root: Path) -> list[Listing]:
                     )
                 else:
                     size += f" {data.pieces}"
-                found.append(Listing(data.id, size, outcome, megabytes, place))
+                rows.append(Listing(data.id, size, outcome, megabytes, place))
             except PluginError:  # whole, but of a library that only its user can trust
                 name = folder.relative_to(top).as_posix()
-                found.append(Listing(name, "foreign index", "", megabytes, place))
+                rows.append(Listing(name, "foreign index", "", megabytes, place))
             except PmossError:
                 name = folder.relative_to(top).as_posix()
-                found.append(Listing(name, "damaged", "", megabytes, place))
-    return found
+                rows.append(Listing(name, "damaged", "", megabytes, place))
+    return rows
 
 
 def verify(folders: Sequence[Path]) -> Iterator[str]:
     """All that is wrong with the datasets in or under some folders, one line each.
 
     Each line names the file, and where it can the episode and the field. Two datasets of the same
-    id under one of the folders are told, too.
+    id under one of the folders are an error, too.
     """
     for folder in folders:
         paths = [folder] if (folder / METADATA).is_file() else list(dataset_folders(folder))

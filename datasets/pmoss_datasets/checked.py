@@ -8,7 +8,8 @@ from dataclasses import MISSING, fields, is_dataclass
 from functools import lru_cache
 from typing import Any, get_args, get_origin, get_type_hints
 
-from pmoss_env.errors import DescriptionError, MissingExtraError
+from pmoss_env.errors import DescriptionError
+from pmoss_env.extras import require
 
 #: What a value must be, by msgspec's name of the expected type.
 _WORDS = {
@@ -47,10 +48,9 @@ def check(kind: Any, values: Mapping[str, Any], where: str = "") -> None:
 
 
 def _msgspec() -> Any:
-    try:
-        import msgspec
-    except ImportError as error:
-        raise MissingExtraError("msgspec", "datasets") from error
+    require("msgspec")
+    import msgspec
+
     return msgspec
 
 
@@ -80,14 +80,16 @@ def _nested(hint: Any) -> Any:
 
 def _in_words(message: str, kind: type[Any], values: Any) -> str:
     """What msgspec says, as ``key = value: must be ...``."""
-    found = _MESSAGE.fullmatch(message)
-    assert found is not None
-    what, path = found["what"], found["path"] or ""
+    match = _MESSAGE.fullmatch(message)
+    assert match is not None
+    what, path = match["what"], match["path"] or ""
     names = re.findall(r"`([^`]*)`", what)
     inside = f"{path}." if path else ""
     if "unknown field" in what:
-        known = "" if path else f"; known are {', '.join(sorted(f.name for f in fields(kind)))}"
-        return f"{inside}{names[0]}: unknown{known}"
+        known_names = (
+            "" if path else f"; known are {', '.join(sorted(f.name for f in fields(kind)))}"
+        )
+        return f"{inside}{names[0]}: unknown{known_names}"
     if "missing required" in what:
         return f"{inside}{names[0]}: is missing"
     value = values

@@ -23,7 +23,7 @@ class Contest(ABC):
         kind: what a policy makes of an episode, in a word.
         offers: what only some domains do; see check_offer().
         rolled_out: policies that a rollout takes where none are named; all if empty.
-        here: arguments of the environment in which a rollout plays on this host.
+        host_arguments: arguments of the environment in which a rollout plays on this host.
         is_cost: whether an outcome is a cost with a minus before it; see shown().
     """
 
@@ -34,7 +34,7 @@ class Contest(ABC):
     kind: str = "policy"
     offers: frozenset[Offer] = frozenset()
     rolled_out: tuple[str, ...] = ()
-    here: Mapping[str, Any] = MappingProxyType({})
+    host_arguments: Mapping[str, Any] = MappingProxyType({})
     is_cost: bool = False
 
     def shown(self, outcome: Any) -> Any:
@@ -82,7 +82,7 @@ class Contest(ABC):
         """Its policies that agents are compared with."""
 
     def knows(self, name: str) -> str:
-        """What one of its policies may use, in words; empty if nobody says."""
+        """What one of its policies may use, in words; empty if that is not stated."""
         return ""
 
     def absence(self, env: Any, name: str, budget: int) -> str | None:
@@ -122,11 +122,11 @@ class Contest(ABC):
         """What policies search on in rollouts of an environment; None where nothing searches."""
         return None
 
-    def watch(self, env: Any, told: Callable[[dict[str, Any]], None] | None) -> None:
-        """Lets somebody be told what happens while the environment measures, if it can tell."""
+    def watch(self, env: Any, listener: Callable[[dict[str, Any]], None] | None) -> None:
+        """Calls the listener with each round while the environment measures, if it has rounds."""
         return None
 
-    def told(self, env: Any, played: Rollout) -> dict[str, Any]:
+    def row_of(self, env: Any, played: Rollout) -> dict[str, Any]:
         """What is kept of a rollout at whose end the environment is, as plain JSON."""
         return {
             "start": played.start,
@@ -137,15 +137,15 @@ class Contest(ABC):
             "illegal_actions": played.illegal_actions,
         }
 
-    def told_again(
+    def row_again(
         self, env: Any, seed: int, row: Mapping[str, Any], **options: Any
     ) -> dict[str, Any]:
-        """What told() gives where a rollout's actions are played again.
+        """What row_of() gives where a rollout's actions are played again.
 
         Args:
             env: of make_env().
             seed: of its reset.
-            row: of told(), as a file holds it: its values are not checked yet.
+            row: of row_of(), as a file holds it: its values are not checked yet.
             **options: of the environment's reset.
 
         Raises:
@@ -155,14 +155,14 @@ class Contest(ABC):
         actions = row.get("actions")
         if not isinstance(actions, list) or not all(type(action) is int for action in actions):
             raise DatasetError(f"actions = {actions!r}: must be a list of whole numbers")
-        return self.told(env, self.rerun(env, seed, actions))
+        return self.row_of(env, self.rerun(env, seed, actions))
 
     def ends_of(self, row: Mapping[str, Any]) -> tuple[float | None, float]:
-        """Outcomes before and after a rollout, of a row of told(); None: nothing ran before."""
+        """Outcomes before and after a rollout, of a row of row_of(); None: nothing ran before."""
         return None, float(row["final"])
 
     def row_in_words(self, row: Mapping[str, Any]) -> str:
-        """A row of told(), to be printed; ``restored`` says what undoing found."""
+        """A row of row_of(), to be printed; ``restored`` says what undoing found."""
         return f"{self.shown(row['final']):10.3f} after {len(row['actions'])} steps"
 
     def restore(self, env: Any) -> Restored:

@@ -60,7 +60,7 @@ class Domain(Contest):
         data_version: of new datasets, in their ids; one more where their bits have changed. See
             version_of().
         metadata: the class of its datasets' metadata.
-        rewards: modes in which rewards can be told; the first is the usual one.
+        rewards: modes of rewards; the first is the default.
         references: names of the reference scores: what scores 0, what scores 100, and others.
         deterministic: policies that decide by what they see alone.
         outcome: the field of an episode that says how good it was; more is better.
@@ -127,13 +127,17 @@ class Domain(Contest):
         """
         if env_id is not None and env_id not in self.env_ids:
             raise UnknownNameError("environment", env_id, self.env_ids)
-        known = self._parameters()
+        parameters = self._parameters()
         for name, value in kwargs.items():
-            if name not in known:
-                raise DescriptionError(unknown_key(f"environment argument {name!r}", name, known))
-            kind = known[name].annotation
+            if name not in parameters:
+                raise DescriptionError(
+                    unknown_key(f"environment argument {name!r}", name, parameters)
+                )
+            kind = parameters[name].annotation
             # A number without a named type may be of either kind.
-            unnamed = "float" if type(known[name].default) is int else type(known[name].default)
+            unnamed = (
+                "float" if type(parameters[name].default) is int else type(parameters[name].default)
+            )
             kind = unnamed if kind is inspect.Parameter.empty else kind
             check_type(f"environment argument {name}", kind, value)
         try:
@@ -279,7 +283,7 @@ class Domain(Contest):
         return episode.seed, episode.actions.tobytes()
 
     def lengths(self, dataset: Any) -> Array:
-        """(N,) int64, the steps of each episode of a dataset: all as many, unless told."""
+        """(N,) int64, the steps of each episode of a dataset: all as many by default."""
         return np.full(len(dataset), dataset.steps)
 
     @abstractmethod
@@ -339,12 +343,12 @@ def find_domain(name: str) -> Domain:
         PluginError: a package's domain cannot be loaded, or is none.
     """
     own = {key: EntryPoint(key, value, GROUP) for key, value in _OWN.items()}
-    found = own | entry_points.entries(GROUP, own=own)
-    if name not in found:
-        raise UnknownNameError("domain", name, found)
-    domain = entry_points.load(found[name])
+    domains = own | entry_points.entries(GROUP, own=own)
+    if name not in domains:
+        raise UnknownNameError("domain", name, domains)
+    domain = entry_points.load(domains[name])
     if not isinstance(domain, Domain):
-        raise PluginError(f"{name!r} of {GROUP!r}: {found[name].value!r} is no Domain")
+        raise PluginError(f"{name!r} of {GROUP!r}: {domains[name].value!r} is no Domain")
     if domain.name != name:
         raise PluginError(f"{name!r} of {GROUP!r}: its domain calls itself {domain.name!r}")
     return domain
@@ -375,13 +379,13 @@ def check_offer(domain: Domain, offer: Offer, asked: str) -> None:
 
 def domain_of_env(env_id: str) -> Domain:
     """The domain of an environment's id; UnknownNameError if it is of none."""
-    known: list[str] = []
+    ids: list[str] = []
     for name in domain_names():
         domain = find_domain(name)
         if env_id in domain.env_ids:
             return domain
-        known += domain.env_ids
-    raise UnknownNameError("environment", env_id, known)
+        ids += domain.env_ids
+    raise UnknownNameError("environment", env_id, ids)
 
 
 __all__ = [

@@ -5,16 +5,15 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
-from importlib.util import find_spec
 from typing import Any, Protocol, TypeVar
 
 from pmoss_datasets.worker_processes import in_processes
 from pmoss_env.errors import (
     BackendError,
     DescriptionError,
-    MissingExtraError,
     UnknownNameError,
 )
+from pmoss_env.extras import require
 
 #: The custom resource by which a Ray node declares itself a server to be measured, one task at a
 #: time: ``ray start --address=... --resources='{"pmoss_server": 1}'``.
@@ -34,7 +33,7 @@ class Work(Protocol[T_contra, R_co]):
     """Does one task after the other; what is dear to make, it makes at its first task."""
 
     def __call__(self, task: T_contra, /) -> R_co:
-        """Does a task: the same result whoever did which tasks before."""
+        """Does a task: the result does not depend on which executor did which tasks before."""
 
     def close(self) -> None:
         """Releases what it holds."""
@@ -96,8 +95,8 @@ def check_executor(executor: str, processes: int) -> None:
 
 def check_extras(executor: str) -> None:
     """Raises MissingExtraError if the package of an executor is not installed."""
-    if executor == "ray" and find_spec("ray") is None:
-        raise MissingExtraError("ray", "ray")
+    if executor == "ray":
+        require("ray")
 
 
 def _here(
@@ -132,10 +131,9 @@ def _on_ray(
     address: str | None,
     on_servers: bool,
 ) -> Generator[tuple[T, R], None, None]:
-    try:
-        import ray
-    except ImportError as error:
-        raise MissingExtraError("ray", "ray") from error
+    require("ray")
+    import ray
+
     began = not ray.is_initialized()
     if began:
         ray.init(address=address, include_dashboard=False, log_to_driver=False)

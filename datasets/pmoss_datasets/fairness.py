@@ -112,8 +112,8 @@ def reads(policy: Any) -> bool:
 
 def _is_of_project(cls: type) -> bool:
     # A class may say that it is of any module; only the real one is found there.
-    found = getattr(sys.modules.get(cls.__module__), cls.__name__, None)
-    return found is cls and cls.__module__.partition(".")[0] in _OURS
+    real = getattr(sys.modules.get(cls.__module__), cls.__name__, None)
+    return real is cls and cls.__module__.partition(".")[0] in _OURS
 
 
 def shown_environment(policy: Any, env: Any) -> Any:

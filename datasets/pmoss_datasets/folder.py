@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from pmoss_env.errors import DatasetError, MissingExtraError
+from pmoss_env.errors import DatasetError
+from pmoss_env.extras import require
 from pmoss_env.files import MAX_JSON_BYTES, check_regular, parse_json, read_text
 
 if TYPE_CHECKING:
@@ -37,10 +38,9 @@ _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{12}")
 
 def import_h5py() -> Any:
     """h5py; MissingExtraError if it is not installed."""
-    try:
-        import h5py
-    except ImportError as error:
-        raise MissingExtraError("h5py", "datasets") from error
+    require("h5py")
+    import h5py
+
     return h5py
 
 
@@ -95,11 +95,11 @@ def refuse_foreign_links(path: Path) -> None:
             place = f"{group.name.rstrip('/')}/{name}"
             if not isinstance(group.get(name, getlink=True), h5py.HardLink):
                 raise DatasetError(f"{path}: {place}: is a link, which is not followed")
-            found = group[name]
-            if isinstance(found, h5py.Dataset):
+            member = group[name]
+            if isinstance(member, h5py.Dataset):
                 check_arrays(file, [place.lstrip("/")])
-            elif isinstance(found, h5py.Group) and deep < _MOST_DEEP:
-                visit(found, deep + 1)
+            elif isinstance(member, h5py.Group) and deep < _MOST_DEEP:
+                visit(member, deep + 1)
             else:
                 raise DatasetError(f"{path}: {place}: is no array, or nested too deep")
 

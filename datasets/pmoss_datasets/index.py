@@ -25,7 +25,7 @@ def line(dataset: Dataset, licence: str = "") -> dict[str, Any]:
     known is None.
 
     Args:
-        dataset: to be told of.
+        dataset: to be listed.
         licence: as of card().
     """
     domain, scores = dataset.domain, dataset.metadata.reference_scores
@@ -53,16 +53,16 @@ def as_table(lines: Iterable[Mapping[str, Any]]) -> tuple[list[str], list[list[s
     head = ["dataset", "episodes", "steps", "MB", "score 0", "score 100", "mean", "unit"]
     rows = [
         [
-            f"`{one['id']}`",
-            f"{one['episodes']:,}",
-            f"{one['steps']:,}",
-            f"{one['bytes'] / 1e6:.2f}",
-            *(_number(one[name], 1) for name in ("reference_low", "reference_high", "mean")),
-            str(one["unit"]),
-            *(_number(one[name], 2) for name in ("quality", "coverage")),
-            f"`{one['checksum'][:12]}`",
+            f"`{row['id']}`",
+            f"{row['episodes']:,}",
+            f"{row['steps']:,}",
+            f"{row['bytes'] / 1e6:.2f}",
+            *(_number(row[name], 1) for name in ("reference_low", "reference_high", "mean")),
+            str(row["unit"]),
+            *(_number(row[name], 2) for name in ("quality", "coverage")),
+            f"`{row['checksum'][:12]}`",
         ]
-        for one in lines
+        for row in lines
     ]
     return [*head, "TQ", "SACo", "checksum"], rows
 

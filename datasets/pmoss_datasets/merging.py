@@ -41,14 +41,14 @@ def merge(
         _check_fit(datasets[0], dataset)
     names: list[str] = []
     episodes: list[Any] = []
-    seen: dict[tuple[Any, ...], tuple[int, str]] = {}
+    first_of: dict[tuple[Any, ...], tuple[int, str]] = {}
     for number, dataset in enumerate(datasets):
         for i, episode in enumerate(dataset):
             where = f"{dataset.path}: episode {i}"
             key = dataset.domain.identity(episode)
             # A search that found nothing better between two visits leaves equal episodes.
-            if seen.setdefault(key, (number, where))[0] != number:
-                raise DatasetError(f"{where}: seed {episode.seed}: is also {seen[key][1]}")
+            if first_of.setdefault(key, (number, where))[0] != number:
+                raise DatasetError(f"{where}: seed {episode.seed}: is also {first_of[key][1]}")
             name = dataset.policy_name(i)
             if name not in names:
                 names.append(name)
@@ -72,10 +72,10 @@ def merge(
     return write_dataset(path, episodes, metadata, overwrite=overwrite)
 
 
-def _check_fit(one: Dataset, other: Dataset) -> None:
-    for key in ("domain", *one.domain.fitting):
-        mine, theirs = getattr(one.metadata, key), getattr(other.metadata, key)
-        if mine != theirs:
+def _check_fit(first: Dataset, other: Dataset) -> None:
+    for key in ("domain", *first.domain.fitting):
+        expected, given = getattr(first.metadata, key), getattr(other.metadata, key)
+        if expected != given:
             raise DatasetError(
-                f"{other.path}: {key} = {theirs}: does not fit {one.path}, which has {mine}"
+                f"{other.path}: {key} = {given}: does not fit {first.path}, which has {expected}"
             )

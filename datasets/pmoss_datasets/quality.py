@@ -84,8 +84,8 @@ def state_action_coverage(dataset: Dataset) -> float:
     widest: set[tuple[int, int]] = set()
     for number, index in enumerate(chosen.tolist()):
         episode = dataset[index]
-        seen = scale[number] if number < len(scale) else _flat(expander, episode)
-        level = (seen[:, varies] - middle[varies]) / spread[varies]
+        states_flat = scale[number] if number < len(scale) else _flat(expander, episode)
+        level = (states_flat[:, varies] - middle[varies]) / spread[varies]
         whole = np.round(_STEPS * np.clip(level, -8, 8))
         states = ((whole @ projection > 0) * weights).sum(1)
         masks = np.asarray(expander.masks(episode)) > 0

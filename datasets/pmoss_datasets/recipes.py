@@ -79,9 +79,9 @@ class Behaviour:
         """E.g. "local-search-500+eps0.1"."""
         budget = "" if self.budget is None else f"-{self.budget}"
         visits = "" if self.visits == 1 else f"-way{self.visits}"
-        of = "".join(f"({argument})" for argument in self.arguments)
+        arguments = "".join(f"({argument})" for argument in self.arguments)
         noise = "" if self.epsilon == 0 else f"+eps{self.epsilon:g}"
-        return f"{self.policy}{of}{budget}{visits}{noise}"
+        return f"{self.policy}{arguments}{budget}{visits}{noise}"
 
     def budget_of_visit(self, visit: int) -> int:
         """Evaluations that the search had used when it was at one of its ``visits``."""
@@ -145,10 +145,10 @@ class Recipe:
     def __post_init__(self) -> None:
         check(Recipe, vars(self))
         domain = find_domain(self.domain)
-        known = domain.parameters()
+        parameters = domain.parameters()
         for key in self.env:
-            if key not in known:
-                raise DescriptionError(unknown_key(f"env: {key}", key, known))
+            if key not in parameters:
+                raise DescriptionError(unknown_key(f"env: {key}", key, parameters))
         domain.check_task(self.kwargs)
         if self.version is None:
             object.__setattr__(self, "version", domain.version_of(self.kwargs))
@@ -249,7 +249,7 @@ class Recipe:
                 them, so that a name from a file alone is not enough.
 
         Raises:
-            DescriptionError: names the key that is wrong, or a function that nobody trusts.
+            DescriptionError: names the key that is wrong, or a function that is not trusted.
         """
         check(cls, data)
         recipe = cls(**data)

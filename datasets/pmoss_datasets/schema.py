@@ -47,7 +47,7 @@ class Field:
         meaning: one line.
         optional: only in datasets whose metadata lists it under ``optional_fields``.
         shape: sizes of the axes after those of ``axes``.
-        nan: whether NaN stands for a value that nobody knows.
+        nan: whether NaN stands for an unknown value.
         signed: whether values may be below 0.
         fill: what episodes that are shorter than others are padded with.
     """
@@ -157,7 +157,7 @@ class Metadata(ABC):
         provenance: backend, its version and, on hardware, the host.
         checksums: sha256 of each field's dtype, shape and bytes.
         optional_fields: names of the optional fields that it holds.
-        headroom: of the task, a row of ``pmoss benchmark headroom``; empty if nobody measured it.
+        headroom: of the task, a row of ``pmoss benchmark headroom``; empty if it was not measured.
         schema_version: SCHEMA_VERSION of the writer.
         domain: whose episodes they are; not in the files of the first domain.
     """
@@ -251,20 +251,20 @@ def field_shape(field: Field, metadata: Metadata, sizes: Mapping[str, int]) -> t
 
 
 def stack(
-    rows_of: Sequence[Mapping[str, Any]], of: Sequence[Field], ragged: str
+    rows_of: Sequence[Mapping[str, Any]], expected: Sequence[Field], ragged: str
 ) -> dict[str, Array]:
     """Episodes as one array per field, axis 0 the episode; shorter ones are padded.
 
     Args:
         rows_of: the values of each episode by field; None or absent where it lacks one.
-        of: the fields.
+        expected: the fields.
         ragged: symbols of the axes that may differ in length between episodes.
 
     Raises:
         DatasetError: a field is missing in some episodes, or values do not fit its dtype.
     """
     arrays: dict[str, Array] = {}
-    for field in of:
+    for field in expected:
         lacking = [i for i, values in enumerate(rows_of) if values.get(field.name) is None]
         if field.optional and len(lacking) == len(rows_of):
             continue

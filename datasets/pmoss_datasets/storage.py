@@ -261,10 +261,10 @@ class Dataset:
 
     def reward(self, mode: str | None) -> str:
         """A mode of rewards, the domain's first if None; UnknownNameError if it has none such."""
-        known = self.domain.rewards
-        if mode is not None and mode not in known:
-            raise UnknownNameError("reward", mode, known)
-        return mode or known[0]
+        modes = self.domain.rewards
+        if mode is not None and mode not in modes:
+            raise UnknownNameError("reward", mode, modes)
+        return mode or modes[0]
 
     def expander(self) -> Expander:
         """What shows its episodes as an agent saw them."""
@@ -289,9 +289,9 @@ class Dataset:
             DatasetError: the bytes are not those that were written, or a value is impossible by
                 itself; names episode and field.
         """
-        known = [field.name for field in self.metadata.fields]
-        if name not in known:
-            raise UnknownNameError("field", name, known)
+        names = [field.name for field in self.metadata.fields]
+        if name not in names:
+            raise UnknownNameError("field", name, names)
         if name not in self._columns:
             array = self.domain.current(name, self._read(name), self.stored)
             array.setflags(write=False)
@@ -326,7 +326,7 @@ class Dataset:
             f"{name}: is missing" for name in arrays
         }
         for problem in find_problems(arrays, self.metadata, self._machine):
-            if problem not in missing:  # told above, with the reason
+            if problem not in missing:  # reported above, with the reason
                 yield f"{self.path / DATA}: {problem}"
 
     def policy_name(self, index: int) -> str:

@@ -88,7 +88,7 @@ def _of_paper() -> dict[str, Mapping[str, Any]]:
 
 def load_task(name: str) -> Task:
     """A committed task; UnknownNameError if there is none of that name."""
-    known: list[str] = []
+    names: list[str] = []
     for domain in domain_names():
         folder = find_domain(domain).presets
         files = task_files(folder) if folder else {}
@@ -97,10 +97,10 @@ def load_task(name: str) -> Task:
             return Task(name, data["env"], data.get("headroom", {}), domain)
         if domain == FIRST_DOMAIN and name in _of_paper():
             return Task(name, _of_paper()[name])
-        known += files
+        names += files
         if not files and (usual := Recipe(domain=domain)).task == name:
             return Task(name, usual.kwargs, domain=domain)
-    raise UnknownNameError("task", name, sorted(known))
+    raise UnknownNameError("task", name, sorted(names))
 
 
 def splits(domain: str = FIRST_DOMAIN) -> dict[str, tuple[str, ...]]:
@@ -125,12 +125,12 @@ def of_split(tasks: Sequence[str], name: str) -> tuple[str, ...]:
         UnknownNameError: there is no such split.
         DescriptionError: none of the tasks is in it.
     """
-    known = splits()
-    if name not in known:
-        raise UnknownNameError("split", name, known)
-    if not (found := tuple(task for task in tasks if task in known[name])):
+    all_splits = splits()
+    if name not in all_splits:
+        raise UnknownNameError("split", name, all_splits)
+    if not (chosen := tuple(task for task in tasks if task in all_splits[name])):
         raise DescriptionError(f"split {name}: none of {', '.join(tasks)} is in it")
-    return found
+    return chosen
 
 
 def task_file(name: str) -> Path:
@@ -239,11 +239,11 @@ def obtain(
     """
     if path.exists() and not overwrite:
         try:
-            found = open_dataset(path)
-            made = found.metadata
+            existing = open_dataset(path)
+            made = existing.metadata
             if made.code_version in CONTINUED and _is_recipe(made.recipe, recipe):
-                found.verify()
-                return found
+                existing.verify()
+                return existing
         except DatasetError as error:
             raise DatasetError(f"{error}; --overwrite builds it again") from error
         raise DatasetError(
@@ -303,7 +303,7 @@ def rebuild(
 
     Raises:
         DatasetError: it has no recipe, or one of more or fewer episodes.
-        DescriptionError: its recipe is wrong, or names a function that nobody trusts.
+        DescriptionError: its recipe is wrong, or names a function that is not trusted.
     """
     if not dataset.metadata.recipe:
         raise DatasetError(f"{dataset.path}: recipe: is empty: it was imported or merged")

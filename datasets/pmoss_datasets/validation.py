@@ -108,9 +108,11 @@ def _common_problems(arrays: Mapping[str, Array], metadata: Metadata) -> Iterato
         )
         yield from first_wrong(numbers < 0, "episode", numbers, "must not be negative")
     if (policies := arrays.get("policy")) is not None:
-        known = len(metadata.policy_names)
-        rule = f"must lie between 0 and {known - 1}"
-        yield from first_wrong((policies < 0) | (policies >= known), "policy", policies, rule)
+        policy_count = len(metadata.policy_names)
+        rule = f"must lie between 0 and {policy_count - 1}"
+        yield from first_wrong(
+            (policies < 0) | (policies >= policy_count), "policy", policies, rule
+        )
     if (seeds := arrays.get("seed")) is not None:
         yield from first_wrong(seeds < 0, "seed", seeds, "must not be negative")
     if (chances := arrays.get("propensity")) is not None:

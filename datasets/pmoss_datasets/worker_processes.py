@@ -41,7 +41,7 @@ def in_processes(
             for worker in workers.values():
                 worker.kill()
 
-    # Should nobody close this generator: Python waits for its processes when it ends.
+    # In case this generator is never closed: Python waits for its processes when it ends.
     atexit.register(kill)
     try:
         for task in islice(waiting, processes):

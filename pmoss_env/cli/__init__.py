@@ -9,15 +9,13 @@ from typing import NoReturn
 def main() -> None:
     """Runs the command line; a typed error or lack of memory ends it with one line."""
     from pmoss_env.cli import signals
-    from pmoss_env.errors import BackendError, MissingExtraError, PmossError
+    from pmoss_env.errors import BackendError, PmossError
+    from pmoss_env.extras import require
 
     try:
-        try:
-            from pmoss_env.cli.app import make_app
-        except ModuleNotFoundError as error:
-            if error.name in ("typer", "rich"):
-                raise MissingExtraError(error.name, "cli") from error
-            raise
+        require("typer", "rich")
+        from pmoss_env.cli.app import make_app
+
         signals.end_like_ctrl_c()
         make_app()(standalone_mode=True)
     except PmossError as error:

@@ -25,19 +25,19 @@ def printable(text: str, *, lines: bool = True) -> str:
     )
 
 
-def one_line(text: str, most: int = 140) -> str:
+def one_line(text: str, limit: int = 140) -> str:
     """A text as one line of a terminal; the middle of a long text is left out.
 
     Args:
         text: any text; white space becomes single spaces.
-        most: characters of the line.
+        limit: characters of the line.
     """
     line = printable(" ".join(text.split()), lines=False)
-    if len(line) <= most:
+    if len(line) <= limit:
         return line
     # The cause of an error is at its end.
-    end = most // 3
-    return f"{line[: most - end - 5]} ... {line[-end:]}"
+    end = limit // 3
+    return f"{line[: limit - end - 5]} ... {line[-end:]}"
 
 
 def check_absent(path: Path, overwrite: bool, otherwise: str = "") -> None:

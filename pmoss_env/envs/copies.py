@@ -73,11 +73,11 @@ class RepeatableEnv(gymnasium.Env[ObsType, ActType]):
             DescriptionError: it names the nearest one that it has.
         """
         parameters = inspect.signature(cls.__init__).parameters
-        open_ended = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+        open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
         for name in arguments if not open_ended else ():
             if name not in parameters:
-                known = [one for one in parameters if one != "self"]
-                raise DescriptionError(unknown_key(f"environment argument {name!r}", name, known))
+                names = [own for own in parameters if own != "self"]
+                raise DescriptionError(unknown_key(f"environment argument {name!r}", name, names))
         return super().__new__(cls)
 
     def _is_running(self) -> bool:

@@ -9,12 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from pmoss_env.envs.vector import SAME_STEP, BatchVectorEnv, Observation
-from pmoss_env.errors import MissingExtraError, UnsupportedError
+from pmoss_env.errors import UnsupportedError
+from pmoss_env.extras import require
 
-try:
-    from stable_baselines3.common.vec_env import VecEnv
-except ImportError as error:
-    raise MissingExtraError("stable-baselines3", "online") from error
+require("stable_baselines3")
+
+from stable_baselines3.common.vec_env import VecEnv  # noqa: E402
 
 Indices = int | Iterable[int] | None
 

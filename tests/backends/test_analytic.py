@@ -91,7 +91,7 @@ def test_other_co_tenants_of_an_instance_give_the_bits_of_a_fresh_backend(deviat
         backend.set_instance(Instance(seed, tenants))
         fresh = make(deviation=deviation)
         fresh.set_instance(Instance(seed, tenants))
-        now, anew = (one.measure(schedule, seed=0) for one in (backend, fresh))
+        now, anew = (each.measure(schedule, seed=0) for each in (backend, fresh))
         assert now.throughput == anew.throughput
         assert np.array_equal(now.slice_counters, anew.slice_counters)
 
@@ -136,9 +136,9 @@ def test_routers_hand_out_the_mix_as_it_is() -> None:
         make(load="saturated:mix", dispatch="modelled")
 
 
-def test_a_search_for_the_mix_starves_nobody() -> None:
+def test_a_search_for_the_mix_starves_no_slice() -> None:
     # What is served in all can be raised by starving slices of costly queries.
-    found = {}
+    schedules = {}
     for load in ("saturated", "saturated:mix"):
         backend = make(load=load, machine="skylake-x-8n", slices=256)
         incumbent = random_schedule(backend, 1)
@@ -150,11 +150,11 @@ def test_a_search_for_the_mix_starves_nobody() -> None:
             np.random.default_rng(0),
             backend,
         )
-        found[load] = local_search(context, 2_000).schedule
+        schedules[load] = local_search(context, 2_000).schedule
     served, mix = (
         {
             load: make(load=kind, machine="skylake-x-8n", slices=256).place(schedule)
-            for load, schedule in found.items()
+            for load, schedule in schedules.items()
         }
         for kind in ("saturated", "saturated:mix")
     )

@@ -19,15 +19,15 @@ def test_a_child_that_reads_nothing_does_not_hold_its_parent() -> None:
         child.close()
 
 
-def test_a_silent_child_is_told_of_before_it_is_killed(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_silent_child_is_reported_before_it_is_killed(caplog: pytest.LogCaptureFixture) -> None:
     command = [sys.executable, "-S", "-c", "import time; time.sleep(600)"]
     wording = Wording("the child", warn_seconds=0.1)
     child = Child(command, wording, environment={**os.environ})
     try:
         with pytest.raises(BackendError, match="the child fell silent and was killed"):
             child.ask({}, 0.4, expected=0.2)
-        [told] = caplog.messages
-        assert told == "the child has given no sign of life for 0.1 s; it is killed after 0.4 s"
+        [message] = caplog.messages
+        assert message == "the child has given no sign of life for 0.1 s; it is killed after 0.4 s"
     finally:
         child.close()
 

@@ -20,11 +20,11 @@ RAW: dict[str, Any] = {
 
 
 def test_a_slice_that_is_not_in_place_is_named_with_its_cause() -> None:
-    told = data_facts(RAW, "copy", "lazy", "")
-    assert told["not_in_place"] == {"1": RAW["slice_causes"][1]}
-    assert misplaced({"data": told}) == 1
-    assert told["in_place"] is False
-    assert told["home_share"] == 640 / 1024
-    assert told["queues_home_share"] == 6 / 8
-    assert told["pages_by_node"] == {"0": 640, "1": 384}
-    assert told["moved"] == RAW["migration"]
+    facts = data_facts(RAW, "copy", "lazy", "")
+    assert facts["not_in_place"] == {"1": RAW["slice_causes"][1]}
+    assert misplaced({"data": facts}) == 1
+    assert facts["in_place"] is False
+    assert facts["home_share"] == 640 / 1024
+    assert facts["queues_home_share"] == 6 / 8
+    assert facts["pages_by_node"] == {"0": 640, "1": 384}
+    assert facts["moved"] == RAW["migration"]

@@ -71,14 +71,16 @@ def test_snapshot_is_whole_and_invents_nothing(backend: HardwareBackend) -> None
 
 def test_provenance_says_where_and_why_not(backend: HardwareBackend) -> None:
     snapshot = backend.measure(spread(backend), seed=1)
-    told = json.loads(json.dumps(snapshot.provenance))
-    assert told["backend"] == "hardware"
-    assert set(told["host"]) >= {"cpu_model", "kernel", "numa_balancing", "governor"}
-    assert told["worker_cpus"] == backend.machine.cpu_of_core[backend.machine.workers].tolist()
+    provenance = json.loads(json.dumps(snapshot.provenance))
+    assert provenance["backend"] == "hardware"
+    assert set(provenance["host"]) >= {"cpu_model", "kernel", "numa_balancing", "governor"}
+    assert (
+        provenance["worker_cpus"] == backend.machine.cpu_of_core[backend.machine.workers].tolist()
+    )
     for counter in COUNTERS:
         if counter.source != "runtime":
             available = snapshot.counters_available[COUNTER_INDEX[counter.name]]
-            assert (told["counters"][counter.name] == counter.source) == available
+            assert (provenance["counters"][counter.name] == counter.source) == available
 
 
 def test_points_in_the_plane_are_served_by_an_rtree() -> None:
@@ -113,7 +115,9 @@ def test_an_environment_places_the_cells_of_an_rtree_on_this_host() -> None:
 def test_rounds_are_swept_and_recorded(backend: HardwareBackend) -> None:
     # On a busy host a measurement may end before the first of its rounds.
     measured = (backend.measure(spread(backend), seed=1).provenance for _ in range(100))
-    rounds = next(told["rounds"] for told in measured if told["rounds"]["seconds"])
+    rounds = next(
+        provenance["rounds"] for provenance in measured if provenance["rounds"]["seconds"]
+    )
     for name in ("node_mq_per_s", "offcore_gb_per_s"):
         assert len(rounds[name]) in (0, len(rounds["seconds"]))
     assert all(len(rates) == len(rounds["nodes"]) >= 1 for rates in rounds["node_mq_per_s"])
@@ -186,10 +190,10 @@ def test_schedules_are_checked_first(backend: HardwareBackend) -> None:
 def test_an_open_load_is_served_as_it_comes() -> None:
     backend = make(load="open:0.02", seconds=0.5, warmup_seconds=0.0)
     began = time.monotonic()
-    seen = backend.measure(spread(backend), seed=1)
+    snapshot = backend.measure(spread(backend), seed=1)
     # No more than comes, however fast the host is. A busy host serves late what came before.
     come = 0.02 * (time.monotonic() - began)
-    assert 0 < seen.throughput * seen.provenance["seconds"] <= come
+    assert 0 < snapshot.throughput * snapshot.provenance["seconds"] <= come
     backend.close()
 
 
@@ -198,34 +202,34 @@ def test_co_tenants_are_real_threads(family: str) -> None:
     backend = make()
     target = int(backend.machine.workers[0]) if family == "busy_core" else 0
     backend.set_instance(Instance(0, (CoTenant(family, target, 0.3),)))
-    told = backend.measure(spread(backend), seed=1).provenance
-    assert len(told["co_tenant_cpus"]) == 1
-    assert told["co_tenant_cpus"][0] in backend.machine.cpu_of_core
-    assert (told["co_tenant_gb_per_s"] > 0) == (family != "busy_core")
+    provenance = backend.measure(spread(backend), seed=1).provenance
+    assert len(provenance["co_tenant_cpus"]) == 1
+    assert provenance["co_tenant_cpus"][0] in backend.machine.cpu_of_core
+    assert (provenance["co_tenant_gb_per_s"] > 0) == (family != "busy_core")
     with pytest.raises(DescriptionError, match=f"co-tenant '{family}' on .* 9999"):
         backend.set_instance(Instance(0, (CoTenant(family, 9999, 0.5),)))
     backend.close()
 
 
 def test_the_snapshot_says_which_roles_share_a_core(backend: HardwareBackend) -> None:
-    told = backend.measure(spread(backend), seed=1).provenance
+    provenance = backend.measure(spread(backend), seed=1).provenance
     on_cpu: dict[int, list[str]] = {}
-    for i, cpu in enumerate(told["worker_cpus"]):
+    for i, cpu in enumerate(provenance["worker_cpus"]):
         on_cpu.setdefault(cpu, []).append(f"worker {i}")
-    for i, cpu in enumerate(told["router_cpus"]):
+    for i, cpu in enumerate(provenance["router_cpus"]):
         on_cpu.setdefault(cpu, []).append(f"router {i}")
     crowded = {role for roles in on_cpu.values() if len(roles) > 1 for role in roles}
-    assert crowded <= {role for core in told["shared_cores"] for role in core["roles"]}
+    assert crowded <= {role for core in provenance["shared_cores"] for role in core["roles"]}
     if not any(role == "sweeper" for role in backend.machine.role_of_core):
-        assert {"sweeper off the cores", "stitcher"} <= set(told["unbound_roles"])
-    data = told["data"]
+        assert {"sweeper off the cores", "stitcher"} <= set(provenance["unbound_roles"])
+    data = provenance["data"]
     assert data["queues_home_share"] == 1 or data["not_known"]
 
 
 def test_every_worker_may_route() -> None:
     backend = make(routers="workers")
-    told = backend.measure(spread(backend), seed=0).provenance
-    assert told["router_cpus"] == told["worker_cpus"]
+    provenance = backend.measure(spread(backend), seed=0).provenance
+    assert provenance["router_cpus"] == provenance["worker_cpus"]
     backend.close()
 
 
@@ -274,9 +278,9 @@ def test_another_instance_loads_other_keys(backend: HardwareBackend) -> None:
 def test_inserts_do_not_pile_up_from_one_measurement_to_the_next() -> None:
     backend = make(records=20_000, seconds=0.2)
     for seed in range(3):
-        told = backend.measure(spread(backend), seed=seed).provenance
-        assert 20_000 <= told["records_before"] <= 22_000
-        assert told["records_after"] > told["records_before"]
+        provenance = backend.measure(spread(backend), seed=seed).provenance
+        assert 20_000 <= provenance["records_before"] <= 22_000
+        assert provenance["records_after"] > provenance["records_before"]
     backend.close()
 
 

@@ -71,12 +71,14 @@ def test_it_measures_in_another_process() -> None:
     assert snapshot.provenance["seed"] == 5
     assert len(snapshot.provenance["co_tenant_cpus"]) == 1
     assert snapshot.counters_available[COUNTER_INDEX["queries"]]
-    told = snapshot.provenance["rounds"]
-    assert [of_round["seconds"] for of_round in rounds] == told["seconds"]
+    rounds_reported = snapshot.provenance["rounds"]
+    assert [of_round["seconds"] for of_round in rounds] == rounds_reported["seconds"]
     assert [list(r["node_mq_per_s"].values()) for r in rounds] == pytest.approx(
-        np.array(told["node_mq_per_s"])
+        np.array(rounds_reported["node_mq_per_s"])
     )
-    assert list(rounds[0]["node_counters_per_query"]) == [str(node) for node in told["nodes"]]
+    assert list(rounds[0]["node_counters_per_query"]) == [
+        str(node) for node in rounds_reported["nodes"]
+    ]
     process = backend.process_id
     backend.measure(schedule_for(backend), seed=6)
     assert backend.process_id == process
@@ -97,21 +99,21 @@ def test_a_snapshot_keeps_its_bits(backend: IsolatedBackend) -> None:
 def test_settings_of_the_kernel_are_put_back_when_the_child_is_killed(
     backend: IsolatedBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen: list[object] = []
+    switches: list[object] = []
 
     @contextmanager
     def switched(wanted: object) -> Iterator[None]:
-        seen.append(wanted)
+        switches.append(wanted)
         os.kill(backend.process_id or 0, signal.SIGKILL)
         try:
             yield
         finally:
-            seen.append("put back")
+            switches.append("put back")
 
     monkeypatch.setattr("pmoss_env.backends.isolated.switched", switched)
     with pytest.raises(BackendError, match="died of signal 9"):
         backend.measure(schedule_for(backend), seed=1)
-    assert seen == [backend._checked.settings, "put back"]
+    assert switches == [backend._checked.settings, "put back"]
 
 
 @pytest.mark.parametrize("way", [signal.SIGKILL, signal.SIGSEGV])

@@ -54,12 +54,12 @@ def test_it_serves_as_a_live_run_in_this_process_does(faulty) -> None:
         with pytest.raises(ScheduleError):
             live.switch(wrong)
         live.switch(schedules[1])
-        told = live.next_round()
-        while told is None or not told.switches:
-            told = live.next_round()
-        assert told.snapshot.slice_throughput.shape == (SLICES,)
-        assert told.pending_slices.dtype == np.int32
-        assert told.snapshot.provenance["index"] == f"plugin:{faulty('good')}"
+        read = live.next_round()
+        while read is None or not read.switches:
+            read = live.next_round()
+        assert read.snapshot.slice_throughput.shape == (SLICES,)
+        assert read.pending_slices.dtype == np.int32
+        assert read.snapshot.provenance["index"] == f"plugin:{faulty('good')}"
         live.drop_rounds()
         counted = live.stop()
         assert counted["schedules"] == 1 and counted["not_found"] == 0
@@ -79,7 +79,7 @@ def test_our_own_trees_stay_in_this_process() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "told"),
+    ("fault", "message"),
     [
         ("crashes_later", "died of signal 6"),
         ("exits_later", "ended with status 0"),
@@ -87,9 +87,9 @@ def test_our_own_trees_stay_in_this_process() -> None:
         ("throws", "something was thrown"),
     ],
 )
-def test_an_error_names_the_library_and_the_way_out(faulty, fault, told) -> None:
+def test_an_error_names_the_library_and_the_way_out(faulty, fault, message) -> None:
     live, schedules = served(faulty(fault))
-    with pytest.raises(BackendError, match=told) as refused, live:
+    with pytest.raises(BackendError, match=message) as refused, live:
         live.start(schedules[0])
         while True:
             live.next_round()

@@ -64,7 +64,7 @@ def test_the_guard_puts_back_what_we_cannot(root: Path, monkeypatch: pytest.Monk
     assert settings(root) == ("1", "always [madvise] never\n")
 
 
-def test_what_nobody_can_put_back_is_told(root: Path) -> None:
+def test_what_cannot_be_put_back_is_reported(root: Path) -> None:
     balancing = root / "proc/sys/kernel/numa_balancing"
     with (
         pytest.raises(BackendError, match=r"numa_balancing cannot be put back to .1.: as root"),

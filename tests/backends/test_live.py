@@ -49,9 +49,9 @@ def threads_of_process() -> int:
 def read_until(live: LiveRuntime, wanted: Any) -> list[LiveRound]:
     rounds = []
     while not rounds or not wanted(rounds[-1]):
-        found = live.next_round(timeout=60.0)
-        assert found is not None
-        rounds.append(found)
+        read = live.next_round(timeout=60.0)
+        assert read is not None
+        rounds.append(read)
     return rounds
 
 
@@ -125,24 +125,24 @@ def test_an_exception_ends_all_threads(backend: HardwareBackend, schedules: list
         raise KeyError("of the caller")
     assert threads_of_process() == threads
     wrong = Schedule(schedules[0].cores[:-1], schedules[0].nodes[:-1])
-    with pytest.raises(ScheduleError) as told, LiveRuntime(backend) as live:
+    with pytest.raises(ScheduleError) as refused, LiveRuntime(backend) as live:
         live.start(schedules[0])
         live.switch(wrong)
     # Its traceback holds the frames of the run.
-    assert told.value.__traceback__ is not None
+    assert refused.value.__traceback__ is not None
     assert threads_of_process() == threads
 
 
-def test_nobody_waits_for_a_reader_in_another_thread(
+def test_no_call_waits_for_a_reader_in_another_thread(
     backend: HardwareBackend, schedules: list[Schedule]
 ) -> None:
-    seen: list[LiveRound | None] = []
+    rounds: list[LiveRound | None] = []
 
     def read() -> None:
         try:
-            seen.append(live.next_round(timeout=600.0))
+            rounds.append(live.next_round(timeout=600.0))
         except BackendError:  # of a thread that began too late
-            seen.append(None)
+            rounds.append(None)
 
     with LiveRuntime(backend, sweep_seconds=3600.0) as live:
         live.start(schedules[0])
@@ -150,9 +150,9 @@ def test_nobody_waits_for_a_reader_in_another_thread(
         reader.start()
         for number in range(20):
             live.switch(schedules[number % 2])
-        assert not seen
+        assert not rounds
     reader.join()
-    assert seen == [None]
+    assert rounds == [None]
 
 
 def test_one_thread_reads_while_another_switches(
@@ -160,24 +160,24 @@ def test_one_thread_reads_while_another_switches(
 ) -> None:
     with LiveRuntime(backend, sweep_seconds=0.005) as live:
         live.start(schedules[0])
-        seen: list[int] = []
+        switches: list[int] = []
 
         def read() -> None:
-            while len(seen) < 2 or seen[-1] < 20:
-                found = live.next_round(timeout=60.0)
-                assert found is not None
-                seen.append(found.switches)
+            while len(switches) < 2 or switches[-1] < 20:
+                read_round = live.next_round(timeout=60.0)
+                assert read_round is not None
+                switches.append(read_round.switches)
 
         reader = threading.Thread(target=read)
         reader.start()
         for number in range(20):
             live.switch(schedules[number % 2])
         reader.join()
-        assert seen == sorted(seen)
+        assert switches == sorted(switches)
         assert live.stop()["schedules"] == 20
 
 
-def _in_child(live: LiveRuntime, schedule: Schedule, told: Path) -> None:
+def _in_child(live: LiveRuntime, schedule: Schedule, out: Path) -> None:
     outcomes = [str(live.running)]
     for call in (live.next_round, live.stop, lambda: live.switch(schedule)):
         try:
@@ -186,7 +186,7 @@ def _in_child(live: LiveRuntime, schedule: Schedule, told: Path) -> None:
             outcomes.append("forked")
         except BackendError:
             outcomes.append("none")
-    told.write_text(" ".join(outcomes))
+    out.write_text(" ".join(outcomes))
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
@@ -196,13 +196,13 @@ def test_a_forked_child_has_no_run(
     with LiveRuntime(backend) as live:
         live.start(schedules[0])
         child = multiprocessing.get_context("fork").Process(
-            target=_in_child, args=(live, schedules[1], tmp_path / "told")
+            target=_in_child, args=(live, schedules[1], tmp_path / "outcomes")
         )
         child.start()
         child.join()
         assert child.exitcode == 0
         # stop() has let go of the run.
-        assert (tmp_path / "told").read_text() == "False forked forked none"
+        assert (tmp_path / "outcomes").read_text() == "False forked forked none"
         assert live.next_round() is not None
         live.switch(schedules[1])
         live.stop()

@@ -50,7 +50,7 @@ def test_a_forked_child_does_not_wait_for_its_parents_threads():
     assert status == 0
 
 
-def test_a_visit_that_a_fork_cut_off_is_told_in_the_child_alone():
+def test_a_visit_that_a_fork_cut_off_is_reported_in_the_child_alone():
     visit = ForkGuard()
     with visit:
         with warnings.catch_warnings():

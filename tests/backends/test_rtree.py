@@ -83,13 +83,13 @@ def test_instances_move_the_hot_region() -> None:
     schedule = backend.machine.local_schedule(
         np.flatnonzero(backend.machine.worker_mask)[np.arange(64) % 16]
     )
-    seen = []
+    throughputs = []
     for seed in range(1, 11):
         backend.set_instance(Instance(seed))
-        seen.append(backend.place(schedule))
-    assert len(set(seen)) == 10
+        throughputs.append(backend.place(schedule))
+    assert len(set(throughputs)) == 10
     backend.set_instance(Instance(1))
-    assert backend.place(schedule) == seen[0]
+    assert backend.place(schedule) == throughputs[0]
 
 
 def test_a_workload_without_a_hot_region_has_one_profile() -> None:
@@ -138,7 +138,7 @@ def test_the_tree_is_not_loaded_before_it_is_needed(
 
 def test_instances_that_are_alike_share_one_recording() -> None:
     def traces(name: str) -> list[object]:
-        found: list[object] = []
+        of_seeds: list[object] = []
         for _ in range(2):  # backends of one process share them
             backend = SimulatedBackend(
                 Subject(load_machine("toy"), small(name, 20_000), 16, LoadRegime.parse("closed")),
@@ -147,9 +147,9 @@ def test_instances_that_are_alike_share_one_recording() -> None:
             )
             for seed in (1, 2):
                 backend.set_instance(Instance(seed))
-                found.append(backend.trace())
+                of_seeds.append(backend.trace())
             backend.close()
-        return found
+        return of_seeds
 
     alike = traces("rtree-ranges")
     assert all(trace is alike[0] for trace in alike)

@@ -59,26 +59,26 @@ def test_it_measures_and_cannot_be_asked_after_every_move(backend):
 def test_its_snapshots_have_the_form_of_the_analytic_ones(load):
     backend = make(load=load)
     model = make_backend("analytic", machine="toy", workload="ycsb-a", slices=16, load=load)
-    here, there = (b.measure(schedule_of(b), seed=3) for b in (backend, model))
-    assert np.array_equal(here.counters_available, there.counters_available)
-    assert np.array_equal(here.offcore_available, there.offcore_available)
-    assert here.offcore_names == there.offcore_names
-    assert here.load == there.load == load
+    simulated, analytic = (b.measure(schedule_of(b), seed=3) for b in (backend, model))
+    assert np.array_equal(simulated.counters_available, analytic.counters_available)
+    assert np.array_equal(simulated.offcore_available, analytic.offcore_available)
+    assert simulated.offcore_names == analytic.offcore_names
+    assert simulated.load == analytic.load == load
     for name in ("slice_throughput", "slice_counters", "running_ratio", "offcore"):
-        one, other = getattr(here, name), getattr(there, name)
-        assert one.shape == other.shape
-        assert one.dtype == other.dtype == np.float64
-        assert np.isfinite(one).all()
-        assert (one >= 0).all()
-    for snapshot in (here, there):
+        array, expected = getattr(simulated, name), getattr(analytic, name)
+        assert array.shape == expected.shape
+        assert array.dtype == expected.dtype == np.float64
+        assert np.isfinite(array).all()
+        assert (array >= 0).all()
+    for snapshot in (simulated, analytic):
         share = snapshot.throughput / snapshot.slice_throughput.sum()
         assert share == pytest.approx(1) if load != "saturated:mix" else share < 0.99
-    assert here.provenance["backend"] == "simulated"
-    assert here.provenance["seed"] == 3
-    assert here.provenance["queries"] == SMALL["queries"]
+    assert simulated.provenance["backend"] == "simulated"
+    assert simulated.provenance["seed"] == 3
+    assert simulated.provenance["queries"] == SMALL["queries"]
     # The same units: a core is busy for at most all of the time.
-    assert here.counter("elapsed_us").sum() <= 1.01 * backend.machine.workers.size
-    assert 0 < here.latency_p50_us <= here.latency_p99_us
+    assert simulated.counter("elapsed_us").sum() <= 1.01 * backend.machine.workers.size
+    assert 0 < simulated.latency_p50_us <= simulated.latency_p99_us
 
 
 def test_every_schedule_of_the_paper_runs(backend):
@@ -104,10 +104,10 @@ def test_shared_schedules_use_the_memory_that_they_say():
 
 def test_a_measurement_repeats_and_follows_its_seed(backend):
     schedule = schedule_of(backend, "shared-everything")
-    one, again, other = (backend.measure(schedule, seed=seed) for seed in (1, 1, 2))
-    assert one.throughput == again.throughput
-    assert np.array_equal(one.slice_counters, again.slice_counters)
-    assert one.throughput != other.throughput
+    first, again, other = (backend.measure(schedule, seed=seed) for seed in (1, 1, 2))
+    assert first.throughput == again.throughput
+    assert np.array_equal(first.slice_counters, again.slice_counters)
+    assert first.throughput != other.throughput
 
 
 def test_same_bits_in_other_processes():
@@ -236,12 +236,12 @@ def test_options_are_written_down(backend):
 def test_long_work_is_reported(monkeypatch):
     monkeypatch.setattr("pmoss_env.backends.reporting.REPORT_AFTER", 0.0)
     monkeypatch.setattr("pmoss_env.backends.reporting.REPORT_EVERY", 0.001)
-    told = []
+    reported = []
     backend = make(
-        records=500_000, queries=200_000, progress=lambda what, seconds: told.append(what)
+        records=500_000, queries=200_000, progress=lambda what, seconds: reported.append(what)
     )
     backend.trace()
-    assert set(told) == {"recording 200,000 queries on 500,000 records"}
+    assert set(reported) == {"recording 200,000 queries on 500,000 records"}
 
 
 def test_closing_frees_and_repeats():

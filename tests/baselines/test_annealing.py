@@ -35,8 +35,8 @@ def test_it_goes_downhill_and_still_finds_the_optimum_of_a_small_instance(a_cont
 
 def test_a_seed_repeats_and_one_slice_ends(a_context):
     context = a_context("milan-nps4", 64, seed=4)
-    one, other = (anneal(replace(context, rng=np.random.default_rng(8)), 300) for _ in range(2))
-    assert one == other
+    first, second = (anneal(replace(context, rng=np.random.default_rng(8)), 300) for _ in range(2))
+    assert first == second
     single = a_context(slices=1)
     assert anneal(single, 50).evaluations <= 50
 

@@ -63,13 +63,13 @@ def test_it_sees_slow_cores_slow_memory_and_swept_caches(workload, machine, co_t
         for name in ("lpt", "greedy", "best-fit")
     }
     assert place["best-fit"] > 1.03 * max(place["lpt"], place["greedy"])
-    # The busiest core limits a closed load, and its time was foretold.
+    # The busiest core limits a closed load, and its time was predicted.
     schedule = make_baseline("best-fit")(context)
     times = predicted_times(context)
     column = np.searchsorted(context.machine.workers, schedule.cores)
     busiest = np.bincount(column, times[np.arange(256), column]).max()
-    foretold = context.snapshot.throughput / busiest
-    assert place["best-fit"] == pytest.approx(foretold, rel=0.15)
+    predicted = context.snapshot.throughput / busiest
+    assert place["best-fit"] == pytest.approx(predicted, rel=0.15)
 
 
 def test_a_slow_node_is_not_mistaken_for_heavy_slices():

@@ -49,12 +49,12 @@ def test_every_baseline_gives_a_legal_schedule(a_context, name, machine, slices,
 @settings(deadline=None)
 def test_static_baselines_need_no_measurement_and_repeat(machine, slices, seed):
     for name in STATIC_BASELINES:
-        one, other = (
+        first, second = (
             make_baseline(name)(Context(machine, slices, rng=np.random.default_rng(seed)))
             for _ in range(2)
         )
-        assert one == other
-        machine.check_schedule(one, slices)
+        assert first == second
+        machine.check_schedule(first, slices)
 
 
 @pytest.mark.parametrize(
@@ -70,12 +70,12 @@ def test_static_baselines_need_no_measurement_and_repeat(machine, slices, seed):
         *SEARCHES,
     ],
 )
-@pytest.mark.parametrize("most", [2, 3])
-def test_baselines_obey_the_constraint(a_context, name, most):
+@pytest.mark.parametrize("limit", [2, 3])
+def test_baselines_obey_the_constraint(a_context, name, limit):
     for seed in range(5):
-        context = a_context(slices=12, seed=seed, max_slices_per_core=most)
+        context = a_context(slices=12, seed=seed, max_slices_per_core=limit)
         counts = np.bincount(make_baseline(name)(context).cores)
-        assert counts.max() <= most
+        assert counts.max() <= limit
         assert counts.sum() == 12
 
 

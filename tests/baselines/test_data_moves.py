@@ -50,10 +50,10 @@ def test_data_leave_a_node_without_bandwidth(backend):
 @pytest.mark.parametrize("search", [local_search, anneal, greedy_marginal])
 def test_searches_keep_within_the_memory(backend, search, chooses_node):
     context = context_of(backend, slices_of_node=ROOM, chooses_node=chooses_node)
-    found = search(context, 500)
-    assert context.allows(found.schedule)
-    assert found.throughput == backend.place(found.schedule)
-    assert found.evaluations <= 500
+    result = search(context, 500)
+    assert context.allows(result.schedule)
+    assert result.throughput == backend.place(result.schedule)
+    assert result.evaluations <= 500
 
 
 @pytest.mark.parametrize("chooses_node", [False, True])

@@ -28,9 +28,9 @@ def test_a_smaller_budget_gives_the_same_answers_so_far(a_context):
 
 def test_without_noise_more_measurements_are_never_worse(a_context):
     answers, _, _, context = searched(a_context, 300)
-    found = [context.backend.place(answer.schedule) for answer in answers[1:]]
-    assert found == sorted(found)
-    assert found[-1] > 1.1 * found[0]
+    throughputs = [context.backend.place(answer.schedule) for answer in answers[1:]]
+    assert throughputs == sorted(throughputs)
+    assert throughputs[-1] > 1.1 * throughputs[0]
 
 
 def test_every_evaluation_is_another_schedule_and_tiny_instances_end(a_context):
@@ -41,8 +41,8 @@ def test_every_evaluation_is_another_schedule_and_tiny_instances_end(a_context):
 
 def test_noise_decides_by_readings(a_context):
     answers, _, _, context = searched(a_context, 300, noise=5.0)
-    found = [context.backend.place(answer.schedule) for answer in answers]
-    assert found != sorted(found)
+    throughputs = [context.backend.place(answer.schedule) for answer in answers]
+    assert throughputs != sorted(throughputs)
 
 
 def test_the_constraint_holds(a_context):
@@ -50,7 +50,7 @@ def test_the_constraint_holds(a_context):
     assert all(np.bincount(answer.schedule.cores).max() <= 3 for answer in answers)
 
 
-def test_what_lacks_is_told(a_context):
+def test_what_lacks_is_named(a_context):
     context = a_context()
     with pytest.raises(UnsupportedError, match="needs measurements"):
         measured_search(context, lpt(context))

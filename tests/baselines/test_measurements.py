@@ -96,21 +96,23 @@ def test_what_cannot_run_costs_nothing_and_leaves_no_reading(backend):
 def test_every_reading_has_noise_of_its_own_and_a_seed_repeats_it(backend):
     (schedule,) = schedules(backend, 1)
     true = backend.place(schedule)
-    found = []
+    readings = []
     for _ in range(2):
         asked = Measurements(backend, 200, noise=1.0, seed=(5, 3))
-        found.append([asked.throughput(schedule) for _ in range(200)])
-    assert found[0] == found[1]
-    assert len(set(found[0])) == 200
-    assert np.mean(found[0]) == pytest.approx(true, rel=0.005)
-    assert np.std(found[0]) == pytest.approx(0.015 * true, rel=0.2)
-    seen = asked.snapshot()
-    assert seen.throughput == pytest.approx(found[0][-1])
-    assert seen is asked.snapshot()
+        readings.append([asked.throughput(schedule) for _ in range(200)])
+    assert readings[0] == readings[1]
+    assert len(set(readings[0])) == 200
+    assert np.mean(readings[0]) == pytest.approx(true, rel=0.005)
+    assert np.std(readings[0]) == pytest.approx(0.015 * true, rel=0.2)
+    snapshot = asked.snapshot()
+    assert snapshot.throughput == pytest.approx(readings[0][-1])
+    assert snapshot is asked.snapshot()
 
 
 def test_software_counters_only(backend):
     (schedule,) = schedules(backend, 1)
-    seen = Measurements(backend, 1, software=True).measure(schedule)
+    software = Measurements(backend, 1, software=True).measure(schedule)
     full = Measurements(backend, 1).measure(schedule)
-    assert 0 < np.sum(seen.counters_available) < np.sum(full.counters_available) <= len(COUNTERS)
+    assert (
+        0 < np.sum(software.counters_available) < np.sum(full.counters_available) <= len(COUNTERS)
+    )

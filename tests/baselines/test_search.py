@@ -46,14 +46,14 @@ def test_search_sees_the_co_tenants_that_lpt_does_not(a_context):
 
 
 def test_more_budget_is_never_worse_and_a_seed_repeats(a_context):
-    found = []
+    results = []
     for budget in (1, 10, 100, 400, 400):
         context = a_context("milan-nps4", 64, seed=4)
-        found.append(local_search(replace(context, rng=np.random.default_rng(8)), budget))
-    throughputs = [result.throughput for result in found]
+        results.append(local_search(replace(context, rng=np.random.default_rng(8)), budget))
+    throughputs = [result.throughput for result in results]
     assert throughputs == sorted(throughputs)
     assert throughputs[0] < throughputs[-1]
-    assert found[-1] == found[-2]
+    assert results[-1] == results[-2]
 
 
 def test_search_keeps_data_that_it_does_not_touch(a_context):

@@ -100,7 +100,7 @@ def test_kills_at_random_moments(tmp_path):
     """After each: all rows but the last are whole, no process is left, the kernel is as before."""
     rng = np.random.default_rng(17)
     kernel = HUGE_PAGES.read_text() if HUGE_PAGES.exists() else ""
-    path, told, rows = tmp_path / "epochs.jsonl", "", 0
+    path, line, rows = tmp_path / "epochs.jsonl", "", 0
     whole: list[dict] = []
     options = {"warmup_seconds": 0.01}
     if os.geteuid() == 0 and "[madvise]" in kernel:
@@ -113,10 +113,10 @@ def test_kills_at_random_moments(tmp_path):
         ) as running:
             # Some die while they start; most between two epochs or within one.
             for _ in range(int(rng.integers(0, 12))):
-                told = running.stdout.readline().decode()
+                line = running.stdout.readline().decode()
             time.sleep(float(rng.uniform(0.0, 0.2)))
             running.kill()
-            assert running.wait() == -signal.SIGKILL, told
+            assert running.wait() == -signal.SIGKILL, line
         until = time.monotonic() + LONG
         while (left := _session(running.pid)) or (HUGE_PAGES.exists() and _pages() != kernel):
             assert time.monotonic() < until, (number, left, _pages())
@@ -139,34 +139,34 @@ def _pages():
 
 def _session(leader):
     """Processes of a session that still run."""
-    found = []
+    processes = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = stat.read_text().rpartition(")")[2].split()
         except OSError:
             continue
         if int(fields[3]) == leader and fields[0] != "Z":
-            found.append(stat.parent.name)
-    return found
+            processes.append(stat.parent.name)
+    return processes
 
 
-def test_what_is_impossible_is_told_before_it_runs(tmp_path):
-    told = pmoss("autopilot", "nobody", *SMALL, status=2)
-    assert "nobody" in told
-    told = pmoss("autopilot", *SMALL, "--drift", "moving-load", status=2)
-    assert "only co-tenants change" in told
-    told = pmoss("autopilot", "planner", *SMALL, "--epochs", "1", status=2)
-    assert "no parameters" in told
+def test_what_is_impossible_is_refused_before_it_runs(tmp_path):
+    output = pmoss("autopilot", "no-such-agent", *SMALL, status=2)
+    assert "no-such-agent" in output
+    output = pmoss("autopilot", *SMALL, "--drift", "moving-load", status=2)
+    assert "only co-tenants change" in output
+    output = pmoss("autopilot", "planner", *SMALL, "--epochs", "1", status=2)
+    assert "no parameters" in output
 
 
 def test_outputs_and_arguments_that_contradict_each_other_are_refused(tmp_path):
     path = tmp_path / "same.html"
-    told = pmoss("autopilot", *SMALL, "--out", str(path), "--html", str(path), status=2)
-    assert "each a file of its own" in told and not path.exists()
-    told = pmoss("autopilot", *SMALL, "--html", str(tmp_path / "report.json"), status=2)
-    assert "must end in .html" in told
-    told = pmoss("autopilot", *SMALL, "-e", "slices=4", status=2)
-    assert "-e slices=4: give --slices" in told
+    output = pmoss("autopilot", *SMALL, "--out", str(path), "--html", str(path), status=2)
+    assert "each a file of its own" in output and not path.exists()
+    output = pmoss("autopilot", *SMALL, "--html", str(tmp_path / "report.json"), status=2)
+    assert "must end in .html" in output
+    output = pmoss("autopilot", *SMALL, "-e", "slices=4", status=2)
+    assert "-e slices=4: give --slices" in output
 
 
 def test_a_file_is_gone_on_with_for_another_number_of_epochs(tmp_path):
@@ -175,8 +175,8 @@ def test_a_file_is_gone_on_with_for_another_number_of_epochs(tmp_path):
         pmoss("autopilot", *SMALL, "--epochs", epochs, "--out", str(path))
     rows = [json.loads(line) for line in path.read_text().splitlines()[1:]]
     assert [(row["session"], row["epoch"]) for row in rows] == [(1, 1), (2, 1), (2, 2)]
-    told = pmoss("autopilot", *SMALL, "--retrain", "5", status=2)
-    assert "give --out" in told
+    output = pmoss("autopilot", *SMALL, "--retrain", "5", status=2)
+    assert "give --out" in output
 
 
 class Talks(RoundPolicy):
@@ -189,13 +189,13 @@ class Talks(RoundPolicy):
 def test_an_agents_error_is_one_line_and_whole_in_the_file(tmp_path):
     path, page = tmp_path / "epochs.jsonl", tmp_path / "page.html"
     words = [*SMALL, "--epochs", "4", "--out", str(path), "--html", str(page)]
-    told = pmoss("autopilot", f"{__name__}:Talks", *words)
-    epochs = [line for line in told.splitlines() if line.startswith("epoch ")]
+    output = pmoss("autopilot", f"{__name__}:Talks", *words)
+    epochs = [line for line in output.splitlines() if line.startswith("epoch ")]
     assert len(epochs) == 4 and all(len(line) < 190 for line in epochs)
     assert "RuntimeError: first second third fourth long" in epochs[0]
     assert epochs[0].endswith("long end; nothing moves")
     assert epochs[2].endswith("nothing moves; it is asked no more")
-    rest = [line for line in told.splitlines() if line not in epochs]
+    rest = [line for line in output.splitlines() if line not in epochs]
     assert len(rest) == len(pmoss("autopilot", *SMALL, "--epochs", "1").splitlines()) - 1
     kept = json.loads(path.read_text().splitlines()[1])["trouble"]
     assert "first\nsecond\r\n\tthird\x85fourth" in kept and kept.count("long ") == 200

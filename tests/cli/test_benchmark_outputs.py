@@ -33,19 +33,19 @@ _ARGUMENTS = {
 def test_a_foreign_file_is_refused_before_any_work(name: str, tmp_path: Path) -> None:
     path = tmp_path / "mine.json"
     path.write_text('{"my": "notes"}')
-    told = pmoss("benchmark", name, *_ARGUMENTS.get(name, []), "--out", str(path), status=2)
-    assert told.startswith(f"error: {path}: is no report of `pmoss benchmark {name}`")
-    assert told.count("\n") == 1 and "choose another file" in told
+    output = pmoss("benchmark", name, *_ARGUMENTS.get(name, []), "--out", str(path), status=2)
+    assert output.startswith(f"error: {path}: is no report of `pmoss benchmark {name}`")
+    assert output.count("\n") == 1 and "choose another file" in output
     assert path.read_text() == '{"my": "notes"}'
-    assert [one.name for one in tmp_path.iterdir()] == ["mine.json"]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["mine.json"]
 
 
 @pytest.mark.parametrize("name", sorted(_REPORTS))
 def test_a_foreign_file_in_a_folder_is_refused_before_any_work(name: str, tmp_path: Path) -> None:
     path = tmp_path / _REPORTS[name]
     path.write_text("[1, 2]")
-    told = pmoss("benchmark", name, "--out", str(tmp_path), status=2)
-    assert f"error: {path}: is no report of `pmoss benchmark {name}`" in told
+    output = pmoss("benchmark", name, "--out", str(tmp_path), status=2)
+    assert f"error: {path}: is no report of `pmoss benchmark {name}`" in output
     assert path.read_text() == "[1, 2]"
 
 
@@ -53,8 +53,8 @@ def test_a_foreign_file_in_a_folder_is_refused_before_any_work(name: str, tmp_pa
 def test_a_foreign_file_of_rows_is_refused(words: list[str], tmp_path: Path) -> None:
     path = tmp_path / "mine.jsonl"
     path.write_text('{"my": "notes"}\n')
-    told = pmoss("benchmark", *words, "--out", str(path), status=2)
-    assert f"{path}: holds results of another command" in told
+    output = pmoss("benchmark", *words, "--out", str(path), status=2)
+    assert f"{path}: holds results of another command" in output
     assert path.read_text() == '{"my": "notes"}\n'
 
 

@@ -170,8 +170,8 @@ def test_evaluations_of_a_search_are_shown_beside_its_score() -> None:
     counts = ["--seeds", "1", "--episodes", "1", "--budget", "30", "--schedules", "2"]
     assert "evaluations" not in pmoss_json(*words, *counts)[0]
     shown = pmoss_json(*words, "-b", "local-search", *counts)
-    found = {row["policy"]: row["evaluations"] for row in shown}
-    assert found["lpt"] is None and 0 < found["local-search"] <= 30
+    evaluations = {row["policy"]: row["evaluations"] for row in shown}
+    assert evaluations["lpt"] is None and 0 < evaluations["local-search"] <= 30
     assert "evaluations" in pmoss(*words, "-b", "local-search", *counts)
 
 
@@ -185,8 +185,8 @@ def test_agents_that_cannot_be_used_are_named_before_the_work(
 
     monkeypatch.setattr("pmoss_benchmarks.offline.plan.usable_agents", lambda *_: ([], lacks))
     monkeypatch.setattr("pmoss_benchmarks.offline.run_offline", no_work)
-    told = pmoss("benchmark", "offline", "--out", str(tmp_path / "o"), status=2)
-    assert told.index("left out: bc, cql: this needs torch") < told.index("the work has begun")
+    output = pmoss("benchmark", "offline", "--out", str(tmp_path / "o"), status=2)
+    assert output.index("left out: bc, cql: this needs torch") < output.index("the work has begun")
 
 
 def test_an_agent_places_slices_on_a_smaller_machine(tmp_path: Path) -> None:
@@ -286,8 +286,8 @@ def test_measure_on_the_model_and_on_this_host() -> None:
         *("--records", "50000", "--slices", "16"),
     )
     assert "rtree-ranges-5m" in points
-    here = pmoss("measure", "--records", "20000", "--seconds", "0.2", "--slices", "16")
-    assert "task_clock_us" in here
+    output = pmoss("measure", "--records", "20000", "--seconds", "0.2", "--slices", "16")
+    assert "task_clock_us" in output
 
 
 def test_collect_train_evaluate_validate(tmp_path: Path) -> None:
@@ -315,8 +315,8 @@ def test_collect_train_evaluate_validate(tmp_path: Path) -> None:
         "data",
         "r.jsonl",
     ]
-    told = pmoss("train", data, agent, *small, status=2)
-    assert "--overwrite replaces it, --resume goes on with it" in told
+    output = pmoss("train", data, agent, *small, status=2)
+    assert "--overwrite replaces it, --resume goes on with it" in output
     assert "--overwrite replaces it" in pmoss("evaluate", agent, *task, "--out", results, status=2)
     lines = (tmp_path / "r.jsonl").read_text().splitlines()
     row = json.loads(lines[1])
@@ -373,28 +373,28 @@ def test_a_log_of_something_else_is_not_replaced(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content", [b"[]", b"{}", b"3", b"", b"{", b"\xff", b"[" * 100_000, b'{"format": []}']
 )
-def test_a_report_that_is_none_is_told_in_a_line(tmp_path: Path, content: bytes) -> None:
+def test_a_report_that_is_none_is_refused_in_a_line(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "report.json"
     path.write_bytes(content)
-    told = pmoss("validate", str(path), status=2)
-    assert "error: " in told and str(path) in told
+    output = pmoss("validate", str(path), status=2)
+    assert "error: " in output and str(path) in output
 
 
 @pytest.mark.parametrize("name", ["pmoss-confirmation"])
 @pytest.mark.parametrize("content", [{}, {"settings": 3, "rows": 4}, {"settings": {}, "rows": []}])
-def test_a_report_without_its_parts_is_told_in_a_line(
+def test_a_report_without_its_parts_is_refused_in_a_line(
     tmp_path: Path, name: str, content: dict[str, object]
 ) -> None:
     path = tmp_path / "report.json"
     path.write_text(json.dumps({"format": name, **content}))
-    told = pmoss("validate", str(path), status=2)
-    assert "error: " in told and str(path) in told
+    output = pmoss("validate", str(path), status=2)
+    assert "error: " in output and str(path) in output
 
 
 @pytest.mark.parametrize("option", ["--seeds", "--episodes", "--budget", "--schedules"])
 def test_counts_of_an_evaluation_are_bounded(option: str) -> None:
-    told = pmoss("evaluate", "-b", "lpt", option, "99999999999999999999", status=2)
-    assert "1000000" in told
+    output = pmoss("evaluate", "-b", "lpt", option, "99999999999999999999", status=2)
+    assert "1000000" in output
 
 
 def test_quick_demo_writes_everything(tmp_path: Path) -> None:
@@ -423,15 +423,15 @@ def test_quick_demo_writes_everything(tmp_path: Path) -> None:
 
 
 def children_of(pid: int) -> list[int]:
-    found = []
+    children = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = stat.read_text().rpartition(")")[2].split()
         except OSError:
             continue
         if int(fields[1]) == pid:
-            found.append(int(stat.parent.name))
-    return found
+            children.append(int(stat.parent.name))
+    return children
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -474,8 +474,8 @@ def test_a_signal_leaves_no_children_and_nothing_cut(
 
 
 def test_results_and_datasets_are_json_on_request(tmp_path: Path) -> None:
-    found = pmoss_json("datasets", "list")
-    assert {"id", "episodes", "mean outcome", "MB"} <= set(found[0])
+    listed = pmoss_json("datasets", "list")
+    assert {"id", "episodes", "mean outcome", "MB"} <= set(listed[0])
     words = ["-b", "lpt", "-b", "random", "-e", "machine=toy", "-e", "slices=4"]
     counts = ["--seeds", "1", "--episodes", "1", "--budget", "20", "--schedules", "2"]
     out = str(tmp_path / "r.jsonl")

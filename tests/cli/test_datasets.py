@@ -38,15 +38,15 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
     monkeypatch.setattr(suite, "tier", shortened)
     monkeypatch.setenv(catalog.VARIABLE, str(tmp_path / "root"))
-    told = run("datasets", "build", ID, "--processes", 1)
-    assert f"{ID}: 4 episodes" in told and "1 datasets in" in told
+    output = run("datasets", "build", ID, "--processes", 1)
+    assert f"{ID}: 4 episodes" in output and "1 datasets in" in output
     return tmp_path / "root"
 
 
 def test_list_show_and_verify(root: Path) -> None:
-    told = run("datasets", "list")
+    output = run("datasets", "list")
     total = len(suite.suite_ids())
-    assert ID in told and f"0 of the {total} of the standard suite are built" in told
+    assert ID in output and f"0 of the {total} of the standard suite are built" in output
     assert "## Known limits" in run("datasets", "show", ID)
     assert "1 datasets, nothing wrong" in run("datasets", "verify", ID, "--rebuild")
     with pytest.raises(DescriptionError, match=r"--trust bin\.so: only --rebuild imports"):
@@ -55,11 +55,11 @@ def test_list_show_and_verify(root: Path) -> None:
         )
     with h5py.File(root / ID / "data.hdf5", "a") as file:
         file["seed"][1] += 1
-    told = run("datasets", "verify", root, code=1)
-    assert "data.hdf5: episode 1: seed: bytes differ" in told
+    output = run("datasets", "verify", root, code=1)
+    assert "data.hdf5: episode 1: seed: bytes differ" in output
     (root / ID / "metadata.json").write_text("{")
-    told = run("datasets", "list")
-    assert "damaged" in told and "shipped" in told
+    output = run("datasets", "list")
+    assert "damaged" in output and "shipped" in output
     for command in ("list", "verify"):
         words = ["datasets", command, "--root", str(root / "nowhere")]
         with pytest.raises(DatasetError, match="nowhere: is no folder"):
@@ -74,22 +74,24 @@ def test_convert_and_merge(root: Path, tmp_path: Path) -> None:
         assert file["metadata/reward"][()] == b"slice"
     pytest.importorskip("minari")
     run("datasets", "convert", ID, tmp_path / "minari")
-    told = run("datasets", "convert", tmp_path / "minari" / ID, tmp_path / "back", "--to", "pmoss")
-    assert "4 episodes" in told
+    output = run(
+        "datasets", "convert", tmp_path / "minari" / ID, tmp_path / "back", "--to", "pmoss"
+    )
+    assert "4 episodes" in output
     back = open_dataset(tmp_path / "back")
     np.testing.assert_array_equal(back.column("actions"), open_dataset(root / ID).column("actions"))
 
     run("datasets", "build", ID.replace("heuristic", "medium"))
     both = [ID, ID.replace("heuristic", "medium")]
-    told = run("datasets", "merge", *both, "--out", tmp_path / "both", "--tier", "both")
-    assert "both-v0: 8 episodes" in told
+    output = run("datasets", "merge", *both, "--out", tmp_path / "both", "--tier", "both")
+    assert "both-v0: 8 episodes" in output
     assert len(open_dataset(tmp_path / "both")) == 8
 
 
 def test_collect_takes_a_policy(root: Path, tmp_path: Path) -> None:
     words = ["-e", "machine=toy", "-e", "slices=8", "--episodes", 2, "--policy", "lpt"]
-    told = run("collect", tmp_path / "x", *words, "--epsilon", 0.5, "--counterfactuals")
-    assert "pmoss/toy-btree-ycsb-a/lpt-v0: 2 episodes" in told
+    output = run("collect", tmp_path / "x", *words, "--epsilon", 0.5, "--counterfactuals")
+    assert "pmoss/toy-btree-ycsb-a/lpt-v0: 2 episodes" in output
     dataset = open_dataset(tmp_path / "x")
     assert dataset.metadata.policy_names == ("lpt+eps0.5",)
     assert dataset.column("counterfactual").shape == (2, 8, 6)
@@ -132,8 +134,8 @@ def test_other_environments_are_collected_and_listed_alike(
     monkeypatch.setenv(catalog.VARIABLE, str(tmp_path))
     out = tmp_path / "pmoss" / "scans"
     words = ("--domain", "access-path", "-e", "scans=4", "--episodes", 2, "--policy", "oracle")
-    told = run("collect", out, *words)
-    assert "pmoss/uv-300h-access-path-scans-4/oracle-v0: 2 episodes" in told and " ms " in told
+    output = run("collect", out, *words)
+    assert "pmoss/uv-300h-access-path-scans-4/oracle-v0: 2 episodes" in output and " ms " in output
     listed = run("datasets", "list")
     assert "uv-300h-access-path-scans-4/oracle-v0" in listed and " ms" in listed
     assert "score 100: the best of oracle" in run("datasets", "show", out)
@@ -171,8 +173,8 @@ def test_scans_are_data_like_others(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     scans = collect_scans(recipe, tmp_path / recipe.id)
     listed = run("datasets", "list")
     assert f"{len(scans)} scans" in listed and "damaged" not in listed
-    told = run("datasets", "verify", tmp_path, "--rebuild", "--replay")
-    assert "1 datasets, nothing wrong" in told and "1 hold no episodes" in told
+    output = run("datasets", "verify", tmp_path, "--rebuild", "--replay")
+    assert "1 datasets, nothing wrong" in output and "1 hold no episodes" in output
     domain, data = catalog.load_data(recipe.id)
     assert domain.name == "access-path" and data.checksum == scans.checksum
     with h5py.File(tmp_path / recipe.id / "data.hdf5", "a") as file:
@@ -183,17 +185,17 @@ def test_scans_are_data_like_others(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_data_without_a_licence_do_not_stop_an_export_of_all(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    there = [open_dataset(root / ID), open_dataset(suite.SHIPPED_ROOT / suite.SHIPPED[0])]
+    datasets = [open_dataset(root / ID), open_dataset(suite.SHIPPED_ROOT / suite.SHIPPED[0])]
     exported: list[str] = []
 
-    def write(found: list[Dataset], out: Path, *_: object) -> Path:
-        exported.extend(one.id for one in found)
+    def write(chosen: list[Dataset], out: Path, *_: object) -> Path:
+        exported.extend(each.id for each in chosen)
         return out
 
     monkeypatch.setattr(hub, "export", write)
-    monkeypatch.setattr(catalog, "installed", lambda root: there)
-    monkeypatch.setattr(suite, "licence_of", lambda one: "" if one.id == ID else "CC-BY-4.0")
-    told = run("datasets", "export", tmp_path)
-    assert exported == [suite.SHIPPED[0]] and f"left out: {ID} has no licence" in told
+    monkeypatch.setattr(catalog, "installed", lambda root: datasets)
+    monkeypatch.setattr(suite, "licence_of", lambda each: "" if each.id == ID else "CC-BY-4.0")
+    output = run("datasets", "export", tmp_path)
+    assert exported == [suite.SHIPPED[0]] and f"left out: {ID} has no licence" in output
     run("datasets", "export", tmp_path, "--licence", "MIT")
     assert set(exported[1:]) == {ID, suite.SHIPPED[0]}

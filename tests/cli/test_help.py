@@ -62,7 +62,7 @@ def test_lists_are_json_on_request() -> None:
 
 
 def test_completion_is_offered() -> None:
-    # It goes by the name of the program. Which shell a test runs in is not told by its parents.
+    # It goes by the name of the program. A test does not ask its parents for its shell.
     environment = {**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
     words = [PMOSS, "--show-completion", "bash"]
     done = subprocess.run(words, capture_output=True, text=True, check=True, env=environment)

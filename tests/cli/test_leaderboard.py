@@ -7,9 +7,9 @@ from tests.cli.invoking import pmoss
 
 def test_a_round_begins_and_is_shown(tmp_path: Path) -> None:
     board = ("--board", str(tmp_path / "board"))
-    told = pmoss("leaderboard", "commit", "r1", "--secret", str(tmp_path / "secret"), *board)
-    assert "digest" in told
-    assert (tmp_path / "secret").read_text().strip() not in told
+    output = pmoss("leaderboard", "commit", "r1", "--secret", str(tmp_path / "secret"), *board)
+    assert "digest" in output
+    assert (tmp_path / "secret").read_text().strip() not in output
     assert "1 rounds, 0 problems" in pmoss("leaderboard", "check", *board)
     assert "round r1" in pmoss("leaderboard", "show", "--tier", "analytic", *board)
 
@@ -25,7 +25,7 @@ def test_a_bad_file_of_rows_is_named_and_the_round_is_shown(tmp_path: Path) -> N
     assert "round r1" in shown and "left out: " in shown and "mine.jsonl: line 1" in shown
 
 
-def test_a_bad_folder_is_told_in_a_line(tmp_path: Path) -> None:
+def test_a_bad_folder_is_refused_in_a_line(tmp_path: Path) -> None:
     assert "submission.toml" in pmoss("submit", str(tmp_path), "--practice", status=2)
 
 
@@ -38,8 +38,8 @@ def test_outside_a_checkout_the_option_that_helps_is_named(
 
 def test_a_board_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     for command in ("check", "show"):
-        told = pmoss("leaderboard", command, "--board", str(tmp_path / "nowhere"), status=2)
-        assert "holds no round" in told
+        output = pmoss("leaderboard", command, "--board", str(tmp_path / "nowhere"), status=2)
+        assert "holds no round" in output
 
 
 @pytest.mark.parametrize("option", [("--seconds", "1e20"), ("--memory", "99999999999999999999")])
@@ -50,5 +50,5 @@ def test_limits_of_a_submission_are_bounded(tmp_path: Path, option: tuple[str, s
     (tmp_path / "submission.toml").write_text(
         'name = "it"\nauthors = ["A"]\nlicence = "MIT"\nagent = "it:It"\n'
     )
-    told = pmoss("submit", str(tmp_path), "--practice", *option, *board, status=2)
-    assert "must be from" in told
+    output = pmoss("submit", str(tmp_path), "--practice", *option, *board, status=2)
+    assert "must be from" in output

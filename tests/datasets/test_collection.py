@@ -22,10 +22,10 @@ TOY = {"machine": "toy", "slices": 8, "interference": "busy_core", "order": "loa
 
 def test_the_same_recipe_gives_the_same_bits_with_any_number_of_processes(tmp_path):
     recipe = Recipe(env=TOY, episodes=9, seed=5, reference_episodes=2, reference_budget=50)
-    one = collect(recipe, tmp_path / "one")
-    two = collect(recipe, tmp_path / "two", processes=2)
-    assert one.metadata == two.metadata
-    assert one.metadata.checksums == two.metadata.checksums
+    first = collect(recipe, tmp_path / "one")
+    second = collect(recipe, tmp_path / "two", processes=2)
+    assert first.metadata == second.metadata
+    assert first.metadata.checksums == second.metadata.checksums
     again = Recipe.from_dict(json.loads((tmp_path / "one/metadata.json").read_text())["recipe"])
     assert again == recipe
 
@@ -42,7 +42,7 @@ def test_an_episode_depends_on_seed_and_index_alone(tmp_path):
     assert not np.array_equal(few.column("seed"), other.column("seed"))
 
 
-def test_an_existing_folder_is_kept_unless_told_otherwise(tmp_path):
+def test_an_existing_folder_is_kept_by_default(tmp_path):
     recipe = Recipe(env=TOY, episodes=1, reference_episodes=0)
     collect(recipe, tmp_path / "dataset")
     with pytest.raises(DatasetError, match="exists already"):
@@ -103,9 +103,11 @@ def test_an_interrupted_collection_goes_on_where_it_stopped(tmp_path):
         DatasetError, match=r"dataset\.partial: holds results of another command: recipe differ"
     ):
         collect(Recipe(env=TOY, episodes=7), tmp_path / "dataset")
-    told = []
-    dataset = collect(recipe, tmp_path / "dataset", lambda *done: told.append(done), processes=2)
-    assert told[0] == (2, 8) and told[-1] == (8, 8)
+    progress = []
+    dataset = collect(
+        recipe, tmp_path / "dataset", lambda *done: progress.append(done), processes=2
+    )
+    assert progress[0] == (2, 8) and progress[-1] == (8, 8)
     assert dataset.metadata == whole.metadata
     assert not partial.exists()
 

@@ -80,7 +80,7 @@ def test_metadata_nested_without_end_is_refused(folder):
         open_dataset(folder)
 
 
-def test_damaged_codes_are_told_and_hurt_no_reader(folder):
+def test_damaged_codes_are_reported_and_hurt_no_reader(folder):
     with h5py.File(folder / "data.hdf5", "a") as file:
         file["codes/actions"][1] += 1
         del file["codes/order"]

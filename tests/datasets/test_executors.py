@@ -32,8 +32,8 @@ class Doubling:
 
 @pytest.mark.parametrize("processes", [1, 2])
 def test_every_task_is_done_once(processes: int) -> None:
-    found = dict(run_tasks(Doubling, range(5), processes=processes))
-    assert found == {0: 0, 1: 2, 2: 4, 3: 6, 4: 8}
+    results = dict(run_tasks(Doubling, range(5), processes=processes))
+    assert results == {0: 0, 1: 2, 2: 4, 3: 6, 4: 8}
 
 
 @pytest.mark.parametrize("processes", [1, 2])
@@ -79,8 +79,8 @@ def test_work_of_other_processes_is_closed(tmp_path: Path) -> None:
 class Odd(Exception):
     """An error that cannot be sent."""
 
-    def __init__(self, one: int, two: int) -> None:
-        super().__init__(f"{one} and {two}")
+    def __init__(self, first: int, second: int) -> None:
+        super().__init__(f"{first} and {second}")
 
 
 class Failing(Doubling):
@@ -94,7 +94,7 @@ class Failing(Doubling):
         raise Odd(task, task)
 
 
-def test_errors_that_cannot_be_sent_are_told() -> None:
+def test_errors_that_cannot_be_sent_are_reported() -> None:
     with pytest.raises(RuntimeError, match=r"Odd: (1 and 1|2 and 2)"):
         list(run_tasks(partial(Failing, False), [1, 2], processes=2))
     with pytest.raises(DescriptionError, match="not to be made"):
@@ -119,11 +119,11 @@ if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.setprofile(count)
     try:
-        found = list(run_tasks(Doubling, range(100, 400), processes=2))
+        results = list(run_tasks(Doubling, range(100, 400), processes=2))
     except KeyboardInterrupt:
         print("interrupted")
     else:
-        print("ended", len(found))
+        print("ended", len(results))
 """
 
 
@@ -158,7 +158,7 @@ class Lost(Exception):
 
 
 class FakeRay:
-    """A cluster whose actors end as told, to see what becomes of their tasks.
+    """A cluster whose actors end as arguments say, to see what becomes of their tasks.
 
     Args:
         ends: numbers of the calls that end their actor.
@@ -207,7 +207,7 @@ def over(ray, processes=1):
     return dict(executors._over_actors(ray, lambda: lambda t: t * t, [1, 2, 3], processes, False))
 
 
-def test_a_lost_actor_is_told_and_replaced():
+def test_a_lost_actor_is_reported_and_replaced():
     ray = FakeRay(ends=[2])
     with pytest.warns(RuntimeWarning, match="a worker on the Ray cluster was lost: .* 1 are left"):
         assert over(ray) == {1: 1, 2: 4, 3: 9}
@@ -224,7 +224,7 @@ def test_a_task_that_ends_every_actor_is_blamed():
         over(FakeRay(ends=range(1, 100)))
 
 
-def test_a_cluster_works_on_all_its_cpus_unless_told_otherwise():
+def test_a_cluster_works_on_all_its_cpus_by_default():
     ray = FakeRay(ends=[])
     assert over(ray, processes=0) == {1: 1, 2: 4, 3: 9}
     assert ray.actors == 2

@@ -172,8 +172,8 @@ def entropy_of(state: dict) -> list[int]:
     for number in (drawn >> 64 & 2**64 - 1, drawn & 2**64 - 1):
         for word in (number & 2**32 - 1, number >> 32):
             before, constant = constant, constant * 0x58F38DED % 2**32
-            found = Seeding.unshifted(word) * pow(constant, -1, 2**32) % 2**32
-            words.append(found ^ before)
+            mixed = Seeding.unshifted(word) * pow(constant, -1, 2**32) % 2**32
+            words.append(mixed ^ before)
     return Seeding().entropy(words)
 
 
@@ -224,30 +224,30 @@ SHOWN = {
 
 def reached(root: object) -> set[str]:
     """The project's classes that public names lead to, through containers and attributes."""
-    found, todo, seen = set(), [root], []
+    classes, todo, visited = set(), [root], []
     while todo:
-        one = todo.pop()
-        if any(one is before for before in seen):
+        thing = todo.pop()
+        if any(thing is before for before in visited):
             continue
-        seen.append(one)
-        if isinstance(one, dict):
-            todo += one.values()
-        elif isinstance(one, list | tuple):
-            todo += one
-        elif type(one).__module__.startswith("pmoss"):
-            found.add(type(one).__name__)
-            for name in dir(one):
+        visited.append(thing)
+        if isinstance(thing, dict):
+            todo += thing.values()
+        elif isinstance(thing, list | tuple):
+            todo += thing
+        elif type(thing).__module__.startswith("pmoss"):
+            classes.add(type(thing).__name__)
+            for name in dir(thing):
                 if name[0] != "_":
                     with suppress(Exception):  # a property may refuse, as Machine.mesh_ns does
-                        todo.append(getattr(one, name))
-    return found
+                        todo.append(getattr(thing, name))
+    return classes
 
 
 def test_nothing_that_a_policy_is_handed_leads_to_the_model() -> None:
     class Search(Planning):
         search_evaluations = 5
 
-    for policy, played in ((one := Search(), one), (two := Search(), Measured(two, 2))):
+    for policy, played in ((first := Search(), first), (second := Search(), Measured(second, 2))):
         play(played)
         handed = reached([policy.envs, policy.contexts])
         assert {"Context", "Machine", "EnvironmentFacts"} <= handed <= SHOWN
@@ -257,7 +257,7 @@ def test_response_times_do_not_tell_a_throughput_without_noise() -> None:
     class Looking(Planning):
         def wanted(self, context):
             shown = [context.measurements.measure(context.incumbent) for _ in range(2)]
-            self.medians = [one.latency_p50_us for one in (context.snapshot, *shown)]
+            self.medians = [snapshot.latency_p50_us for snapshot in (context.snapshot, *shown)]
             return super().wanted(context)
 
     for noise, count in ((0.0, 1), (1.0, 3)):
@@ -388,17 +388,17 @@ def test_a_class_that_says_it_is_of_the_project_is_shown_facts() -> None:
 
 
 def test_a_rule_of_others_does_not_read_the_environment() -> None:
-    seen = []
+    calls = []
 
     def rule(env, observation, mask, rng):
-        seen.append((env, rng.bit_generator.state))
+        calls.append((env, rng.bit_generator.state))
         return int(np.argmax(mask))
 
     domain = find_domain("access-path")
     env = domain.make_env({"scans": 2})
     domain.play(env, DomainRule(rule), 11)
-    assert all(isinstance(shown, EnvironmentFacts) for shown, _ in seen)
-    assert seen[0][1] == policy_stream(11).bit_generator.state
+    assert all(isinstance(shown, EnvironmentFacts) for shown, _ in calls)
+    assert calls[0][1] == policy_stream(11).bit_generator.state
     env.close()
 
 

@@ -31,12 +31,19 @@ def original(sample):
 
 
 def test_the_sample_gives_the_published_throughputs(original):
-    found = original.snapshots
-    assert found.throughput_kq_per_s.round(1).tolist() == [910.6, 918.8, 920.8, 889.6, 903.2, 925.8]
-    assert found.tick.tolist() == [1, 2, 3, 4, 5, 6]
+    snapshots = original.snapshots
+    assert snapshots.throughput_kq_per_s.round(1).tolist() == [
+        910.6,
+        918.8,
+        920.8,
+        889.6,
+        903.2,
+        925.8,
+    ]
+    assert snapshots.tick.tolist() == [1, 2, 3, 4, 5, 6]
     totals = [33.004, 69.426, 106.176, 143.007, 178.593, 214.719, 251.749]
-    assert (found.cumulative_queries / 1e6).round(3).tolist() == totals
-    assert (found.slice_share.max() * 100).round(2) == 4.11
+    assert (snapshots.cumulative_queries / 1e6).round(3).tolist() == totals
+    assert (snapshots.slice_share.max() * 100).round(2) == 4.11
 
 
 def test_every_slice_of_the_sample_lies_on_its_cores_node(original):
@@ -48,17 +55,17 @@ def test_every_slice_of_the_sample_lies_on_its_cores_node(original):
 
 
 def test_counters_of_the_sample_are_differenced_means(original):
-    found = original.snapshots
-    assert found.vendor == "intel_skx" and not found.dropped.any()
+    snapshots = original.snapshots
+    assert snapshots.vendor == "intel_skx" and not snapshots.dropped.any()
     # The figures are means over samples, which hot slices have more of.
-    weights = found.samples / found.samples.sum(axis=1, keepdims=True)
-    of_query = (found.counters[..., 1] * weights).sum(axis=1)
+    weights = snapshots.samples / snapshots.samples.sum(axis=1, keepdims=True)
+    of_query = (snapshots.counters[..., 1] * weights).sum(axis=1)
     assert of_query.round().tolist() == [38827, 38303, 38821, 40122, 39520, 38212]
-    read = found.memory_mb_per_s[..., 0].mean(axis=0).round().tolist()
+    read = snapshots.memory_mb_per_s[..., 0].mean(axis=0).round().tolist()
     assert read == [7148, 1756, 1743, 2155, 1327, 1557, 1410, 1603]
-    written = found.memory_mb_per_s[..., 1].mean(axis=0).round().tolist()
+    written = snapshots.memory_mb_per_s[..., 1].mean(axis=0).round().tolist()
     assert written == [7237, 1953, 1967, 2295, 1524, 1702, 1551, 1784]
-    links = found.link_gb_per_s.mean(axis=0).round(2).T.tolist()
+    links = snapshots.link_gb_per_s.mean(axis=0).round(2).T.tolist()
     assert links == [[5.39, 6.10, 5.90, 5.94], [2.97, 2.15, 2.03, 2.05]]
 
 
@@ -142,21 +149,21 @@ def make_original(root: Path, machine: str, runs: int = 2, ticks: int = 3) -> di
 
 
 @pytest.mark.parametrize("machine", VENDORS)
-def test_all_layouts_are_told_apart_and_corrected(tmp_path, machine):
+def test_all_layouts_are_recognised_and_corrected(tmp_path, machine):
     truth = make_original(tmp_path, machine)
     data = import_folder(tmp_path, machine)
-    found = data.snapshots
-    assert found.vendor == VENDORS[machine]
-    assert found.config.tolist() == [5, 5, 6, 6] and found.tick.tolist() == [1, 2, 1, 2]
-    np.testing.assert_array_equal(found.queries, truth["steps"][:, 1:].reshape(4, 256))
+    snapshots = data.snapshots
+    assert snapshots.vendor == VENDORS[machine]
+    assert snapshots.config.tolist() == [5, 5, 6, 6] and snapshots.tick.tolist() == [1, 2, 1, 2]
+    np.testing.assert_array_equal(snapshots.queries, truth["steps"][:, 1:].reshape(4, 256))
     expected = truth["means"][:, 1:].reshape(4, 256, -1).copy()
     expected[..., 1] /= 100
     if machine != "intel_skx_x":
         expected[..., 1] = np.nan
-    np.testing.assert_allclose(found.counters, expected, rtol=1e-6)
-    np.testing.assert_array_equal(found.home_nodes, truth["nodes"])
+    np.testing.assert_allclose(snapshots.counters, expected, rtol=1e-6)
+    np.testing.assert_array_equal(snapshots.home_nodes, truth["nodes"])
     assert data.on_their_cores_node() == 256
-    assert np.isnan(found.memory_mb_per_s).all()
+    assert np.isnan(snapshots.memory_mb_per_s).all()
     save_snapshots(tmp_path / "out.npz", data)
     with pytest.raises(DatasetError, match=r"out\.npz: exists already"):
         save_snapshots(tmp_path / "out.npz", data)
@@ -231,11 +238,11 @@ def test_garbage_slices_are_dropped_and_said_so(tmp_path):
     rows[:, 4 + 244 * 13 + 3] = 6.9e-310
     rows[:, 4 + 7 * 13 + 2] = -5
     np.savetxt(path, rows, fmt="%.10g")
-    found = import_folder(tmp_path, "amd_x").snapshots
-    assert np.flatnonzero(found.dropped.any(axis=0)).tolist() == [7, 244]
-    assert np.isnan(found.counters[:, [7, 244]]).all()
-    assert not np.isnan(found.counters[:, 8, 0]).any()
-    assert not np.isnan(found.queries).any()
+    snapshots = import_folder(tmp_path, "amd_x").snapshots
+    assert np.flatnonzero(snapshots.dropped.any(axis=0)).tolist() == [7, 244]
+    assert np.isnan(snapshots.counters[:, [7, 244]]).all()
+    assert not np.isnan(snapshots.counters[:, 8, 0]).any()
+    assert not np.isnan(snapshots.queries).any()
 
 
 @pytest.mark.parametrize(

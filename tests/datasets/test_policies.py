@@ -34,30 +34,32 @@ def played(policy, seed=3, **changes):
 
 
 def test_a_planner_spends_its_measurements_and_gets_better():
-    found = []
+    outcomes = []
     for budget in (0, 1, 3, 30):
         policy = Measured(SchedulePolicy(best_of_random), budget)
-        found.append(played(policy)[0].outcome)
+        outcomes.append(played(policy)[0].outcome)
         assert policy.used == budget
         policy.close()
-    assert found == sorted(found)
-    assert found[0] == found[1] < found[3]
-    assert found[0] == played(SchedulePolicy(best_of_random))[0].outcome
+    assert outcomes == sorted(outcomes)
+    assert outcomes[0] == outcomes[1] < outcomes[3]
+    assert outcomes[0] == played(SchedulePolicy(best_of_random))[0].outcome
 
 
 def test_measurements_have_the_noise_and_the_counters_of_the_episode():
-    seen = []
+    readings = []
 
     def look(context):
         assert context.backend is None
-        seen.append(context.measurements.measure(context.incumbent))
+        readings.append(context.measurements.measure(context.incumbent))
         return context.incumbent
 
     _, session = played(Measured(SchedulePolicy(look), 1), noise=1.0, counters="software")
-    assert seen[0].provenance["noise"] == 1.0
-    assert np.array_equal(seen[0].counters_available, session.incumbent_snapshot.counters_available)
+    assert readings[0].provenance["noise"] == 1.0
+    assert np.array_equal(
+        readings[0].counters_available, session.incumbent_snapshot.counters_available
+    )
     # The reading is another one than that which the episode began with.
-    assert seen[0].throughput != session.incumbent_snapshot.throughput
+    assert readings[0].throughput != session.incumbent_snapshot.throughput
 
 
 def test_a_policy_that_cannot_plan_plays_as_ever():

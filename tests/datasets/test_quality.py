@@ -82,6 +82,6 @@ def test_what_cannot_be_compared_is_refused():
         find_domain("spatial").player(Recipe(env=env, relative=True))
 
 
-def test_old_recipes_are_told_as_ever():
+def test_old_recipes_are_described_as_ever():
     assert "relative" not in Recipe(env=TOY).as_dict()
     assert Recipe.from_dict(Recipe(env=TOY, relative=True).as_dict()).relative

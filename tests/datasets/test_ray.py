@@ -13,11 +13,11 @@ TOY = {"machine": "toy", "slices": 8}
 def test_a_local_cluster_gives_the_same_bits_and_needs_servers_for_hardware(tmp_path):
     ray = pytest.importorskip("ray")
     recipe = Recipe(env=TOY, episodes=5, seed=5, reference_episodes=2, reference_budget=50)
-    here = collect(recipe, tmp_path / "here")
+    local = collect(recipe, tmp_path / "here")
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
     try:
-        there = collect(recipe, tmp_path / "there", executor="ray", processes=2)
-        assert there.metadata == here.metadata
+        on_ray = collect(recipe, tmp_path / "there", executor="ray", processes=2)
+        assert on_ray.metadata == local.metadata
         real = Recipe(env={"backend": "hardware", "machine": "host"}, episodes=1)
         with pytest.raises(BackendError, match=f"declares the resource '{SERVER}'"):
             collect(real, tmp_path / "real", executor="ray")

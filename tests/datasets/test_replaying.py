@@ -20,9 +20,9 @@ ENVS = {
 def test_what_was_collected_comes_out_again(domain, tmp_path):
     recipe = Recipe(domain=domain, env=ENVS[domain], episodes=4, reference_episodes=0)
     dataset = collect(recipe, tmp_path / "data")
-    told = []
-    assert list(replay(dataset, lambda done, total: told.append((done, total)))) == []
-    assert told == [(done, 4) for done in range(1, 5)]
+    progress = []
+    assert list(replay(dataset, lambda done, total: progress.append((done, total)))) == []
+    assert progress == [(done, 4) for done in range(1, 5)]
     episodes = list(dataset)
     episodes[2] = replace(episodes[2], seed=episodes[2].seed + 1)
     other = write_dataset(tmp_path / "other", episodes, dataset.metadata)

@@ -20,6 +20,6 @@ def test_datasets_of_other_machines_and_sizes_are_held_together(tmp_path):
 def test_nothing_and_the_same_twice_are_refused():
     with pytest.raises(DescriptionError, match="no datasets"):
         Several([])
-    one = load("pmoss/toy-btree-ycsb-a-busy-core/mixed-v0")
+    dataset = load("pmoss/toy-btree-ycsb-a-busy-core/mixed-v0")
     with pytest.raises(DatasetError, match="the same episodes"):
-        Several([one, one])
+        Several([dataset, dataset])

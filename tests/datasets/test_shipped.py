@@ -50,6 +50,6 @@ def test_what_was_measured_is_small_sound_and_tells_its_spread(name, tmp_path):
     assert 2 * len(dataset) >= 1000
     assert dataset.checksum == suite.MEASURED[name]
     assert suite.licence_of(dataset) == suite.LICENCE
-    told = card(dataset)
-    assert "an A/A test" in told
-    assert "this project measured these data" in told
+    text = card(dataset)
+    assert "an A/A test" in text
+    assert "this project measured these data" in text

@@ -93,15 +93,17 @@ def test_a_dataset_of_another_table_of_counters_is_read_by_name(original, folder
     old.verify()
     kept = [today.index(name) for name in stored]
     lacking = sorted(set(range(len(today))) - set(kept))
-    for one, other in zip(old, original, strict=True):
+    for episode, other in zip(old, original, strict=True):
         for when in ("incumbent", "final"):
-            counters, ratio = (getattr(one, f"{when}_{n}") for n in ("counters", "running_ratio"))
+            counters, ratio = (
+                getattr(episode, f"{when}_{n}") for n in ("counters", "running_ratio")
+            )
             assert counters.shape == getattr(other, f"{when}_counters").shape
             assert np.array_equal(counters[:, kept], getattr(other, f"{when}_counters")[:, kept])
             assert not counters[:, lacking].any()
             assert not ratio[lacking].any()
             assert np.array_equal(ratio[kept], getattr(other, f"{when}_running_ratio")[kept])
-        snapshot = one.snapshot("incumbent", old.metadata)
+        snapshot = episode.snapshot("incumbent", old.metadata)
         assert snapshot.counters_available.tolist() == [name in stored for name in today]
     # What is written from it has today's columns.
     again = write_dataset(tmp_path / "again", list(old), old.metadata)
@@ -110,7 +112,7 @@ def test_a_dataset_of_another_table_of_counters_is_read_by_name(original, folder
     assert "l1d_misses" in card(old).rpartition("could not be counted")[2]
 
 
-def test_counters_that_nobody_knows_are_refused(folder):
+def test_unknown_counters_are_refused(folder):
     rewrite(folder, lambda d: d["counter_names"].__setitem__(3, "tea_breaks"))
     with pytest.raises(
         DatasetError, match="counter_names: 'tea_breaks': unknown: written by a newer"

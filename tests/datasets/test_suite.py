@@ -205,27 +205,27 @@ def test_merging_unites_policies_and_refuses_what_is_there_twice(tmp_path):
         )
         return collect(recipe, tmp_path / name)
 
-    one, two = part("one", "lpt", 1), part("two", "grouped", 2)
-    both = merge([one, two], tmp_path / "both", "both")
+    first, second = part("one", "lpt", 1), part("two", "grouped", 2)
+    both = merge([first, second], tmp_path / "both", "both")
     both.verify()
     assert both.metadata.id == "pmoss/toy-btree-ycsb-a/both-v0"
     assert both.metadata.policy_names == ("lpt", "random", "grouped")  # as they are met
     assert [both.policy_name(i) for i in range(6)] == [
-        *(one.policy_name(i) for i in range(3)),
-        *(two.policy_name(i) for i in range(3)),
+        *(first.policy_name(i) for i in range(3)),
+        *(second.policy_name(i) for i in range(3)),
     ]
     assert both.column("episode").tolist() == list(range(6))
-    np.testing.assert_array_equal(both.column("actions")[3:], two.column("actions"))
+    np.testing.assert_array_equal(both.column("actions")[3:], second.column("actions"))
     with pytest.raises(DatasetError, match=r"two: episode 0: seed \d+: is also .*both: episode 3"):
-        merge([both, two], tmp_path / "twice", "twice")
+        merge([both, second], tmp_path / "twice", "twice")
     with pytest.raises(DatasetError, match=r"one: episode 0: seed \d+: is also .*one: episode 0"):
-        merge([one, one], tmp_path / "twice", "twice")
+        merge([first, first], tmp_path / "twice", "twice")
     with pytest.raises(DatasetError, match="env_kwargs"):
-        merge([one, part("other", "lpt", 3, order="load")], tmp_path / "x", "x")
+        merge([first, part("other", "lpt", 3, order="load")], tmp_path / "x", "x")
     with pytest.raises(DescriptionError, match="at least two"):
-        merge([one], tmp_path / "x", "x")
+        merge([first], tmp_path / "x", "x")
     with pytest.raises(DescriptionError, match="makes no id"):
-        merge([one, two], tmp_path / "x", "X y")
+        merge([first, second], tmp_path / "x", "X y")
 
 
 def test_a_card_tells_what_there_is(tmp_path, few):
@@ -247,8 +247,8 @@ def test_a_dataset_that_comes_out_otherwise_says_what_to_do(tmp_path, few):
     again = suite.rebuild(built, tmp_path / "again")
     assert suite.check_rebuild(built, again) == []
     other = collect(Recipe(env=TOY, episodes=4, reference_episodes=0), tmp_path / "other")
-    [told] = suite.check_rebuild(built, other)
-    assert "other bits in" in told and "--overwrite" in told
+    [problem] = suite.check_rebuild(built, other)
+    assert "other bits in" in problem and "--overwrite" in problem
     assert Path(built.path).exists()
 
 

@@ -106,21 +106,21 @@ def test_an_interrupt_right_after_a_rename_strands_nothing(
         write_dataset(folder, list(original)[:3], original.metadata, overwrite=True)
     monkeypatch.undo()
     assert [path.name for path in tmp_path.iterdir()] == ["dataset"]
-    found = open_dataset(folder)
-    found.verify()
-    assert len(found) == (5 if after == 1 else 3)
+    stored = open_dataset(folder)
+    stored.verify()
+    assert len(stored) == (5 if after == 1 else 3)
 
 
 def test_a_full_disk_leaves_the_old_file(original, folder, tmp_path):
     old = open_dataset(folder).checksum
-    _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    _, hard_limit = resource.getrlimit(resource.RLIMIT_FSIZE)
     # No file may grow beyond this: what a full disk says, the kernel says.
-    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, most))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, hard_limit))
     try:
         with pytest.raises(DatasetError, match="dataset: cannot be written: File too large"):
             write_dataset(folder, list(original)[:4], original.metadata, overwrite=True)
     finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (hard_limit, hard_limit))
     assert [path.name for path in tmp_path.iterdir()] == ["dataset"]
     assert open_dataset(folder).checksum == old
     open_dataset(folder).verify()

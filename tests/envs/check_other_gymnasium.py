@@ -46,13 +46,13 @@ def check_vectors(name: str, steps: int) -> None:
     results = [native.reset(seed=1), own.reset(seed=1)]
     rng = np.random.default_rng(0)
     for _ in range(steps):
-        for one, other in zip(*results, strict=True):
-            if not isinstance(one, dict):
-                one, other = {"": one}, {"": other}
-            assert set(one) == set(other), name
-            for key in one:
-                assert one[key].dtype == other[key].dtype, (name, key)
-                assert one[key].tobytes() == other[key].tobytes(), (name, key)
+        for first, second in zip(*results, strict=True):
+            if not isinstance(first, dict):
+                first, second = {"": first}, {"": second}
+            assert set(first) == set(second), name
+            for key in first:
+                assert first[key].dtype == second[key].dtype, (name, key)
+                assert first[key].tobytes() == second[key].tobytes(), (name, key)
         actions = rng.integers(native.single_action_space.n, size=2)
         results = [native.step(actions), own.step(actions)]
     native.close()

@@ -56,34 +56,38 @@ def run_one(sound: Path, number: int, seed: int = 0) -> dict[str, object]:
 
 
 def _in_child(kind: Kind, folder: Path, scratch: Path, expected: object) -> dict[str, object]:
-    told = scratch / "told"
+    report = scratch / "report"
     child = os.fork()
     if child == 0:
-        _read(kind, folder, scratch, expected, told)
+        _read(kind, folder, scratch, expected, report)
     deadline = time.monotonic() + 10 * SECONDS
     while (ended := os.waitpid(child, os.WNOHANG))[0] == 0:
         if time.monotonic() > deadline:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
-            return {"outcome": "hang", "told": "waits without work"}
+            return {"outcome": "hang", "message": "waits without work"}
         time.sleep(0.002)
     status = ended[1]
     if os.WIFSIGNALED(status):
         what = "hang" if os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGKILL) else "crash"
-        return {"outcome": what, "told": signal.Signals(os.WTERMSIG(status)).name}
+        return {"outcome": what, "message": signal.Signals(os.WTERMSIG(status)).name}
     if os.WEXITSTATUS(status) == _EXECUTED:
-        return {"outcome": "executed", "told": told.read_text()}
-    return dict(json.loads(told.read_text())) if told.exists() else {"outcome": "crash", "told": ""}
+        return {"outcome": "executed", "message": report.read_text()}
+    return (
+        dict(json.loads(report.read_text()))
+        if report.exists()
+        else {"outcome": "crash", "message": ""}
+    )
 
 
-def _read(kind: Kind, folder: Path, scratch: Path, expected: object, told: Path) -> None:
+def _read(kind: Kind, folder: Path, scratch: Path, expected: object, report: Path) -> None:
     """The child: reads, and writes what came of it. Never returns."""
     with open(os.devnull, "w") as nothing:
         os.dup2(nothing.fileno(), 1)
         os.dup2(nothing.fileno(), 2)
     pages = int(Path("/proc/self/statm").read_text().split()[0])
-    most = pages * resource.getpagesize() + MEMORY
-    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    limit = pages * resource.getpagesize() + MEMORY
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 5))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
@@ -92,25 +96,25 @@ def _read(kind: Kind, folder: Path, scratch: Path, expected: object, told: Path)
         imported = event == "import" and FRAGMENT in str(arguments[0])
         written = event == "open" and _writes_outside(arguments, scratch)
         if started or imported or written:
-            told.write_text(f"{event} {arguments!r}"[:500])
+            report.write_text(f"{event} {arguments!r}"[:500])
             os._exit(_EXECUTED)
 
     sys.addaudithook(watch)
     try:
-        found = kind.read(folder)
-        wrong = kind.sealed and found != expected
-        outcome = {"outcome": "wrong data" if wrong else "accepted", "told": ""}
+        data = kind.read(folder)
+        wrong = kind.sealed and data != expected
+        outcome = {"outcome": "wrong data" if wrong else "accepted", "message": ""}
     except PmossError as error:
         text = str(error)
-        outcome = {"outcome": "refused", "told": printable(text, lines=False)[:300]}
+        outcome = {"outcome": "refused", "message": printable(text, lines=False)[:300]}
     except MemoryError:
-        outcome = {"outcome": "memory", "told": ""}
+        outcome = {"outcome": "memory", "message": ""}
     except BaseException as error:
         last = traceback.extract_tb(error.__traceback__)[-1]
         place = f"{Path(last.filename).name}:{last.lineno}"
         text = f"{type(error).__name__}: {error} ({place})"
-        outcome = {"outcome": "foreign", "told": printable(text, lines=False)[:500]}
-    told.write_text(json.dumps(outcome))
+        outcome = {"outcome": "foreign", "message": printable(text, lines=False)[:500]}
+    report.write_text(json.dumps(outcome))
     os._exit(0)
 
 

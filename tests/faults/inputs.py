@@ -89,9 +89,9 @@ def _modelled(machine: Machine, workload: Workload) -> float:
     backend = make_backend("analytic", machine=machine, workload=workload, slices=4)
     backend.set_instance(Instance(1))
     workers = machine.workers[np.arange(4) % machine.workers.size]
-    found = backend.measure(machine.local_schedule(workers), seed=1).throughput
-    if not np.isfinite(found) or found < 0:
-        raise AssertionError(f"the model gives {found}")
+    throughput = backend.measure(machine.local_schedule(workers), seed=1).throughput
+    if not np.isfinite(throughput) or throughput < 0:
+        raise AssertionError(f"the model gives {throughput}")
     return 0.0
 
 
@@ -100,8 +100,8 @@ def _export(folder: Path) -> None:
 
 
 def _imported(folder: Path) -> None:
-    found = read_lstopo(folder / "server.xml")
-    import_machine(found, "server", folder / "latencies.csv")
+    server = read_lstopo(folder / "server.xml")
+    import_machine(server, "server", folder / "latencies.csv")
 
 
 def _rows(folder: Path) -> list[Any]:

@@ -55,15 +55,15 @@ def _rows(path: Path) -> str:
     """Where policies put the slices, and what that gave."""
     keys = ("policy", "episode", "cores", "incumbent_mq_per_s", "final_mq_per_s")
     rows = [json.loads(line) for line in path.read_text().splitlines()]
-    told = [{key: row.get(key) for key in keys} for row in rows[1:]]
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+    rows_kept = [{key: row.get(key) for key in keys} for row in rows[1:]]
+    return hashlib.sha256(json.dumps(rows_kept, sort_keys=True).encode()).hexdigest()
 
 
 def _scores(path: Path) -> str:
     """The rows of a result file but for the time that they took."""
     rows = [json.loads(line) for line in path.read_text().splitlines()[1:]]
-    told = [{key: row[key] for key in row if key != "seconds_per_decision"} for row in rows]
-    return hashlib.sha256(json.dumps(told).encode()).hexdigest()
+    rows_kept = [{key: row[key] for key in row if key != "seconds_per_decision"} for row in rows]
+    return hashlib.sha256(json.dumps(rows_kept).encode()).hexdigest()
 
 
 def _cells(path: Path) -> str:
@@ -126,33 +126,33 @@ WORKS = {
 
 def _start(work: Work, folder: Path, mark: str) -> subprocess.Popen[bytes]:
     words = [word.format(out=folder) for word in work.words.split()]
-    with (folder / "told").open("ab") as told:
+    with (folder / "output").open("ab") as output:
         return subprocess.Popen(
             [sys.executable, "-W", "ignore", "-c", _START, *words],
             stdin=subprocess.DEVNULL,
-            stdout=told,
-            stderr=told,
+            stdout=output,
+            stderr=output,
             start_new_session=True,
             env={**os.environ, _MARK: mark},
         )
 
 
-def _wait_for_begin(child: subprocess.Popen[bytes], told: Path) -> None:
-    while child.poll() is None and _BEGUN not in told.read_text(errors="replace"):
+def _wait_for_begin(child: subprocess.Popen[bytes], output: Path) -> None:
+    while child.poll() is None and _BEGUN not in output.read_text(errors="replace"):
         time.sleep(0.01)
 
 
 def _left(mark: str) -> list[int]:
     """Processes of a command that still run."""
-    found = []
+    processes = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
                 if f"{_MARK}={mark}".encode() in (entry / "environ").read_bytes():
-                    found.append(int(entry.name))
+                    processes.append(int(entry.name))
             except OSError:
                 continue
-    return found
+    return processes
 
 
 def _orphans(mark: str) -> list[int]:
@@ -181,14 +181,14 @@ def run_one(number: int, scratch: Path, whole: dict[str, str], seed: int = 0) ->
     folder.mkdir()
     began = time.monotonic()
     if work.digest is not None and name not in whole:
-        assert _start(work, folder, mark).wait() == 0, (folder / "told").read_text()[-2000:]
+        assert _start(work, folder, mark).wait() == 0, (folder / "output").read_text()[-2000:]
         whole[name] = work.digest(folder)
         whole[f"{name} seconds"] = str(time.monotonic() - began)
         folder = scratch / f"{number}-again"
         folder.mkdir()
     number_of = int(rng.choice([signal.SIGKILL, signal.SIGTERM, signal.SIGINT]))
     child = _start(work, folder, mark)
-    _wait_for_begin(child, folder / "told")
+    _wait_for_begin(child, folder / "output")
     try:
         child.wait(float(rng.uniform(0.2, 1.1)) * float(whole.get(f"{name} seconds", 4)))
     except subprocess.TimeoutExpired:
@@ -200,8 +200,8 @@ def run_one(number: int, scratch: Path, whole: dict[str, str], seed: int = 0) ->
         faults.append("orphans")
         for process in left:
             os.kill(process, signal.SIGKILL)
-    told = (folder / "told").read_text(errors="replace")
-    if "Traceback" in told:
+    output = (folder / "output").read_text(errors="replace")
+    if "Traceback" in output:
         faults.append("traceback")
     stray = [p.name for p in folder.rglob(".*") if number_of != signal.SIGKILL]
     if stray:
@@ -221,7 +221,7 @@ def run_one(number: int, scratch: Path, whole: dict[str, str], seed: int = 0) ->
         "signal": signal.Signals(number_of).name,
         "rows": len(kept),
         "faults": faults,
-        "told": told[-1500:] if faults else "",
+        "output": output[-1500:] if faults else "",
     }
 
 

@@ -30,13 +30,13 @@ def go_on(
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     done = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
-    known = {row["number"] for row in done}
+    finished = {row["number"] for row in done}
     until = time.monotonic() + seconds
-    with do() as one, log.open("a") as file:
+    with do() as run, log.open("a") as file:
         for number in numbers:
-            if number in known or time.monotonic() > until:
+            if number in finished or time.monotonic() > until:
                 continue
-            row = one(number)
+            row = run(number)
             done.append(row)
             file.write(json.dumps(row) + "\n")
             file.flush()

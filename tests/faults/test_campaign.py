@@ -22,7 +22,7 @@ def test_a_mutation_repeats(deterministic):
         assert len(set(first)) > 10
 
 
-def test_every_sound_file_is_accepted_and_what_goes_wrong_is_told(tmp_path, monkeypatch):
+def test_every_sound_file_is_accepted_and_what_goes_wrong_is_reported(tmp_path, monkeypatch):
     sound = tmp_path / "sound"
     sound.mkdir()
     inputs.make(sound)

@@ -91,7 +91,7 @@ def test_a_result_file_asks_for_no_work_without_end(tmp_path, key):
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         ({"grid": [1_000_000, 1_000_000]}, "topology.grid"),
         ({"sockets": 10**9}, "topology.sockets"),
@@ -100,10 +100,10 @@ def test_a_result_file_asks_for_no_work_without_end(tmp_path, key):
         ({"sockets": 2, "cores_per_node": [8000, 8000]}, "16000 cores in all"),
     ],
 )
-def test_a_machine_has_a_possible_size(change, told):
-    one = {"sockets": 1, "nodes_per_socket": 1, "cores_per_node": 4, "cores_per_llc": 4}
-    with pytest.raises(DescriptionError, match=told):
-        read_topology({**one, "grid": [2, 2], **change}, {"worker": [0, 1, 2, 3]})
+def test_a_machine_has_a_possible_size(change, message):
+    small = {"sockets": 1, "nodes_per_socket": 1, "cores_per_node": 4, "cores_per_llc": 4}
+    with pytest.raises(DescriptionError, match=message):
+        read_topology({**small, "grid": [2, 2], **change}, {"worker": [0, 1, 2, 3]})
     assert MAX_CORES >= 8192
 
 
@@ -115,7 +115,7 @@ def test_no_load_is_absurd():
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         ({"combinations": "many"}, "combinations = 'many': must be a whole number"),
         ({"repeats": True}, "repeats = True: must be a whole number"),
@@ -124,8 +124,8 @@ def test_no_load_is_absurd():
         ({"colour": 1}, "colour: unknown"),
     ],
 )
-def test_a_recipe_of_scans_says_which_key_is_wrong(changes, told):
-    with pytest.raises(DescriptionError, match=told):
+def test_a_recipe_of_scans_says_which_key_is_wrong(changes, message):
+    with pytest.raises(DescriptionError, match=message):
         AccessPathRecipe.from_dict(changes)
 
 
@@ -149,7 +149,7 @@ def test_an_old_checkpoint_is_no_bomb(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("config", "told"),
+    ("config", "message"),
     [
         ({"width": 16384, "layers": 64}, "width = 16384: must be at most 4096"),
         ({"width": 4096, "layers": 64}, "width = 4096: must give at most"),
@@ -157,9 +157,9 @@ def test_an_old_checkpoint_is_no_bomb(tmp_path):
         ({"layers": 10**30}, "layers = 10+: must be at most"),
     ],
 )
-def test_no_config_asks_for_more_memory_than_there_is(config, told):
+def test_no_config_asks_for_more_memory_than_there_is(config, message):
     pytest.importorskip("torch")
-    with pytest.raises(DescriptionError, match=told):
+    with pytest.raises(DescriptionError, match=message):
         pmoss_agents.make("decision-transformer", **config)
 
 
@@ -172,7 +172,7 @@ def test_a_rebuild_makes_no_more_episodes_than_the_file_holds(whole, tampered, t
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         ({"reference_budget": 10**12}, "reference_budget = 1000000000000: must be at most 1000000"),
         (
@@ -182,9 +182,9 @@ def test_a_rebuild_makes_no_more_episodes_than_the_file_holds(whole, tampered, t
     ],
 )
 def test_a_rebuild_searches_no_longer_than_a_search_may_take(
-    whole, tampered, tmp_path, changes, told
+    whole, tampered, tmp_path, changes, message
 ):
     folder = tampered(recipe={**whole.metadata.recipe, **changes})
-    with pytest.raises(DescriptionError, match=told):
+    with pytest.raises(DescriptionError, match=message):
         suite.rebuild(open_dataset(folder), tmp_path / "again")
     assert not (tmp_path / "again.partial").exists()

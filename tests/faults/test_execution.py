@@ -16,15 +16,15 @@ def test_a_rebuild_imports_nothing_that_the_metadata_names(tampered, canary, run
     recipe = {"env": {"machine": "toy", "slices": 4}, "episodes": 3, "reference_episodes": 0}
     behaviours = [{"policy": f"{name}:make", "arguments": ["an argument"]}]
     folder = tampered(recipe={**recipe, "behaviours": behaviours})
-    told = run("datasets", "verify", folder, "--rebuild", code=1)
-    assert f"cannot be rebuilt: policy '{name}:make'" in told and f"--trust {name}:make" in told
-    told = run("datasets", "verify", folder, "--rebuild", "--trust", "another:make", code=1)
-    assert f"--trust {name}:make" in told
+    output = run("datasets", "verify", folder, "--rebuild", code=1)
+    assert f"cannot be rebuilt: policy '{name}:make'" in output and f"--trust {name}:make" in output
+    output = run("datasets", "verify", folder, "--rebuild", "--trust", "another:make", code=1)
+    assert f"--trust {name}:make" in output
     with pytest.raises(DescriptionError, match="what a file names is not imported"):
         suite.rebuild(open_dataset(folder), folder.parent / "again")
     assert not trace.exists()
-    told = run("datasets", "verify", folder, "--rebuild", "--trust", f"{name}:make", code=1)
-    assert "cannot be made of its arguments" in told and trace.exists()
+    output = run("datasets", "verify", folder, "--rebuild", "--trust", f"{name}:make", code=1)
+    assert "cannot be made of its arguments" in output and trace.exists()
 
 
 def test_a_recipe_file_imports_nothing_unless_the_command_names_it(canary, tmp_path):
@@ -73,24 +73,24 @@ def test_a_minari_folder_runs_nothing_of_its_specification(whole, canary, tmp_pa
     assert not trace.exists()
 
 
-def test_a_library_that_the_metadata_names_is_told_and_the_others_are_checked(
+def test_a_library_that_the_metadata_names_is_reported_and_the_others_are_checked(
     whole, tampered, tmp_path, run
 ):
     library = tmp_path / "index.so"
     library.write_bytes(b"\x7fELF")
     name = f"plugin:{library}"
     folder = tampered(env_kwargs={**whole.metadata.env_kwargs, "index": name})
-    told = run("datasets", "verify", folder, whole.path, code=1)
-    assert told.count("\n") == 1 and told.startswith(str(folder)) and "not registered" in told
+    output = run("datasets", "verify", folder, whole.path, code=1)
+    assert output.count("\n") == 1 and output.startswith(str(folder)) and "not registered" in output
     assert "foreign index" in run("datasets", "list", "--root", folder.parent)
-    told = run("datasets", "verify", folder, "--plugin", library)
-    assert "1 datasets, nothing wrong" in told and "not checked" not in told
+    output = run("datasets", "verify", folder, "--plugin", library)
+    assert "1 datasets, nothing wrong" in output and "not checked" not in output
     refused = CliRunner().invoke(make_app(), ["datasets", "verify", str(folder), "--plugin", "no"])
     assert isinstance(refused.exception, PluginError)
 
 
 def test_what_needs_a_workload_that_is_gone_is_not_called_checked(whole, tampered, run):
     folder = tampered(env_kwargs={**whole.metadata.env_kwargs, "workload": "/gone/mine.toml"})
-    told = run("datasets", "verify", folder)
-    assert "not checked: " in told and "workload = '/gone/mine.toml': cannot be loaded" in told
-    assert "1 datasets, nothing wrong in what can be checked here" in told
+    output = run("datasets", "verify", folder)
+    assert "not checked: " in output and "workload = '/gone/mine.toml': cannot be loaded" in output
+    assert "1 datasets, nothing wrong in what can be checked here" in output

@@ -60,13 +60,13 @@ def _device(path):
 
 def _socket(path):
     # By a short relative name: the names of sockets are at most 107 bytes.
-    here = os.getcwd()
+    folder = os.getcwd()
     os.chdir(path.parent)
     try:
         with socket.socket(socket.AF_UNIX) as made:
             made.bind(path.name)
     finally:
-        os.chdir(here)
+        os.chdir(folder)
 
 
 def _folder(path):

@@ -41,8 +41,8 @@ def test_tables_texts_and_progress_show_names_as_they_are(capsys):
     with Stages() as stages:
         stages(HOSTILE, 1, 2)
         stages.note(HOSTILE)
-    told = capsys.readouterr().out
-    assert "\x1b[2J" not in told and "\x9b" not in told
+    output = capsys.readouterr().out
+    assert "\x1b[2J" not in output and "\x9b" not in output
 
 
 @pytest.fixture
@@ -60,9 +60,9 @@ def test_an_error_is_one_line_that_commands_nothing(monkeypatch, capsys, name):
     monkeypatch.setattr(sys, "argv", ["pmoss", "machines", name])
     with pytest.raises(SystemExit) as ended:
         main()
-    told = capsys.readouterr().err
+    output = capsys.readouterr().err
     assert ended.value.code == 2
-    assert told.count("\n") == 1 and "\x1b" not in told and "unknown machine" in told
+    assert output.count("\n") == 1 and "\x1b" not in output and "unknown machine" in output
 
 
 def test_a_machine_with_markup_in_its_name_is_shown(tmp_path):
@@ -118,5 +118,5 @@ def test_what_a_process_said_before_it_died_stands_below_the_error(monkeypatch, 
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 2
-    told = "error: it died\n  Its log ends:\n  Fatal\\x1b[2J\n    in a\\u202eb\n"
-    assert capsys.readouterr().err == told
+    message = "error: it died\n  Its log ends:\n  Fatal\\x1b[2J\n    in a\\u202eb\n"
+    assert capsys.readouterr().err == message

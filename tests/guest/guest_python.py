@@ -55,10 +55,10 @@ def guest_python(*modules: str) -> GuestPython:
     done = subprocess.run(
         [sys.executable, "-c", _PROBE, *modules], capture_output=True, text=True, check=True
     )
-    found = json.loads(done.stdout)
-    packages = {name: Path(path) for name, path in found["packages"].items()}
+    modules_found = json.loads(done.stdout)
+    packages = {name: Path(path) for name, path in modules_found["packages"].items()}
     interpreter = Path(sys.executable).resolve()
-    loaded = [*map(Path, found["files"]), interpreter]
+    loaded = [*map(Path, modules_found["files"]), interpreter]
     for folder in packages.values():
         inside = [path.relative_to(folder) for path in folder.rglob("*")]
         loaded += [folder / p for p in inside if p.suffix in _TEXTS and "tests" not in p.parts]

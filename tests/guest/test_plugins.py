@@ -13,10 +13,10 @@ from tests.native.examples import EXAMPLES, need_example
 
 def with_libraries(path: Path) -> dict[str, Member]:
     """A program or library and all that it is linked with, by their paths."""
-    told = subprocess.run(["ldd", path], capture_output=True, text=True, check=True).stdout
-    found = re.findall(r"^\t(?:\S+ => )?(/\S+) \(0x", told, re.MULTILINE)
+    output = subprocess.run(["ldd", path], capture_output=True, text=True, check=True).stdout
+    paths = re.findall(r"^\t(?:\S+ => )?(/\S+) \(0x", output, re.MULTILINE)
     # By the names under which they are asked for, which are links here.
-    return {name.lstrip("/"): Member(Path(name).read_bytes(), 0o100755) for name in found}
+    return {name.lstrip("/"): Member(Path(name).read_bytes(), 0o100755) for name in paths}
 
 
 @pytest.fixture(scope="module")
@@ -24,12 +24,12 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> str:
     need_guest()
     folder = tmp_path_factory.mktemp("plugins")
     files: dict[str, Member] = {}
-    told = []
+    libraries_in_guest = []
     for example in ("lmdb", "absl_btree"):
         need_example(EXAMPLES[example])
         library = EXAMPLES[example].build(folder, "-O1")
         files |= {**with_libraries(library), f"{example}.so": Member.of(library)}
-        told.append(f"/{example}.so")
+        libraries_in_guest.append(f"/{example}.so")
     tests = build_native("plain", "pmoss_plugin_guest_tests", "guest_init") / "tests"
     program = tests / "pmoss_plugin_guest_tests"
     hidden = tests / "plugins" / "hidden.so"
@@ -42,7 +42,7 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> str:
         files,
         shape=Shape(),
         environment={
-            "PMOSS_GUEST_PLUGINS": ":".join(told),
+            "PMOSS_GUEST_PLUGINS": ":".join(libraries_in_guest),
             "PMOSS_GUEST_HIDDEN": "/hidden.so",
             "LD_LIBRARY_PATH": ":".join(folders),
         },
@@ -52,16 +52,16 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def test_pages_of_lmdb_and_absl_follow_their_slices(console: str) -> None:
-    found = re.findall(r"^PLACED /(\w+)\.so turn (\d): (\d+) of (\d+) pages$", console, re.M)
-    assert [(name, turn) for name, turn, _, _ in found] == [
+    placed = re.findall(r"^PLACED /(\w+)\.so turn (\d): (\d+) of (\d+) pages$", console, re.M)
+    assert [(name, turn) for name, turn, _, _ in placed] == [
         *(("lmdb", turn) for turn in "01"),
         *(("absl_btree", turn) for turn in "01"),
     ]
-    for name, turn, home, pages in found:
+    for name, turn, home, pages in placed:
         assert int(home) >= 0.9 * int(pages) > 100, (name, turn)
 
 
 def test_bound_loaders_touch_hidden_memory_on_its_node(console: str) -> None:
-    found = re.findall(r"^LOADED /hidden\.so node (\d): (\d+) of (\d+) pages", console, re.M)
-    assert [node for node, _, _ in found] == list("0123")
-    assert abs(int(found[0][1]) / int(found[0][2]) - 0.5) < 0.05
+    placed = re.findall(r"^LOADED /hidden\.so node (\d): (\d+) of (\d+) pages", console, re.M)
+    assert [node for node, _, _ in placed] == list("0123")
+    assert abs(int(placed[0][1]) / int(placed[0][2]) - 0.5) < 0.05

@@ -36,7 +36,7 @@ class Architecture:
         emulator: QEMU's program.
         package: Debian's package of it.
         kernels: pattern of the kernel's file, below KERNEL_FOLDER.
-        words: what QEMU is told besides the guest's shape.
+        words: QEMU's arguments besides the guest's shape.
         options: first words of the kernel's command line.
         required: set in the environment where a run without it must fail instead of skipping.
     """
@@ -102,12 +102,12 @@ class Outcome:
 
 def emulator(architecture: Architecture) -> str:
     """The QEMU program; GuestUnavailable if there is none."""
-    found = shutil.which(architecture.emulator)
-    if found is None:
+    program = shutil.which(architecture.emulator)
+    if program is None:
         raise GuestUnavailable(
             f"{architecture.emulator} is missing: apt-get install {architecture.package}"
         )
-    return found
+    return program
 
 
 def kernel(architecture: Architecture) -> Path:
@@ -236,8 +236,8 @@ def run_in_guest(
             check=False,
         )
     console = re.sub(r"\r", "", done.stdout.decode(errors="replace"))
-    told = re.findall(r"^guest: status (\d+)$", console, re.MULTILINE)
-    status = int(told[-1]) if told else 125
+    statuses = re.findall(r"^guest: status (\d+)$", console, re.MULTILINE)
+    status = int(statuses[-1]) if statuses else 125
     if done.returncode > 128:
         status = (done.returncode >> 1) - 64
     return Outcome(status, console)

@@ -125,12 +125,12 @@ def latency_csv(tmp_path: Path) -> Path:
     """The lower triangle of core-to-core latencies of that server."""
 
     def ns(a: int, b: int) -> int:
-        one, other = a % CORES, b % CORES
-        if one == other:
+        first, second = a % CORES, b % CORES
+        if first == second:
             return 7
-        if node_of(one) == node_of(other):
+        if node_of(first) == node_of(second):
             return 50
-        return 60 if node_of(one) // 2 == node_of(other) // 2 else 130
+        return 60 if node_of(first) // 2 == node_of(second) // 2 else 130
 
     path = tmp_path / "c2c.csv"
     path.write_text(

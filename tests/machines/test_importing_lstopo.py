@@ -34,13 +34,13 @@ def test_values_that_differ_are_the_most_common_with_less_confidence(
 
 def test_unknown_values_are_not_read(lstopo_file: LstopoFile) -> None:
     text = lstopo_file().read_text()
-    for known, unknown in [
+    for valid, unknown in [
         (' cache_associativity="11"', ' cache_associativity="-1"'),
         (' cache_associativity="16"', ""),
         (' cache_size="17301504"', ""),
         ("@ 2.50GHz", "@ fast"),
     ]:
-        text = text.replace(known, unknown)
+        text = text.replace(valid, unknown)
     path = lstopo_file()
     path.write_text(text)
     assert set(read_lstopo(path).facts) == {"l2_kib", "llc_inclusive", "page_bytes"}

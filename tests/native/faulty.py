@@ -28,10 +28,10 @@ def faulty_in(folder: Path) -> Callable[[str], Path]:
     """Gives libraries by their fault, which the name of the file chooses."""
     good = build(SOURCE, folder / "good.so")
 
-    def of(fault: str) -> Path:
+    def library_with(fault: str) -> Path:
         library = folder / f"{fault}.so"
         if not library.exists():
             shutil.copy(good, library)
         return library
 
-    return of
+    return library_with

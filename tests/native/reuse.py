@@ -23,8 +23,8 @@ TABLE = NATIVE.parent / "pmoss_env" / "counters.toml"
 def sources_of(build: Path, target: Path) -> list[Path]:
     """The files of this checkout that an object was made of; none if the build does not know."""
     words = [Path(sys.executable).with_name("ninja"), "-C", build, "-t", "deps", target]
-    told = subprocess.run(words, capture_output=True, text=True)
-    paths = [(build / line.strip()).resolve() for line in told.stdout.splitlines()[1:]]
+    output = subprocess.run(words, capture_output=True, text=True)
+    paths = [(build / line.strip()).resolve() for line in output.stdout.splitlines()[1:]]
     return [path for path in paths if path.is_relative_to(NATIVE) and path.is_file()]
 
 
@@ -57,10 +57,15 @@ def same_object(build: Path, words: list[str]) -> Path | None:
         if ours.read_bytes() != theirs.read_bytes():
             return None
     for command in json.loads((build / "compile_commands.json").read_text()):
-        there = shlex.split(command["command"])
-        if Path(command["file"]) == own and Path(there[there.index("-o") + 1]) == target:
-            there = there[1:] if Path(there[0]).name == "ccache" else there
-            return made if flags(there) == flags(words) else None
+        command_words = shlex.split(command["command"])
+        if (
+            Path(command["file"]) == own
+            and Path(command_words[command_words.index("-o") + 1]) == target
+        ):
+            command_words = (
+                command_words[1:] if Path(command_words[0]).name == "ccache" else command_words
+            )
+            return made if flags(command_words) == flags(words) else None
     return None
 
 
@@ -76,8 +81,8 @@ def main(build: Path, words: list[str]) -> None:
         native = next(path for path in source.parents if path.name == NATIVE.name)
         used = [TABLE, *sources_of(build, target)]
         own = [native.parent / path.relative_to(NATIVE.parent) for path in used]
-        told = ": ".join([str(target), " ".join(str(path).replace(" ", "\\ ") for path in own)])
-        Path(words[words.index("-MF") + 1]).write_text(f"{told}\n")
+        rule = ": ".join([str(target), " ".join(str(path).replace(" ", "\\ ") for path in own)])
+        Path(words[words.index("-MF") + 1]).write_text(f"{rule}\n")
 
 
 if __name__ == "__main__":

@@ -77,12 +77,12 @@ def test_native_tests_pass(name: str) -> None:
 
 def test_what_is_not_compiled_for_threads_has_no_test_for_them() -> None:
     tests = REPOSITORY / "native" / "tests"
-    told = (tests / "CMakeLists.txt").read_text()
-    left_out = re.findall(r'EXCLUDE REGEX\s+"([^"]+)"', told)
-    found = [path for path in tests.rglob("*_test.cpp") if re.search(left_out[0], str(path))]
-    assert len(left_out) == 1 and len(found) == 12
+    build_file = (tests / "CMakeLists.txt").read_text()
+    left_out = re.findall(r'EXCLUDE REGEX\s+"([^"]+)"', build_file)
+    files = [path for path in tests.rglob("*_test.cpp") if re.search(left_out[0], str(path))]
+    assert len(left_out) == 1 and len(files) == 12
     chosen = FILTERS["thread"].split(":")
-    for path in found:
+    for path in files:
         names = re.findall(r"^TEST(?:_F|_P)?\((\w+),\s*(\w+)\)", path.read_text(), re.M)
         assert names
         assert not [n for n in names if any(fnmatchcase(".".join(n), each) for each in chosen)]

@@ -18,7 +18,7 @@ def test_the_examples_pass_under_a_sanitizer(name: str, tmp_path: Path) -> None:
     # By the same compiler: each has a runtime of its own.
     compiler = "clang++" if name == "address-undefined" and has_clang() else "c++"
     words = ("-O1", "-g", f"-fsanitize={SANITIZERS[name]}")
-    built = [one.build(tmp_path, *words, compiler=compiler) for one in EXAMPLES.values()]
+    built = [example.build(tmp_path, *words, compiler=compiler) for example in EXAMPLES.values()]
     tests = build_native(name, "pmoss_tests") / "tests" / "pmoss_tests"
     output = run(
         # ThreadSanitizer needs the classic address layout.

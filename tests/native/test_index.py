@@ -37,9 +37,9 @@ def test_any_operations_match_a_dict(operations, slices, starts):
         stamp += len(keys)
         expected = []
         for key, value in zip(keys, values, strict=True):
-            there = key in model
-            expected.append(not there if kind == "insert" else there)
-            if kind == "insert" or (kind == "update" and there):
+            stored = key in model
+            expected.append(not stored if kind == "insert" else stored)
+            if kind == "insert" or (kind == "update" and stored):
                 model[key] = value
             elif kind == "erase":
                 model.pop(key, None)

@@ -1,4 +1,4 @@
-"""A process that may not place memory, as in a container: it is told, and nothing else."""
+"""A process that may not place memory, as in a container, gets the reason and no more."""
 
 import json
 import os
@@ -30,7 +30,7 @@ cpu = _native.host_topology()["allowed_cpus"][0]
 spec = native_workload(resized(load_workload("ycsb-a"), 20_000), 0)
 runner = _native.Runner(spec, "btree", slices=16, huge_pages=False)
 runner.load()
-told = {"refusal": _native.placement_refusal()}
+results = {"refusal": _native.placement_refusal()}
 for data in ("slice", "interleaved", "first_touch", "keep"):
     try:
         raw = runner.measure(
@@ -38,10 +38,10 @@ for data in ("slice", "interleaved", "first_touch", "keep"):
             strategy=sys.argv[1], pace="aggressive", seconds=0.05, warmup_seconds=0.0, window=0,
         )
         # On a busy host so short a measurement may complete no query.
-        told[data] = [raw["seconds"] >= 0.05, raw["migration"]["slices"], raw["in_place"]]
+        results[data] = [raw["seconds"] >= 0.05, raw["migration"]["slices"], raw["in_place"]]
     except _native.PlacementRefused as error:
-        told[data] = str(error)
-print(json.dumps(told))
+        results[data] = str(error)
+print(json.dumps(results))
 """
 
 BACKEND = """
@@ -53,13 +53,13 @@ from pmoss_env.errors import PlacementError
 backend = make_backend("hardware", machine="host", workload="ycsb-a", slices=8, records=20_000,
                        seconds=0.05, warmup_seconds=0.0, own_process=False)
 schedule = make_baseline("spread")(Context(backend.machine, 8))
-told = [backend.measure(schedule, seed=0).provenance["data"]]
+answers = [backend.measure(schedule, seed=0).provenance["data"]]
 backend.not_asked = ""  # as on a host with several nodes
 try:
     backend.measure(schedule, seed=0)
 except PlacementError as error:
-    told.append(str(error))
-print(json.dumps(told))
+    answers.append(str(error))
+print(json.dumps(answers))
 """
 
 REPORT = """
@@ -100,23 +100,23 @@ def run_refused(preload: Path, calls: list[str], program: str, *arguments: str) 
 def test_a_refused_call_is_an_error_that_names_the_way_out(
     preload: Path, call: str, strategy: str
 ) -> None:
-    told = run_refused(preload, [call], MEASURE, strategy)
+    results = run_refused(preload, [call], MEASURE, strategy)
     for data in ("slice", "interleaved", "first_touch"):
         for words in ("seccomp", "CAP_SYS_NICE", "cpuset.mems", "keep"):
-            assert words in told[data], (data, told[data])
-    assert told["refusal"] in told["slice"]
+            assert words in results[data], (data, results[data])
+    assert results["refusal"] in results["slice"]
     # What stays where it is needs none of these calls.
-    assert told["keep"] == [True, 0, True]
+    assert results["keep"] == [True, 0, True]
 
 
 def test_the_same_process_measures_where_nothing_is_refused(preload: Path) -> None:
     if refusal := _native.placement_refusal():
         pytest.skip(refusal)
-    told = run_refused(preload, [], MEASURE, "copy")
-    assert told["refusal"] == ""
+    results = run_refused(preload, [], MEASURE, "copy")
+    assert results["refusal"] == ""
     # What lies on the node already stays.
-    assert told["slice"] == [True, 16, True]
-    assert told["first_touch"][0::2] == [True, True]
+    assert results["slice"] == [True, 16, True]
+    assert results["first_touch"][0::2] == [True, True]
 
 
 def test_on_one_node_the_backend_asks_nothing_and_says_so(preload: Path) -> None:
@@ -131,6 +131,8 @@ def test_on_one_node_the_backend_asks_nothing_and_says_so(preload: Path) -> None
 
 
 def test_the_host_report_says_so(preload: Path) -> None:
-    told = {name: (value, words) for name, value, words in run_refused(preload, ["mbind"], REPORT)}
-    assert told["memory placement"][0] == "refused"
-    assert "CAP_SYS_NICE" in told["memory placement"][1]
+    report = {
+        name: (value, words) for name, value, words in run_refused(preload, ["mbind"], REPORT)
+    }
+    assert report["memory placement"][0] == "refused"
+    assert "CAP_SYS_NICE" in report["memory placement"][1]

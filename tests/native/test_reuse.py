@@ -43,9 +43,9 @@ def test_the_same_object_is_taken_with_what_it_depends_on(words: list[str], tmp_
     Path(OBJECT).parent.mkdir(parents=True)
     reuse.main(tmp_path / "own" / "build", words)
     assert Path(OBJECT).read_text() == "object"
-    told = Path("made.d").read_text()
-    assert told.startswith(f"{OBJECT}: ")
-    names = [Path(name).name for name in told.split()[1:]]
+    rule = Path("made.d").read_text()
+    assert rule.startswith(f"{OBJECT}: ")
+    names = [Path(name).name for name in rule.split()[1:]]
     assert names == ["counters.toml", "search.cpp", "search.hpp"]
 
 

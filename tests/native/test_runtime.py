@@ -25,11 +25,11 @@ def spec(**changes: Any) -> _native.WorkloadSpec:
 @pytest.fixture(scope="module")
 def runner() -> _native.Runner:
     runner = _native.Runner(spec(), DEFAULT, slices=SLICES, huge_pages=False)
-    seen: list[int] = []
-    runner.load(progress=seen.append)
+    progress: list[int] = []
+    runner.load(progress=progress.append)
     assert runner.loaded
-    assert seen == sorted(seen)
-    assert seen[-1] == 10_000
+    assert progress == sorted(progress)
+    assert progress[-1] == 10_000
     return runner
 
 

@@ -72,8 +72,8 @@ def test_caches_take_their_latency(preset: str) -> None:
     node = machine.node_of_core[core]
     l2 = machine.l2_lines
     assert chase_ns(machine, l2 / 4, 2 * l2, core, node) == pytest.approx(machine.l2_ns, rel=0.01)
-    found = chase_ns(machine, 4 * l2, 12 * l2, core, node)
-    assert found == pytest.approx(machine.llc_ns + mesh_ns(machine, core), rel=0.01)
+    ns = chase_ns(machine, 4 * l2, 12 * l2, core, node)
+    assert ns == pytest.approx(machine.llc_ns + mesh_ns(machine, core), rel=0.01)
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -83,14 +83,14 @@ def test_memory_takes_its_latency_at_every_distance(preset: str) -> None:
     nodes = range(len(latencies))
     worker_of = {machine.node_of_core[core]: core for core in workers(machine)}
     # Each latency once, and everything as the last node sees it.
-    pairs = {latencies[here, there]: (here, there) for here in worker_of for there in nodes}
+    pairs = {latencies[reader, owner]: (reader, owner) for reader in worker_of for owner in nodes}
     last = max(worker_of)
-    for here, there in {*pairs.values(), *((last, there) for there in nodes)}:
+    for reader, owner in {*pairs.values(), *((last, owner) for owner in nodes)}:
         # No line comes a second time.
-        core = worker_of[here]
-        found = chase_ns(machine, 10_000, 10_000, core, there)
-        expected = latencies[here, there] + mesh_ns(machine, core)
-        assert found == pytest.approx(expected, rel=0.02), (here, there)
+        core = worker_of[reader]
+        ns = chase_ns(machine, 10_000, 10_000, core, owner)
+        expected = latencies[reader, owner] + mesh_ns(machine, core)
+        assert ns == pytest.approx(expected, rel=0.02), (reader, owner)
 
 
 def test_sandy_bridge_has_memory_two_hops_away() -> None:
@@ -111,15 +111,15 @@ def pairs_of_cores(machine: MachineModel) -> Iterator[tuple[int, int, int]]:
         cores = mates.setdefault(machine.llc_of_core[core], [])
         if physical[core] not in [physical[other] for other in cores]:
             cores.append(core)
-    one, other = next(cores for cores in mates.values() if len(cores) > 1)[:2]
-    yield one, other, own_node(machine, one)
-    one, *others = [cores[0] for cores in mates.values()]
+    first, other = next(cores for cores in mates.values() if len(cores) > 1)[:2]
+    yield first, other, own_node(machine, first)
+    first, *others = [cores[0] for cores in mates.values()]
     for other in others:
-        home = own_node(machine, one)
+        home = own_node(machine, first)
         same_socket = sockets[home] == sockets[own_node(machine, other)]
         if machine.llc_at_home_cluster and same_socket:
             home = next(node for node, s in enumerate(sockets) if s != sockets[home])
-        yield one, other, home
+        yield first, other, home
 
 
 def own_node(machine: MachineModel, core: int) -> int:
@@ -132,21 +132,21 @@ def test_modified_lines_take_their_latency_at_every_distance(preset: str) -> Non
     domains = max(machine.llc_of_core) + 1
     modified_ns = np.asarray(machine.modified_ns).reshape(domains, domains)
     trace = modified_lines(1_000, 10_000)
-    seen = set()
-    for one, other, home in pairs_of_cores(machine):
-        a, b = machine.llc_of_core[one], machine.llc_of_core[other]
-        if modified_ns[a, b] in seen:
+    checked = set()
+    for first, other, home in pairs_of_cores(machine):
+        a, b = machine.llc_of_core[first], machine.llc_of_core[other]
+        if modified_ns[a, b] in checked:
             continue
-        seen.add(modified_ns[a, b])
-        counters = run(machine, trace, [one, other], [home, home])["counters"]
+        checked.add(modified_ns[a, b])
+        counters = run(machine, trace, [first, other], [home, home])["counters"]
         socket = machine.socket_of_node
-        away = socket[own_node(machine, one)] != socket[own_node(machine, other)]
+        away = socket[own_node(machine, first)] != socket[own_node(machine, other)]
         at_reader = machine.modified_home_reader_ns if away else 0.0
         ns = counters["cycles"] / counters["queries"] / machine.clock_ghz * machine.mlp_dependent
-        far = mesh_modified_ns(machine, one, other)
-        assert ns[0] == pytest.approx(modified_ns[a, b] + at_reader + far, rel=0.02), (one, other)
-        assert ns[1] == pytest.approx(modified_ns[b, a] + far, rel=0.02), (one, other)
-    assert seen == {*modified_ns[machine.llc_of_core[workers(machine)[0]]]}
+        far = mesh_modified_ns(machine, first, other)
+        assert ns[0] == pytest.approx(modified_ns[a, b] + at_reader + far, rel=0.02), (first, other)
+        assert ns[1] == pytest.approx(modified_ns[b, a] + far, rel=0.02), (first, other)
+    assert checked == {*modified_ns[machine.llc_of_core[workers(machine)[0]]]}
 
 
 def test_on_a_mesh_far_cores_take_longer_than_near_ones() -> None:
@@ -206,8 +206,8 @@ def test_translations_take_the_time_of_their_level(preset: str) -> None:
 def test_streams_saturate_a_node_and_a_link(preset: str, written_share: float) -> None:
     machine = native_machine(load_machine(preset))
     node, socket = machine.node_of_core, machine.socket_of_node
-    here = [core for core in workers(machine) if socket[node[core]] == 0]
-    cores = [here[i % len(here)] for i in range(24)]
+    of_socket = [core for core in workers(machine) if socket[node[core]] == 0]
+    cores = [of_socket[i % len(of_socket)] for i in range(24)]
     # Small caches fill sooner.
     machine.l2_lines /= 8
     machine.llc_lines /= 8

@@ -47,11 +47,11 @@ def functions(tree: ast.Module) -> Iterator[tuple[str, str, list[ast.FunctionDef
     bodies = {"": tree.body}
     bodies |= {n.name: n.body for n in tree.body if isinstance(n, ast.ClassDef)}
     for owner, body in bodies.items():
-        found: dict[str, list[ast.FunctionDef]] = {}
+        by_name: dict[str, list[ast.FunctionDef]] = {}
         for node in body:
             if isinstance(node, ast.FunctionDef):
-                found.setdefault(node.name, []).append(node)
-        for name, overloads in found.items():
+                by_name.setdefault(node.name, []).append(node)
+        for name, overloads in by_name.items():
             if not overloads[0].decorator_list or len(overloads) > 1:
                 yield owner, name, overloads
 
@@ -64,15 +64,15 @@ def parameters(function: ast.FunctionDef) -> tuple[list[str], list[str], int]:
     return plain, [a.arg for a in arguments.kwonlyargs], optional
 
 
-def told(name: str, text: str) -> list[ast.FunctionDef]:
+def signatures(name: str, text: str) -> list[ast.FunctionDef]:
     """The signatures in a docstring of pybind11."""
-    found = []
+    nodes = []
     for line in re.findall(rf"^(?:\d+\. )?{re.escape(name)}\((.*)\) -> ", text, re.MULTILINE):
         plain = re.sub(r"<[^<>]*>|inf\b", "...", line)
         [node] = ast.parse(f"def f({plain}): ...").body
         assert isinstance(node, ast.FunctionDef)
-        found.append(node)
-    return found
+        nodes.append(node)
+    return nodes
 
 
 def test_parameters_are_those_of_the_module() -> None:
@@ -80,8 +80,8 @@ def test_parameters_are_those_of_the_module() -> None:
         if owner in TYPES_ONLY:
             continue
         thing = getattr(getattr(_native, owner) if owner else _native, name)
-        there = [parameters(node) for node in told(name, thing.__doc__ or "")]
-        here = [parameters(node) for node in overloads]
-        if len(there) == 1:
-            there *= len(here)  # one function for numbers and for arrays
-        assert sorted(here) == sorted(there), f"{owner}.{name}"
+        documented = [parameters(node) for node in signatures(name, thing.__doc__ or "")]
+        declared = [parameters(node) for node in overloads]
+        if len(documented) == 1:
+            documented *= len(declared)  # one function for numbers and for arrays
+        assert sorted(declared) == sorted(documented), f"{owner}.{name}"

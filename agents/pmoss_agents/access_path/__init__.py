@@ -1,1 +1,1 @@
-"""Agents for pmoss/AccessPath-v0: cost models, a tree, a bandit and what they have to beat."""
+"""Agents for pmoss/AccessPath-v0: cost models, a tree, a bandit and fixed paths."""

@@ -1,4 +1,4 @@
-"""What the agents of access-path selection share: data, decisions in batches, and features."""
+"""The base of agents for access paths: data, decisions in batches, and features."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def expected_ms(features: Floats) -> Floats:
 
 
 def decisions(data: AccessPathDataset | Dataset) -> tuple[Floats, Floats]:
-    """Features of scans, and what each took on every path.
+    """Features of scans, and the run time of each on every path.
 
     A calibration has tried every path of every scan. An episode has tried the one that was chosen.
 
@@ -90,7 +90,7 @@ class AccessPathAgent(OfflineAgent[AccessPathDataset | Dataset]):
     """Chooses a path for each scan; many at once, or one at a time.
 
     ``fit`` takes a calibration, and its metric is how far the chosen paths are from the best. Or it
-    takes recorded episodes, which hold only the paths that were chosen.
+    takes recorded episodes, which hold the chosen paths only.
     While it acts, ``observe`` may take what each choice paid, minus milliseconds (the reward
     "time"): agents that refine themselves learn from it.
     """

@@ -15,7 +15,8 @@ import numpy.typing as npt
 from pmoss_agents.access_path.base import AccessPathAgent, Floats
 from pmoss_agents.agent import Array
 from pmoss_agents.configs import Settings
-from pmoss_env.errors import CheckpointError, DatasetError, MissingExtraError
+from pmoss_env.errors import CheckpointError, DatasetError
+from pmoss_env.extras import require
 
 _ARRAYS = ("left", "right", "feature", "threshold", "path")
 
@@ -28,13 +29,13 @@ class DecisionTreeConfig(Settings):
 
     depth: int = 10  # the most questions on the way to a leaf
     least_leaf: int = 20  # observations in a leaf, at least
-    # A wrong choice counts as many microseconds as it costs; else all alike.
+    # A wrong choice weighs the microseconds that it costs; else all weigh the same.
     cost_sensitive: bool = False
     seed: int = 0  # breaks ties between splits
 
 
 class DecisionTree(AccessPathAgent):
-    """Asks about one feature after the other."""
+    """A tree whose inner nodes compare one feature with a threshold each."""
 
     name = "decision-tree"
     Config = DecisionTreeConfig
@@ -45,10 +46,9 @@ class DecisionTree(AccessPathAgent):
         self._tree: dict[str, Array] = {}
 
     def _learn(self, features: Floats, times_us: Floats) -> None:
-        try:
-            from sklearn.tree import DecisionTreeClassifier
-        except ImportError as error:
-            raise MissingExtraError("scikit-learn", "agents") from error
+        require("sklearn")
+        from sklearn.tree import DecisionTreeClassifier
+
         if np.isnan(times_us).any():
             raise DatasetError(
                 f"{self.name}: needs what every path of a scan costs: recorded episodes hold one "

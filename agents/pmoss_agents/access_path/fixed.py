@@ -1,4 +1,4 @@
-"""What every agent has to beat, and what none can: one path always, and the oracle."""
+"""Lower and upper bounds for agents: one path always, and the oracle."""
 
 from __future__ import annotations
 

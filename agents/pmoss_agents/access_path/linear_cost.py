@@ -18,7 +18,8 @@ from pmoss_agents.access_path.base import EXPANSIONS, AccessPathAgent, Floats, e
 from pmoss_agents.agent import Array
 from pmoss_agents.configs import Settings
 from pmoss_agents.ridge import RidgeArms
-from pmoss_env.errors import CheckpointError, MissingExtraError
+from pmoss_env.errors import CheckpointError
+from pmoss_env.extras import require
 
 #: Far below any real second moment, so that the statistics can be inverted at any time.
 _TINY_RIDGE = 1e-9
@@ -54,10 +55,9 @@ class LinearCost(AccessPathAgent):
         self.models = RidgeArms(1, 1, _TINY_RIDGE)
 
     def _learn(self, features: Floats, times_us: Floats) -> None:
-        try:
-            from sklearn.linear_model import LinearRegression
-        except ImportError as error:
-            raise MissingExtraError("scikit-learn", "agents") from error
+        require("sklearn")
+        from sklearn.linear_model import LinearRegression
+
         expanded = EXPANSIONS[self.config.features](features)
         self.scale = np.maximum(np.abs(expanded).max(axis=0), 1e-12)
         x = expanded / self.scale

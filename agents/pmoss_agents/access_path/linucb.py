@@ -1,4 +1,4 @@
-"""LinUCB on access paths: learns only from what it tries, and tries what it is unsure of.
+"""LinUCB on access paths: learns from its own choices, and explores where it is unsure.
 
 Li et al., A Contextual-Bandit Approach to Personalized News Article Recommendation. The pay-off is
 minus the run time relative to what the size alone lets expect, so that small scans count as large

@@ -1,1 +1,1 @@
-"""The loop on this host: probe, act, measure what came of it, keep or revert, and again."""
+"""The loop on this host: observe, propose a change, measure it, keep or revert it."""

@@ -1,4 +1,4 @@
-"""When an agent is asked again whose proposals were reverted: trials of what is no better cost."""
+"""Back-off for agents whose proposals are reverted, because every trial costs throughput."""
 
 from __future__ import annotations
 
@@ -45,17 +45,17 @@ class Backoff:
             return False
         return True
 
-    def tell(self, kept: bool, speeds: Float64Array, rate: float) -> None:
-        """Takes what came of a trial.
+    def record(self, kept: bool, speeds: Float64Array, rate: float) -> None:
+        """Takes the result of a trial.
 
         Args:
             kept: its verdict.
             speeds: (workers,) of the epoch that it was proposed for.
-            rate: Mq/s of what was there before it, in its rounds.
+            rate: Mq/s of the old schedule in the trial's rounds.
         """
         last = self._last
         if not kept and last is not None and abs(rate - last) > _OTHER_RATE * last:
-            # Something changed just then: the proposal was for what is over.
+            # Something changed at that time: the proposal was made for an earlier state.
             self._reverted = self._rest = self._changed = 0
             self._then = None
             return

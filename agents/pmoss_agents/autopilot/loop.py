@@ -34,7 +34,7 @@ VERDICTS = ("kept", "reverted", "trying", "stayed")
 
 @dataclass
 class Decision:
-    """What an agent saw, chose and was paid in one epoch.
+    """The observation, actions and reward of one epoch.
 
     Attributes:
         seen: the observation before its first move.
@@ -63,7 +63,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one epoch has come to.
+    """The result of one epoch.
 
     Attributes:
         epoch: its number, from 1.
@@ -188,9 +188,9 @@ def fly(
             if not resting and failures == _PATIENCE:
                 trouble += "; it is asked no more"
             if (trial := index.last) is not None:
-                backoff.tell(trial.kept, speeds, float(np.mean(trial.before)))
-                if (tell := getattr(policy, "trial_ended", None)) is not None:
-                    tell(trial.kept)
+                backoff.record(trial.kept, speeds, float(np.mean(trial.before)))
+                if (trial_ended := getattr(policy, "trial_ended", None)) is not None:
+                    trial_ended(trial.kept)
             yield Outcome(
                 epoch=session.epoch,
                 seconds=time.monotonic() - began,

@@ -1,4 +1,4 @@
-"""The report of a loop: one HTML file that needs nothing else, no script either."""
+"""The report of a loop: one HTML file without scripts or other files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ svg { width: 100%; height: auto; } td:last-child, th:last-child { text-align: le
 
 
 def trial_in_words(outcome: Outcome) -> str:
-    """What the trial of an epoch has shown, beside what the agent expected."""
+    """The measured gain of an epoch's trial, beside the gain that the agent expected."""
     if (trial := outcome.trial) is None:
         return ""
     expected = "" if outcome.expected is None else f"predicted {outcome.expected:+.0%}, "
@@ -29,7 +29,7 @@ def trial_in_words(outcome: Outcome) -> str:
 
 
 def belief_in_words(outcome: Outcome, workers: Sequence[int]) -> str:
-    """What the counters say of the cores: the share of its time that each had for queries.
+    """The speeds of the cores by the counters: the share of its time that each had for queries.
 
     Args:
         outcome: of an epoch.
@@ -41,7 +41,7 @@ def belief_in_words(outcome: Outcome, workers: Sequence[int]) -> str:
 
 
 def in_words(outcomes: Sequence[Outcome]) -> str:
-    """How many epochs there were, what they served in the mean, and what became of proposals."""
+    """The number of epochs, their mean throughput, and the outcomes of proposals."""
     verdicts = [outcome.verdict for outcome in outcomes]
     counted = ", ".join(f"{verdicts.count(name)} {name}" for name in VERDICTS)
     mean = sum(outcome.throughput for outcome in outcomes) / max(len(outcomes), 1)

@@ -37,7 +37,7 @@ _SURE = 2.0
 
 @dataclass(frozen=True)
 class Event:
-    """What came of a retraining.
+    """The result of a retraining.
 
     Attributes:
         kind: "swapped", "stayed" or "failed".
@@ -89,7 +89,7 @@ class Retraining:
     def _start(self) -> None:
         # What an earlier session has learned does not fly in this one before it is swapped in.
         present = self.agent if self._flies_own else self.agent.with_name(f"{self._log.name}.none")
-        # The process may be killed: who starts it removes what it leaves.
+        # The process may be killed: its parent removes what it leaves.
         self._folder = tempfile.mkdtemp(prefix="pmoss-retraining-")
         self._process = subprocess.Popen(
             idle_command(__name__, self._log, present, self._new, self._folder),

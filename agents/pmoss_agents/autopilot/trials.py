@@ -20,7 +20,7 @@ from pmoss_env.errors import BackendError
 from pmoss_env.types import Int32Array, Schedule
 
 #: A round should last so long (seconds): in less, the kernel's turns and the queries that waited at
-#: its begin decide who serves.
+#: its begin decide the result.
 _ROUND_SECONDS = 0.024
 #: An epoch has room for a pair of rounds and one more, but not for very many.
 _LEAST_ROUNDS, _MOST_ROUNDS = 5, 72
@@ -29,13 +29,13 @@ _SOON = 0.1
 #: No side waits for more rounds than these.
 _MOST_LATE = 1
 #: A trial is given up once the old schedule serves another rate by this share than in the epoch
-#: before the trial: what it was for is over. Fewer rounds tell only noise.
+#: before the trial: the load has changed. Fewer rounds show only noise.
 _OTHER_RATE, _FEW = 0.2, 3
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What came of one change.
+    """The result of one change.
 
     Attributes:
         slices: how many it would move.
@@ -92,8 +92,8 @@ class TriedIndex(LiveIndex):
     """Runs each change and the schedule before it in turn, round by round, from an epoch's begin.
 
     A trial that has not decided when its epoch ends goes on in the next one. Data stay where they
-    are in a trial, and follow a change that is kept. So on several nodes a trial shows the least of
-    what a change brings.
+    are in a trial, and follow a change that is kept. So on several nodes a trial underestimates
+    the gain of a change.
 
     Queries that wait when a schedule changes are still served by the one before. With deep queues
     that takes whole rounds. So a side's round counts only once the most of them are answered, as

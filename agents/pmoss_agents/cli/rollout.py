@@ -103,7 +103,7 @@ def rollout(
     )
     given = {"backend": backend, "machine": machine, "backend_options": pairs(options) or None}
     given = {key: value for key, value in given.items() if value is not None}
-    arguments = {**chosen.here, **given, **pairs(env)}
+    arguments = {**chosen.host_arguments, **given, **pairs(env)}
     for option, path in (("--incumbent", incumbent), ("--keep", keep)):
         if path:
             check_offer(chosen, "schedules", option)

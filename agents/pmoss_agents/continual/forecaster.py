@@ -2,7 +2,7 @@
 
 A log shows no co-tenants, but counters. ``Fit`` explains them, epoch after epoch: which cores lost
 time, and how much of each node's memory bandwidth was taken. The network learns to predict those
-shares of the next epoch from those of all epochs before. It is given nothing of the drift.
+shares of the next epoch from those of all epochs before. It has no input about the drift.
 
 A recurrent network follows each node: its stream, and what its cores lose. It keeps how long a
 phase has lasted, and how long the phases before did. A second network looks at one core beside what

@@ -8,7 +8,7 @@ is learned yet, a core stays as fast as in the mean of its phase.
 A slow core gets less than its speed suggests. How much less it learns from trials: see Caution.
 
 It needs no model of the machine, so it can learn and play on any host that counts both times. Where
-memory or links are what others take, it learns nothing of that.
+co-tenants take memory or links instead of time, it does not learn that.
 """
 
 from __future__ import annotations

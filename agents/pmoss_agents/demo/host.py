@@ -21,7 +21,7 @@ _WIDTH = 40
 
 @dataclass(frozen=True)
 class Host:
-    """What was seen on this host.
+    """Measurements on this host.
 
     Attributes:
         throughputs: of each round, Mq/s, by the schedule's name, in the order in which they ran.

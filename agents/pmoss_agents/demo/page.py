@@ -1,4 +1,4 @@
-"""What the demo found, in words and as one HTML page that needs nothing else."""
+"""The demo's results, in words and as one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ schedules it may try on the server before it decides.</p>
 
 
 def lead(result: DemoResult) -> str:
-    """What the comparison says, one fact in a sentence."""
+    """The results of the comparison, one fact in a sentence."""
     plan = result.plan
     rates = {summary.policy: summary.throughput for summary in result.summaries}
     best = max((name for name in rates if kind_of(name) == "rule"), key=rates.__getitem__)

@@ -1,4 +1,4 @@
-"""The demo's picture: what every policy serves, what it measured for that, and where slices go."""
+"""The demo's picture: each policy's throughput and measurements, and the placement."""
 
 from __future__ import annotations
 

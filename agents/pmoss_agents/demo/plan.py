@@ -1,4 +1,4 @@
-"""How much of everything the demo does, and what it finds."""
+"""The sizes of the demo's parts, and its results."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class Plan:
-    """How much of everything.
+    """The sizes of the demo's parts.
 
     Attributes:
         env_kwargs: the task, arguments of ``pmoss/SpatialScheduling-v0``.
@@ -113,7 +113,7 @@ def kind_of(policy: str) -> str:
 
 @dataclass(frozen=True)
 class DemoResult:
-    """What the demo found.
+    """The demo's results.
 
     Attributes:
         plan: how much of everything.

@@ -215,7 +215,8 @@ def _summary(result: DemoResult) -> dict[str, Any]:
         "measurements": plan.measurements,
         "search_budget": plan.search_budget,
         "policies": [
-            {**asdict(one), "measured": plan.measured(one.policy)} for one in result.summaries
+            {**asdict(summary), "measured": plan.measured(summary.policy)}
+            for summary in result.summaries
         ],
         "seconds": result.seconds,
     }

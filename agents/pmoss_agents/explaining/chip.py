@@ -87,7 +87,7 @@ def draw_run(comparison: Comparison, run: Run) -> str:
 
 
 def draw_difference(comparison: Comparison) -> str:
-    """What the second schedule has more (up, orange) or less (down, blue) of than the first."""
+    """Where the second schedule has more (up, orange) or less (down, blue) than the first."""
     machine, runs = comparison.machine, comparison.runs
     busy = [per_core(machine, run.schedule, run.snapshot.counter("elapsed_us")) for run in runs]
     ones = np.ones(runs[0].schedule.slices)
@@ -246,7 +246,7 @@ def _tile(
     inside: str,
     kind: str = "tile",
 ) -> str:
-    """A box with what stands in it, and a title for who points at it."""
+    """A box with its text, and a title that the pointer shows."""
     box = _rect(x, y, width, height, kind)
     return f"<g><title>{escape(title)}</title>{box}{inside}</g>"
 

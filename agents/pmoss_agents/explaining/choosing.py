@@ -1,4 +1,4 @@
-"""What the words of `pmoss explain` mean, and both compared in one episode."""
+"""The arguments of `pmoss explain`: resolved, and compared in one episode."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def explain_words(
     trust: bool = False,
     progress: Progress | None = None,
 ) -> tuple[Comparison, str]:
-    """Compares what two words mean.
+    """Compares the schedules of two arguments.
 
     Args:
         a: a baseline, an agent as of pmoss_agents.find_policy(), a schedule file or a row.

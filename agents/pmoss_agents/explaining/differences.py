@@ -129,7 +129,7 @@ class Comparison:
 
 
 def compare(machine: Machine, before: Run, after: Run) -> Comparison:
-    """Sets two schedules side by side.
+    """Compares two schedules.
 
     Where workers share slices, what a slice counts is divided evenly among its workers.
 
@@ -196,7 +196,7 @@ def per_core(machine: Machine, schedule: Schedule, of_slices: Float64Array) -> F
 
     Args:
         machine: whose cores.
-        schedule: who serves which slice.
+        schedule: which core serves which slice.
         of_slices: (slices, ...) values.
 
     Returns:

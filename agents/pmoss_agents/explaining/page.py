@@ -1,4 +1,4 @@
-"""A page that explains two schedules: one HTML file that needs nothing else, no script either."""
+"""A page that explains two schedules: one HTML file without scripts or other files."""
 
 from __future__ import annotations
 

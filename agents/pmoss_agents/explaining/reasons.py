@@ -106,7 +106,7 @@ def _balance(comparison: Comparison) -> list[Reason]:
     first, second = shares
     text = (
         f"the work is spread {'more' if second > first else 'less'} evenly (the average worker is "
-        f"busy {second:.0%} instead of {first:.0%} as long as the busiest)"
+        f"busy for {second:.0%} instead of {first:.0%} of the busiest worker's time)"
     )
     return _changed(first, second, 0.02, text, second > first)
 

@@ -60,7 +60,7 @@ def names_row(word: str) -> bool:
 def read_row(word: str) -> Row:
     """The row that ``FILE.jsonl:ROW`` means.
 
-    ROW is the number of its line, as `pmoss validate` tells it, or the name of a policy, whose
+    ROW is the number of its line, as `pmoss validate` prints it, or the name of a policy, whose
     first row it is.
 
     Raises:

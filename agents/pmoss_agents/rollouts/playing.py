@@ -1,4 +1,4 @@
-"""Letting policies play in an environment, episode by episode, and keeping what was measured.
+"""Policies play in an environment, episode by episode; rows keep the measurements.
 
 Where the domain offers it a rollout can be undone: what ran before is put back, measured, and
 compared with what it was.
@@ -133,7 +133,7 @@ class _Stage:
         searches = budget is not None or bool(getattr(policy, "searches", False))
         options = {} if incumbent is None else {"incumbent": incumbent}
         played = domain.play(env, policy, seed, self._companion if searches else None, **options)
-        row = domain.told(env, played)
+        row = domain.row_of(env, played)
         row |= {} if played.evaluations is None else {"evaluations": played.evaluations}
         before, after = domain.ends_of(row)
         worse = before is not None and after < before

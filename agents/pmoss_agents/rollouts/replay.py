@@ -1,4 +1,4 @@
-"""Running the rollouts of a file again, and comparing every bit of what they told."""
+"""Running the rollouts of a file again, and comparing every bit of their results."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def replay_rollouts(
             where = f"line {line}: {row['policy']}, episode {row['episode']}"
             seed = episode_seed(header["seed"], row["episode"])
             try:
-                again = domain.told_again(env, seed, row, **options)
+                again = domain.row_again(env, seed, row, **options)
             except UnsupportedError:
                 raise
             except (DatasetError, ScheduleError) as error:

@@ -1,4 +1,4 @@
-"""What the agents of thread scheduling share, and the loop that runs an episode."""
+"""The base of agents for thread scheduling, and the loop that runs an episode."""
 
 from __future__ import annotations
 

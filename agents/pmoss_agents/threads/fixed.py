@@ -1,4 +1,4 @@
-"""What the bandits are compared with: a rule, the kernel, and chance."""
+"""Baselines for the bandits: a rule, the kernel, and chance."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class AccessPathDomain(StepDomain):
     }
     #: What the oracle sees is in no observation; what it chooses is certain all the same.
     good = ("oracle",)
-    known: ClassVar[Mapping[str, str]] = {
+    knowledge: ClassVar[Mapping[str, str]] = {
         "always-cpu": "nothing",
         "always-offload": "nothing",
         "oracle": "what each path will take",

@@ -94,10 +94,10 @@ class AccessPathRecipe:
         for name, least in (("combinations", 1), ("repeats", 1), ("seed", 0)):
             if not least <= (value := getattr(self, name)) < 2**63:
                 raise DescriptionError(f"{name} = {value!r}: must be a whole number from {least}")
-        known = [f.name for f in fields(ScanDistribution)]
+        names = [f.name for f in fields(ScanDistribution)]
         for name in self.distribution:
-            if name not in known:
-                raise UnknownNameError("field of distribution", name, known)
+            if name not in names:
+                raise UnknownNameError("field of distribution", name, names)
         Noise(self.noise, (0,))
 
     @classmethod
@@ -209,7 +209,7 @@ def _write(
         "observations": recipe.observations,
         "features": dict(FEATURES),
         "paths": list(PATHS[: recipe.paths]),
-        "fields": {name: list(told) for name, told in FIELDS.items()},
+        "fields": {name: list(description) for name, description in FIELDS.items()},
         "checksums": {name: checksum(arrays[name]) for name in FIELDS},
     }
     text = json.dumps(metadata, indent=1, sort_keys=True, allow_nan=False) + "\n"

@@ -182,9 +182,9 @@ def collect(
             address=ray_address,
             overwrite=overwrite,
         )
-    finals = (of := dataset.domain).shown(dataset.column(of.outcome))
+    finals = (played := dataset.domain).shown(dataset.column(played.outcome))
     console.print(
-        f"{dataset.metadata.id}: {len(dataset)} episodes, {finals.mean():.1f} {of.unit} on "
+        f"{dataset.metadata.id}: {len(dataset)} episodes, {finals.mean():.1f} {played.unit} on "
         f"average ({finals.min():.1f} to {finals.max():.1f}), in {out}"
     )
 
@@ -200,9 +200,9 @@ def list_(root: Root = None, as_json: AsJson = False) -> None:
 
     _check_root(root)
     place = root or default_root()
-    found = listings(place)
+    listed = listings(place)
     rows = [
-        (each.id, each.size, each.outcome, f"{each.megabytes:.2f}", each.place) for each in found
+        (each.id, each.size, each.outcome, f"{each.megabytes:.2f}", each.place) for each in listed
     ]
     columns = ["id", ">episodes", ">mean outcome", ">MB", ""]
     if as_json:
@@ -212,7 +212,7 @@ def list_(root: Root = None, as_json: AsJson = False) -> None:
     wide = console if console.is_terminal else PlainConsole(max(console.width, 160))
     wide.print(table(f"Datasets: shipped, and built in {place}", columns, rows))
     suite = suite_ids()
-    built = {each.id for each in found} & set(suite)
+    built = {each.id for each in listed} & set(suite)
     console.print(
         f"{len(built)} of the {len(suite)} of the standard suite are built; "
         "pmoss datasets build makes the others."

@@ -46,18 +46,18 @@ def export(
     from pmoss_datasets.formats.hub import export as write
     from pmoss_datasets.suite import licence_of
 
-    found = [load(name, root) for name in dataset or ()]
+    datasets = [load(name, root) for name in dataset or ()]
     if not dataset:  # a built one in place of the same that ships
-        found = list({one.id: one for one in reversed(installed(root))}.values())[::-1]
+        datasets = list({each.id: each for each in reversed(installed(root))}.values())[::-1]
     if not (dataset or licence):  # data of one's own do not stop the suite
-        for one in found:
-            if not licence_of(one):
+        for each in datasets:
+            if not licence_of(each):
                 reason = "has no licence: --licence names one"
-                console.print(f"left out: {one.id} {reason}", highlight=False, soft_wrap=True)
-        found = [one for one in found if licence_of(one)]
+                console.print(f"left out: {each.id} {reason}", highlight=False, soft_wrap=True)
+        datasets = [each for each in datasets if licence_of(each)]
     with progress_bar("exporting") as progress:
-        folder = write(found, out, licence, reward, progress)
+        folder = write(datasets, out, licence, reward, progress)
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e6
-    console.print(f"{len(found)} datasets in {folder}, {size:.1f} MB")
+    console.print(f"{len(datasets)} datasets in {folder}, {size:.1f} MB")
     words = f"hf upload USER/{folder.name} {folder} --repo-type dataset"
     console.print(f"To upload it: {words}", soft_wrap=True)

@@ -50,8 +50,8 @@ def import_original(
         check_output(out)
         check_target(out, overwrite, what="")
     with progress_bar("reading") as progress:
-        found = import_folder(folder, machine, knowledge_base, progress, machine_file=machine_file)
-    console.print(found.summary(), highlight=False)
+        data = import_folder(folder, machine, knowledge_base, progress, machine_file=machine_file)
+    console.print(data.summary(), highlight=False)
     if out:
-        save_snapshots(out, found, overwrite=overwrite)
+        save_snapshots(out, data, overwrite=overwrite)
         console.print(f"written to {out}")

@@ -12,8 +12,8 @@ from pmoss_env.errors import DescriptionError
 MOST_FUTURES = 4096
 
 
-def whole(name: str, value: Any, least: int = 1, most: int = MOST_FUTURES) -> int:
-    """The value of an argument if it is a whole number from ``least`` to ``most``.
+def whole(name: str, value: Any, lowest: int = 1, highest: int = MOST_FUTURES) -> int:
+    """The value of an argument if it is a whole number from ``lowest`` to ``highest``.
 
     Raises:
         DescriptionError: it is not; names argument and value.
@@ -21,22 +21,22 @@ def whole(name: str, value: Any, least: int = 1, most: int = MOST_FUTURES) -> in
     if (
         isinstance(value, bool)
         or not isinstance(value, Integral)
-        or not least <= int(value) <= most
+        or not lowest <= int(value) <= highest
     ):
         raise DescriptionError(
-            f"{name} = {value!r}: must be a whole number from {least} to {most:,}"
+            f"{name} = {value!r}: must be a whole number from {lowest} to {highest:,}"
         )
     return int(value)
 
 
-def number(name: str, value: Any, most: float = math.inf) -> float:
-    """The value of an argument if it is a finite number from 0 to ``most``.
+def number(name: str, value: Any, highest: float = math.inf) -> float:
+    """The value of an argument if it is a finite number from 0 to ``highest``.
 
     Raises:
         DescriptionError: it is not; names argument and value.
     """
     real = isinstance(value, Real) and not isinstance(value, bool)
-    if not real or not 0 <= value <= most or value == math.inf:
-        to = "" if most == math.inf else f" to {most:g}"
-        raise DescriptionError(f"{name} = {value!r}: must be a finite number from 0{to}")
+    if not real or not 0 <= value <= highest or value == math.inf:
+        limit = "" if highest == math.inf else f" to {highest:g}"
+        raise DescriptionError(f"{name} = {value!r}: must be a finite number from 0{limit}")
     return float(value)

@@ -60,7 +60,7 @@ class ContinualDomain(StepDomain):
     undecided = ("best-fit-once", "best-fit-10", "tries", "law-oracle", "thorough-law-oracle")
     zero = "stay"
     good = ("law-oracle",)
-    known: ClassVar[Mapping[str, str]] = {
+    knowledge: ClassVar[Mapping[str, str]] = {
         "stay": "nothing",
         "interleave": "nothing",
         **dict.fromkeys(_PLANNERS, "the counters, the workload and the described machine"),
@@ -114,8 +114,8 @@ class ContinualDomain(StepDomain):
         """Refuses a host before its index is loaded: no oracle can say what scores 100."""
         if env.unwrapped.arguments.on_host:
             raise UnsupportedError(
-                "backend = 'hardware': scores need the law oracle, and nobody knows the true "
-                "machine of a host. `pmoss rollout --domain continual` takes the same arguments "
+                "backend = 'hardware': scores need the law oracle, and the true machine of a "
+                "host is unknown. `pmoss rollout --domain continual` takes the same arguments "
                 "and tells what is served; `pmoss benchmark autopilot` compares an agent with "
                 "staying"
             )

@@ -63,16 +63,16 @@ def unpack(plain: Mapping[str, Any]) -> dict[str, Array]:
     Raises:
         DatasetError: it is something else.
     """
-    found: dict[str, Array] = {}
+    arrays: dict[str, Array] = {}
     try:
         for key, part in plain.items():
             if part["dtype"] not in _TYPES:
                 raise ValueError(f"dtype {part['dtype']!r}")
             data = base64.b64decode(part["base64"], validate=True)
-            found[key] = np.frombuffer(data, part["dtype"]).reshape(part["shape"])
+            arrays[key] = np.frombuffer(data, part["dtype"]).reshape(part["shape"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DatasetError(f"an observation cannot be read: {error}") from error
-    return found
+    return arrays
 
 
 def read_log(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -165,15 +165,15 @@ def _episode(number: int, rows: Sequence[Row]) -> StepEpisode:
     rewards: list[float] = []
     infos: list[Row] = []
     for row in rows[:-1]:
-        seen = unpack(row["seen"])
-        numbered = Actions((seen["slice_mask"].size, seen["tile_mask"].size))
-        most = int(row["most_moves"])
+        observation = unpack(row["seen"])
+        numbered = Actions((observation["slice_mask"].size, observation["tile_mask"].size))
+        most_moves = int(row["most_moves"])
         for moves, (slice_, tile) in enumerate(row["actions"]):
-            states.append(dict(seen))
+            states.append(dict(observation))
             infos.append({**row["info"], "moves": moves})
             actions.append(numbered.number((slice_, tile)))
             rewards.append(0.0)
-            seen = _moved(seen, slice_, tile, (most - moves - 1) / most)
+            observation = _moved(observation, slice_, tile, (most_moves - moves - 1) / most_moves)
         rewards[-1] = float(row["reward"])
     states.append(unpack(rows[-1]["seen"]))
     infos.append(rows[-1]["info"])
@@ -198,11 +198,13 @@ def _episode(number: int, rows: Sequence[Row]) -> StepEpisode:
     )
 
 
-def _moved(seen: Mapping[str, Array], slice_: int, tile: int, left: float) -> dict[str, Array]:
+def _moved(
+    observation: Mapping[str, Array], slice_: int, tile: int, left: float
+) -> dict[str, Array]:
     """What the environment shows after a move; see native/environment/epochs.hpp."""
-    after = {**seen, "moves_left": np.array([left], dtype=np.float32)}
-    if slice_ < seen["slice_tiles"].size:
+    after = {**observation, "moves_left": np.array([left], dtype=np.float32)}
+    if slice_ < observation["slice_tiles"].size:
         for key, value in (("slice_tiles", tile), ("slice_mask", 0)):
-            after[key] = seen[key].copy()
+            after[key] = observation[key].copy()
             after[key][slice_] = value
     return after

@@ -72,9 +72,9 @@ class Fit:
         self.busy = np.where(elapsed > 0, lost, self.busy)
         nodes = machine.node_of_core[cores]
         ran = np.bincount(nodes, minlength=machine.nodes) > 0
-        seen = _cost_of_misses(nodes, machine.nodes, counters[:, _CYCLES], counters[:, _MISSES])
+        measured = _cost_of_misses(nodes, machine.nodes, counters[:, _CYCLES], counters[:, _MISSES])
         if self._calm:
-            seen = seen / self._usual(seen, ran, cores, asked)
+            measured = measured / self._usual(measured, ran, cores, asked)
         streams = self.streams.copy()
         best, least = streams, np.inf
         before: tuple[Float64Array, Float64Array] | None = None
@@ -83,7 +83,7 @@ class Fit:
             world.place(cores)
             counted = world.counters("cycles_l3_miss", "llc_misses")
             cost = _cost_of_misses(nodes, machine.nodes, *counted)
-            ratio = np.maximum(seen, 1e-9) / np.maximum(cost, 1e-9)
+            ratio = np.maximum(measured, 1e-9) / np.maximum(cost, 1e-9)
             off = np.where(ran, np.log(ratio), 0.0)
             if np.abs(off).sum() < least:
                 best, least = streams.copy(), float(np.abs(off).sum())
@@ -100,7 +100,7 @@ class Fit:
         self.streams = np.where(best < LEAST_STREAM, 0.0, best)
 
     def _usual(
-        self, seen: Float64Array, ran: npt.NDArray[np.bool_], cores: Int32Array, asked: Demand
+        self, measured: Float64Array, ran: npt.NDArray[np.bool_], cores: Int32Array, asked: Demand
     ) -> Float64Array:
         """(nodes,) what a miss costs without streams, over what it costs by the model."""
         world, machine = self._world, self._world.machine
@@ -109,9 +109,9 @@ class Fit:
         world.place(cores)
         counted = world.counters("cycles_l3_miss", "llc_misses")
         cost = _cost_of_misses(machine.node_of_core[cores], machine.nodes, *counted)
-        known = ran & (seen > 0.0) & (cost > 0.0)
-        ratio = np.divide(seen, cost, out=np.ones(machine.nodes), where=known)
-        self._ratios.append(np.where(known, np.log(ratio), np.nan))
+        comparable = ran & (measured > 0.0) & (cost > 0.0)
+        ratio = np.divide(measured, cost, out=np.ones(machine.nodes), where=comparable)
+        self._ratios.append(np.where(comparable, np.log(ratio), np.nan))
         past = np.stack(self._ratios)
         if not np.isfinite(past).any():
             return np.ones(machine.nodes)

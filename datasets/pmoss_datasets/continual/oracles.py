@@ -35,7 +35,7 @@ class Oracle(RoundPolicy):
         """Refuses this host, and a machine without parameters."""
         if env.unwrapped.arguments.on_host:
             raise UnsupportedError(
-                f"{self.name}: oracles plan in the true machine, which nobody knows of a host; "
+                f"{self.name}: oracles plan in the true machine, which is unknown on a host; "
                 "choose another policy"
             )
         need_described(env, self.name)
@@ -56,8 +56,8 @@ class Oracle(RoundPolicy):
     def plan(self, cores: Int32Array) -> list[Move]:
         """Searches in what is believed."""
         believed = [self.conditions(number) for number in range(len(self._worlds))]
-        for world, one in zip(self._worlds, believed, strict=True):
-            world.believe(one.co_tenants, one.demand)
+        for world, state in zip(self._worlds, believed, strict=True):
+            world.believe(state.co_tenants, state.demand)
         return self.search(believed, cores)
 
     def search(self, believed: Sequence[Conditions], cores: Int32Array) -> list[Move]:
@@ -138,7 +138,7 @@ class ThoroughLaw(Oracle):
     def search(self, believed: Sequence[Conditions], cores: Int32Array) -> list[Move]:
         """See Oracle."""
         machine = self.env.session.machine
-        speeds = np.stack([free_time(machine, one.co_tenants) for one in believed])
+        speeds = np.stack([free_time(machine, state.co_tenants) for state in believed])
         return thorough_moves(self._worlds, self._weights, speeds, cores, self.most, self._price)
 
 

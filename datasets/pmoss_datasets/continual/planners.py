@@ -101,12 +101,12 @@ class SeasonalPlanner(FittedPlanner):
         """What was one period before the next epoch; now, where no period forecast better."""
         self._past.append(shares)
         past, now = self._past, len(self._past)
-        best, found = np.inf, 1
+        best, best_period = np.inf, 1
         for period in range(1, min(_LONGEST_PERIOD, now - 3) + 1):
             judged = range(max(period, now - _JUDGED), now)
             wrong = float(np.mean([np.abs(past[t] - past[t - period]).mean() for t in judged]))
             # A longer period must be clearly better.
             wrong *= 1.0 if period == 1 else 1.1
             if wrong < best:
-                best, found = wrong, period
-        return [past[now - found]] * self._futures
+                best, best_period = wrong, period
+        return [past[now - best_period]] * self._futures

@@ -125,7 +125,7 @@ def _checked(plan: Any, slices: int, cores: int, who: str) -> list[Move]:
 
 
 def need_described(env: Any, who: str) -> None:
-    """Refuses a machine that nobody can plan in.
+    """Refuses a machine without the parameters that planning needs.
 
     Args:
         env: of continual scheduling.

@@ -71,12 +71,12 @@ class KernelLike(RoundPolicy):
 
 
 class Repair(RoundPolicy):
-    """Takes work off the fullest core while that pays, by times foretold from the counters.
+    """Takes work off the fullest core while that pays, by times predicted from the counters.
 
     Args:
         gain: share of the fullest core's time that one move must save.
         act: imbalance from which it acts, as a share of what balanced cores would need.
-        memory: weight of the latest epoch in the mean of the foretold times.
+        memory: weight of the latest epoch in the mean of the predicted times.
     """
 
     def __init__(self, gain: float = 0.01, act: float = 0.05, memory: float = 0.5) -> None:
@@ -122,22 +122,24 @@ class Repair(RoundPolicy):
         On a real host a worker may route, too. On models there is nothing of the kind.
         """
         snapshot, workers = self.env.session.snapshot, self.env.machine.workers
-        told = np.asarray(snapshot.provenance.get("worker_other_share", np.zeros(workers.size)))
+        other_share = np.asarray(
+            snapshot.provenance.get("worker_other_share", np.zeros(workers.size))
+        )
         if snapshot.provenance.get("routers") == "workers":
             # All workers route, and one with less to do routes more: it goes where time is left.
-            told = np.full(workers.size, told.mean())
-        per_query: Float64Array = told / max(snapshot.throughput, 1e-9)
+            other_share = np.full(workers.size, other_share.mean())
+        per_query: Float64Array = other_share / max(snapshot.throughput, 1e-9)
         return per_query
 
     def _relieve(
-        self, times: Float64Array, place: Int32Array, most: int, beside: Float64Array
+        self, times: Float64Array, place: Int32Array, most_moves: int, beside: Float64Array
     ) -> list[Move]:
         """Moves (slice, position of the worker); never the same slice twice.
 
         Args:
             times: (slices, workers) of each slice on each worker.
             place: (slices,) position of each slice's worker.
-            most: how many moves.
+            most_moves: the limit of moves.
             beside: (workers,) of beside().
         """
         slices = times.shape[0]
@@ -149,14 +151,14 @@ class Repair(RoundPolicy):
             return []
         moves: list[Move] = []
         free = np.ones(slices, dtype=np.bool_)
-        while len(moves) < most:
+        while len(moves) < most_moves:
             full = int(load.argmax())
             mine: Any = np.flatnonzero((place == full) & free)
             if not mine.size:
                 break
             moved, swapped = _moved(times, load, mine, full), None
             best, steps = moved.min(), 1
-            if len(moves) + 2 <= most:
+            if len(moves) + 2 <= most_moves:
                 others: Any = np.flatnonzero((place != full) & free)
                 swapped = _swapped(times, load, mine, others, place[others], full)
                 # A swap is two moves, and must save as much with each.
@@ -203,9 +205,9 @@ def _swapped(
     full: int,
 ) -> Float64Array:
     """(mine, others) the greater load of the two cores after each swap."""
-    here = load[full] - times[mine, full][:, None] + times[others, full]
-    there = (load[at] - times[others, at]) + times[mine][:, at]
-    after: Float64Array = np.maximum(here, there)
+    source_load = load[full] - times[mine, full][:, None] + times[others, full]
+    target_load = (load[at] - times[others, at]) + times[mine][:, at]
+    after: Float64Array = np.maximum(source_load, target_load)
     return after
 
 
@@ -234,8 +236,8 @@ class Tries(RoundPolicy):
             self._kept = None
             return back
         self._kept = (reading, cores.copy())
-        found = list(promising_changes(self.env.context(self.rng), cores, session.snapshot, 6))
-        if not found:
+        changes = list(promising_changes(self.env.context(self.rng), cores, session.snapshot, 6))
+        if not changes:
             self._kept = None
             return []
-        return list(found[int(self.rng.integers(len(found)))])
+        return list(changes[int(self.rng.integers(len(changes)))])

@@ -35,7 +35,7 @@ def thorough_moves(
     weights: Float64Array,
     speeds: Float64Array,
     cores: Int32Array,
-    most: int,
+    most_moves: int,
     price: float,
 ) -> list[Move]:
     """Moves that serve more in the weighted mean of several worlds.
@@ -45,14 +45,14 @@ def thorough_moves(
         weights: (worlds,) of each.
         speeds: (worlds, workers) share of its time that each worker core has, above 0.
         cores: (slices,) that serve the slices now.
-        most: how many moves.
+        most_moves: the limit of moves.
         price: of a move between nodes, as a share of the throughput; within a node a quarter.
 
     Returns:
-        At most ``most`` moves, in the order in which they were found; a slice moves once.
+        At most ``most_moves`` moves, in the order in which they were found; a slice moves once.
     """
     search = _Search(worlds, weights / weights.sum(), speeds, cores, price)
-    while search.moves < most and search.improve(most):
+    while search.moves < most_moves and search.improve(most_moves):
         pass
     return [(int(s), int(search.now[s])) for s in search.order if search.now[s] != cores[s]]
 
@@ -83,25 +83,25 @@ class _Search:
         """How many slices have moved."""
         return int(np.count_nonzero(self.now != self._before))
 
-    def improve(self, most: int) -> bool:
+    def improve(self, most_moves: int) -> bool:
         """Makes the change that gains most for each move; whether there is one."""
-        changes = self._changes(most)
+        changes = self._changes(most_moves)
         return any(self._best_of(changes[i : i + _ASKED]) for i in range(0, len(changes), _ASKED))
 
     def _best_of(self, changes: Sequence[Sequence[Move]]) -> bool:
         """Asks about some changes, and makes the best one; whether one helps."""
-        moves, best, found = self.moves, 0.0, None
+        moves, best, best_change = self.moves, 0.0, None
         for steps in changes:
             old = [(slice_, int(self.now[slice_])) for slice_, _ in steps]
             served = self._make(steps)
             worth = float(self._weights @ served) - self._cost()
             gain = (worth - self._worth) / max(1, self.moves - moves)
             if worth > self._worth * (1.0 + _LEAST) and gain > best:
-                best, found = gain, (steps, served, worth)
+                best, best_change = gain, (steps, served, worth)
             self._make(old)
-        if found is None:
+        if best_change is None:
             return False
-        steps, self._served, self._worth = found
+        steps, self._served, self._worth = best_change
         self._make(steps)
         self.order += [slice_ for slice_, _ in steps if slice_ not in self.order]
         return True
@@ -121,7 +121,7 @@ class _Search:
         units: Float64Array = np.where(far, 1.0, _NEAR * (cores != self._before[slices]))
         return units
 
-    def _changes(self, most: int) -> list[list[Move]]:
+    def _changes(self, most_moves: int) -> list[list[Move]]:
         """Moves and swaps off the cores that limit most, the most promising first."""
         at = np.searchsorted(self._workers, self.now)
         work, load, pace = self._loads(at)
@@ -137,23 +137,25 @@ class _Search:
             """(mine, targets) gains where slices go ``to``, and ``back`` comes in return."""
             # Where misses cost more, the same queries take longer.
             longer = pace[:, None, to] / pace[:, source, None]
-            here = (
+            source_load = (
                 load[:, source, None]
                 + (back / longer - work[:, mine, None]) / (self._speeds[:, source, None])
             )
-            there = (
+            target_load = (
                 load[:, None, to]
                 + (work[:, mine, None] * longer - back) / (self._speeds[:, None, to])
             )
             kept = total[:, None, None] - powers[:, source, None] - powers[:, None, to]
-            after = kept + _power(np.maximum(here, 0.0)) + _power(np.maximum(there, 0.0))
+            after = (
+                kept + _power(np.maximum(source_load, 0.0)) + _power(np.maximum(target_load, 0.0))
+            )
             less = _root(total[:, None, None] / np.maximum(after, 1e-9)) - 1.0
             gains = np.tensordot(self._weights * self._served, less, 1)
             gains[source[:, None] == to] = -np.inf
             return gains
 
         def each(gains: Float64Array, units: Float64Array, moves: Float64Array) -> Float64Array:
-            allowed = moves <= most - self.moves
+            allowed = moves <= most_moves - self.moves
             return np.where(
                 allowed, (gains - self._price * units) / np.maximum(moves, 1.0), -np.inf
             ).ravel()

@@ -111,8 +111,8 @@ class ThoroughPlanner(FittedPlanner):
         """Reads, forecasts, and searches."""
         session, reading = self.env.session, self._reading
         asked = self.asked()
-        seen = reading.see(session.cores_seen, session.snapshot.slice_counters, asked)
-        believed = [reading.believed(shares) for shares in self.forecast(seen)]
+        shares_now = reading.see(session.cores_seen, session.snapshot.slice_counters, asked)
+        believed = [reading.believed(shares) for shares in self.forecast(shares_now)]
         for world, shares, ahead in zip(self._worlds, believed, self._ahead, strict=True):
             world.believe(co_tenants(session.machine, shares), self.ahead(int(ahead)))
         speeds = 1.0 - np.stack(believed)[:, session.machine.workers]

@@ -41,7 +41,9 @@ class World:
             outstanding_per_worker=load.outstanding_per_worker,
             offered_mq_per_s=load.offered_mq_per_s,
         )
-        self._profilers = [make_profiler(one, session.slices, None) for one in session.workloads]
+        self._profilers = [
+            make_profiler(workload, session.slices, None) for workload in session.workloads
+        ]
         self._seed = session.workload_seed
         self._slices = session.slices
         self._asked = DEFAULT_DEMAND
@@ -73,8 +75,8 @@ class World:
 
     def counters(self, *names: str) -> tuple[Float64Array, ...]:
         """(slices,) of each counter under the current schedule."""
-        found = self._model.snapshot()["counters"]
-        return tuple(np.roll(np.asarray(found[name]), self._asked.shift) for name in names)
+        counters = self._model.snapshot()["counters"]
+        return tuple(np.roll(np.asarray(counters[name]), self._asked.shift) for name in names)
 
 
 def free_time(machine: Machine, co_tenants: Iterable[CoTenant]) -> Float64Array:
@@ -89,7 +91,7 @@ def free_time(machine: Machine, co_tenants: Iterable[CoTenant]) -> Float64Array:
 def improved(
     worlds: Sequence[World],
     cores: Int32Array,
-    most: int,
+    most_moves: int,
     price: float,
     evaluations: int = 120,
 ) -> list[Move]:
@@ -98,16 +100,16 @@ def improved(
     Args:
         worlds: equally likely.
         cores: (slices,) that serve the slices now.
-        most: how many moves.
+        most_moves: the limit of moves.
         price: of a move between nodes, as a share of the throughput; within a node a quarter.
         evaluations: schedules that are asked for in each world.
 
     Returns:
-        At most ``most`` moves, in the order in which they were found; a slice moves once.
+        At most ``most_moves`` moves, in the order in which they were found; a slice moves once.
     """
     search = _Search(worlds, cores, price)
-    while search.used < evaluations and search.moves < most:
-        if not any(search.relieve(level, most, evaluations) for level in range(_LEVELS)):
+    while search.used < evaluations and search.moves < most_moves:
+        if not any(search.relieve(level, most_moves, evaluations) for level in range(_LEVELS)):
             break
     return [(int(s), int(search.now[s])) for s in search.order if search.now[s] != cores[s]]
 
@@ -134,7 +136,7 @@ class _Search:
         count = np.count_nonzero(far) + _NEAR * (np.count_nonzero(moved) - np.count_nonzero(far))
         return float(self._price * count * self._start)
 
-    def relieve(self, level: int, most: int, evaluations: int) -> bool:
+    def relieve(self, level: int, most_moves: int, evaluations: int) -> bool:
         """Tries changes that take work off a full core; whether one was kept."""
         world = self._worlds[self._turn % len(self._worlds)]
         self._turn += 1
@@ -144,7 +146,7 @@ class _Search:
             old = [(slice_, int(self.now[slice_])) for slice_, _ in steps]
             for slice_, core in steps:
                 self.now[slice_] = core
-            if self.moves <= most:
+            if self.moves <= most_moves:
                 self.used += 1
                 worth = self._ask(steps) - self._cost()
                 if worth > self._worth * (1.0 + 1e-6):

@@ -21,9 +21,9 @@ from pmoss_datasets.storage import Dataset
 from pmoss_env.errors import (
     DatasetError,
     DescriptionError,
-    MissingExtraError,
     UnknownNameError,
 )
+from pmoss_env.extras import require
 from pmoss_env.types import Float64Array
 
 if TYPE_CHECKING:
@@ -80,9 +80,9 @@ def to_d3rlpy(
     for i, number in enumerate(chosen):
         episode = dataset[int(number)]
         rows = slice(int(ends[i] - steps[i]), int(ends[i]))
-        seen = expander.observations(episode, copies=False)
+        observations = expander.observations(episode, copies=False)
         for array, key in zip(arrays, expander.space.spaces, strict=True):
-            array[rows] = seen[key]
+            array[rows] = observations[key]
         actions[rows, 0] = episode.actions
         gained[rows, 0] = worth(dataset, int(number), mode)
         terminals[rows.stop - 1] = 1
@@ -145,8 +145,8 @@ def score_buffer(buffer: Any, dataset: Dataset, reward: str | None = None) -> Bu
                 f"{where}: terminals: {actions.size} steps, terminated = {episode.terminated}: "
                 f"must end{f' after {dataset.steps}' if fixed else ''}"
             )
-        seen = episode.observations
-        parts = seen if isinstance(seen, list | tuple) else [seen]
+        observations = episode.observations
+        parts = observations if isinstance(observations, list | tuple) else [observations]
         flat = np.concatenate([np.asarray(part).reshape(actions.size, -1) for part in parts], 1)
         if flat.shape[1] != sum(widths):
             raise DatasetError(
@@ -189,9 +189,7 @@ def find_d3rlpy() -> None:
         # At the end: no package of the environment is hidden by another version of it.
         sys.path.append(str(_ASIDE))
         importlib.invalidate_caches()
-    # None in sys.modules says that it is absent.
-    if sys.modules.get("d3rlpy", _ASIDE) is None or find_spec("d3rlpy") is None:
-        raise MissingExtraError("d3rlpy", "d3rlpy")
+    require("d3rlpy")
 
 
 def import_d3rlpy() -> Any:
@@ -201,9 +199,6 @@ def import_d3rlpy() -> Any:
         MissingExtraError: d3rlpy is not installed.
     """
     find_d3rlpy()
-    try:
-        with redirect_stderr(io.StringIO()):
-            import d3rlpy
-    except ImportError as error:
-        raise MissingExtraError("d3rlpy", "d3rlpy") from error
+    with redirect_stderr(io.StringIO()):
+        import d3rlpy
     return d3rlpy

@@ -58,13 +58,13 @@ class D4RLView:
         self._width = end
 
     def dictionary(self, episodes: Sequence[int] | None = None) -> dict[str, Array]:
-        """What ``env.get_dataset()`` gives in D4RL; of all episodes unless told."""
+        """What ``env.get_dataset()`` gives in D4RL; of all episodes by default."""
         return self._expand(episodes, following=False)
 
     def qlearning(self, episodes: Sequence[int] | None = None) -> dict[str, Array]:
         """The same with ``next_observations`` (N, D) and ``infos/next_action_mask``.
 
-        Those of an episode's last step are of the state after it, in which nobody acts.
+        Those of an episode's last step are of the state after it, in which no action follows.
         """
         return self._expand(episodes, following=True)
 
@@ -127,9 +127,9 @@ class D4RLView:
 
     def _flat(self, number: int, *, last: bool) -> tuple[Array, Array]:
         episode = self._dataset[number]
-        seen = self._expander.observations(episode, last=last, copies=False)
+        observations = self._expander.observations(episode, last=last, copies=False)
         rows = episode.steps + last
         flat = np.empty((rows, self._width), dtype=np.float32)
         for key, part in self.columns.items():
-            flat[:, part] = seen[key].reshape(rows, -1)
+            flat[:, part] = observations[key].reshape(rows, -1)
         return flat, self._expander.masks(episode, last=last)

@@ -33,7 +33,7 @@ def worth(
     dataset: Dataset,
     number: int,
     mode: str,
-    of: Callable[[Any, str], Float64Array] | None = None,
+    rewards_of: Callable[[Any, str], Float64Array] | None = None,
 ) -> Float64Array:
     """(T,) float64 of one episode.
 
@@ -41,7 +41,7 @@ def worth(
         dataset: that holds it.
         number: its position.
         mode: of the rewards.
-        of: ``rewards_of`` or ``returns_to_go`` of the dataset's domain; the former if None.
+        rewards_of: ``rewards_of`` or ``returns_to_go`` of the dataset's domain; the former if None.
 
     Raises:
         UnknownNameError: another mode.
@@ -49,6 +49,6 @@ def worth(
     """
     episode = dataset[number]
     try:
-        return (of or dataset.domain.rewards_of)(episode, mode)
+        return (rewards_of or dataset.domain.rewards_of)(episode, mode)
     except DatasetError as error:
         raise DatasetError(f"{dataset.path / DATA}: episode {number}: {error}") from error

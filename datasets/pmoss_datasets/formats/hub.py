@@ -101,9 +101,9 @@ def export(
             _check_same(target, dataset, reward)
         else:
             to_minari(dataset, out, reward)
-        one = line(dataset, "" if licence_of(dataset) else licence)
-        lines.append(one)
-        write_atomically(target / CARD, card(dataset, one["licence"]))
+        row = line(dataset, "" if licence_of(dataset) else licence)
+        lines.append(row)
+        write_atomically(target / CARD, card(dataset, row["licence"]))
     with nothing_left(folder):
         _write_namespaces(folder, [dataset.id for dataset in datasets])
         write_atomically(folder / INDEX, _csv(lines))
@@ -129,8 +129,8 @@ def _check(datasets: Sequence[Dataset], licence: str) -> None:
 
 def _check_others(folder: Path, ids: Sequence[str]) -> None:
     """Refuses a folder with datasets that its index would not name."""
-    there = [path.parents[1] for path in sorted(folder.glob(f"*/*/data/{MAIN}"))]
-    for path in there:
+    exported = [path.parents[1] for path in sorted(folder.glob(f"*/*/data/{MAIN}"))]
+    for path in exported:
         if path.relative_to(folder.parent).as_posix() not in ids:
             raise DatasetError(f"{path}: is not among what is exported: name it, or remove it")
 
@@ -138,25 +138,25 @@ def _check_others(folder: Path, ids: Sequence[str]) -> None:
 def _check_same(target: Path, dataset: Dataset, reward: str | None) -> None:
     """Refuses a folder that holds something else."""
     try:
-        told = read_json(target / "data" / "metadata.json")
-        found = (told["pmoss_checksum"], told["pmoss_reward"])
+        metadata = read_json(target / "data" / "metadata.json")
+        stored = (metadata["pmoss_checksum"], metadata["pmoss_reward"])
         whole = (target / "data" / MAIN).is_file()
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise DatasetError(f"{target}: exists and is no dataset of an export") from error
-    if not whole or found != (dataset.checksum, dataset.reward(reward)):
+    if not whole or stored != (dataset.checksum, dataset.reward(reward)):
         raise DatasetError(f"{target}: holds another dataset: remove it, or take another folder")
 
 
 def _facts(lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Metadata of a card, as the hub names them."""
-    licences = sorted({one["licence"].lower() for one in lines})
+    licences = sorted({row["licence"].lower() for row in lines})
     tags = {"offline-rl", "minari", "gymnasium", "scheduling", "numa", "database-index"}
     return {
         "license": licences[0] if len(licences) == 1 else licences,
         "pretty_name": "pmoss_env",
         "task_categories": ["reinforcement-learning"],
-        "tags": sorted(tags | {one["domain"] for one in lines}),
-        "size_categories": [size_category(sum(one["steps"] for one in lines))],
+        "tags": sorted(tags | {row["domain"] for row in lines}),
+        "size_categories": [size_category(sum(row["steps"] for row in lines))],
         # The viewer cannot show Minari's files.
         "configs": [{"config_name": "index", "data_files": INDEX}],
     }
@@ -165,26 +165,27 @@ def _facts(lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def _about(lines: Sequence[Mapping[str, Any]]) -> str:
     head, rows = as_table(lines)
     linked = [
-        [f"[{row[0]}]({row[0].strip('`').partition('/')[2]}/{CARD})", *row[1:]] for row in rows
+        [f"[{cells[0]}]({cells[0].strip('`').partition('/')[2]}/{CARD})", *cells[1:]]
+        for cells in rows
     ]
-    table = "\n".join(f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *linked])
-    licences = {one["licence"] for one in lines}
-    told = [
-        f"- {licence}: {sum(one['licence'] == licence for one in lines)} datasets"
+    table = "\n".join(f"| {' | '.join(cells)} |" for cells in [head, ["---"] * len(head), *linked])
+    licences = {row["licence"] for row in lines}
+    counts = [
+        f"- {licence}: {sum(row['licence'] == licence for row in lines)} datasets"
         for licence in sorted(licences)
     ]
-    return _ABOUT.format(id=lines[0]["id"], table=table, licences="\n".join(told))
+    return _ABOUT.format(id=lines[0]["id"], table=table, licences="\n".join(counts))
 
 
 def _write_namespaces(folder: Path, ids: Sequence[str]) -> None:
     """What Minari asks of a namespace before it downloads from it."""
     tasks = sorted({id_.rpartition("/")[0] for id_ in ids})
-    told = {
+    namespace = {
         "description": "Offline datasets of placement on servers with several memories",
         "datasets": sorted(ids),
         "namespaces": tasks,
     }
-    write_atomically(folder / _OF_NAMESPACE, json.dumps(told, indent=1) + "\n")
+    write_atomically(folder / _OF_NAMESPACE, json.dumps(namespace, indent=1) + "\n")
     for task in tasks:
         about = {"description": f"Datasets of the task {task.partition('/')[2]}"}
         path = folder.parent / task / _OF_NAMESPACE

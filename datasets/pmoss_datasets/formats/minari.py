@@ -28,6 +28,7 @@ from pmoss_datasets.schema import Played
 from pmoss_datasets.storage import Dataset, write_dataset
 from pmoss_env import __version__
 from pmoss_env.errors import DatasetError, MissingExtraError, PmossError, UnknownNameError
+from pmoss_env.extras import require
 from pmoss_env.files import read_json
 from pmoss_env.version import CONTINUED
 
@@ -120,8 +121,8 @@ def from_minari(
     with _damage(f"{source}: cannot be opened by Minari"):
         if isinstance(data, str | Path):
             folder = Path(data)
-            if not folder.exists() and (found := _minari_root() / folder).is_dir():
-                folder = found
+            if not folder.exists() and (in_root := _minari_root() / folder).is_dir():
+                folder = in_root
             if (folder / DATA).is_file():
                 raise DatasetError(f"{source}: is a dataset of pmoss already, not one of Minari's")
             check_minari(folder)
@@ -217,13 +218,13 @@ def _play_again(
         raise DatasetError(f"{where}: rewards: {paid.shape}: must be {actions.shape}")
 
     def see(t: int, observation: Any) -> None:
-        parts, of = observation, stored.observations
+        parts, arrays = observation, stored.observations
         if not isinstance(observation, dict):
-            parts, of = {"observation": np.asarray(observation)}, {"observation": of}
+            parts, arrays = {"observation": np.asarray(observation)}, {"observation": arrays}
         for key, value in parts.items():
-            if key not in of:
+            if key not in arrays:
                 raise DatasetError(f"observations/{key}: is missing")
-            kept, shape = np.asarray(of[key]), (actions.size + 1, *value.shape)
+            kept, shape = np.asarray(arrays[key]), (actions.size + 1, *value.shape)
             if kept.shape != shape:
                 raise DatasetError(f"observations/{key}: {kept.shape}: must be {shape}")
             if not np.array_equal(kept[t], value):
@@ -283,12 +284,12 @@ def _packed(dataset: Dataset, space: gymnasium.Space[Any], reward: str) -> bytes
     buffer = io.BytesIO()
     with h5py.File(buffer, "w", libver="latest") as file:
         for number, episode in enumerate(dataset):
-            seen = expander.observations(episode, last=True, copies=False)
+            observations = expander.observations(episode, last=True, copies=False)
             ended = np.zeros(episode.steps, dtype=np.bool_)
             ended[-1] = True
-            shown = {f"observations/{key}": seen[key] for key in expander.space.spaces}
+            shown = {f"observations/{key}": observations[key] for key in expander.space.spaces}
             if not isinstance(space, gymnasium.spaces.Dict):
-                shown = {"observations": seen["observation"]}
+                shown = {"observations": observations["observation"]}
             arrays = {
                 **shown,
                 "actions": episode.actions.astype(np.int64),
@@ -312,9 +313,8 @@ def _minari_root() -> Path:
 
 
 def _minari() -> tuple[Any, Any]:
-    try:
-        import minari
-        from minari.dataset.minari_storage import MinariStorage
-    except ImportError as error:
-        raise MissingExtraError("minari", "minari") from error
+    require("minari")
+    import minari
+    from minari.dataset.minari_storage import MinariStorage
+
     return minari, MinariStorage

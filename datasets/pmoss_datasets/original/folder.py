@@ -67,20 +67,20 @@ class OriginalData:
         ]
         if self.snapshots is None:
             return "\n".join([*lines, "snapshots: none"])
-        found = self.snapshots
-        kilo = " ".join(f"{value:.1f}" for value in found.throughput_kq_per_s)
+        snapshots = self.snapshots
+        kilo = " ".join(f"{value:.1f}" for value in snapshots.throughput_kq_per_s)
         lines += [
-            f"snapshots: {found.config.size} sweeps, layout {found.vendor}, configs "
-            f"{sorted(set(found.config.tolist()))}, workloads "
-            f"{sorted(set(found.workload.tolist()))}",
+            f"snapshots: {snapshots.config.size} sweeps, layout {snapshots.vendor}, configs "
+            f"{sorted(set(snapshots.config.tolist()))}, workloads "
+            f"{sorted(set(snapshots.workload.tolist()))}",
             f"throughput: {kilo} kq/s",
-            f"hottest slice: {found.slice_share.max():.2%} of the queries",
-            f"slices whose counters were dropped: {int(found.dropped.any(axis=0).sum())}",
+            f"hottest slice: {snapshots.slice_share.max():.2%} of the queries",
+            f"slices whose counters were dropped: {int(snapshots.dropped.any(axis=0).sum())}",
         ]
-        if int(found.config[0]) in self.schedules:
+        if int(snapshots.config[0]) in self.schedules:
             lines.append(
                 f"slices on their core's node: {self.on_their_cores_node()} of "
-                f"{found.home_nodes.size}"
+                f"{snapshots.home_nodes.size}"
             )
         return "\n".join(lines)
 
@@ -89,10 +89,10 @@ def find_original() -> Path | None:
     """``$PMOSS_ORIGINAL_DATA``, else ``../shared/data/original`` from here upwards, else None."""
     if named := os.environ.get(VARIABLE):
         return Path(named)
-    here = Path.cwd()
-    for place in (here, *here.parents):
-        if (found := place / "shared" / "data" / "original").is_dir():
-            return found
+    folder = Path.cwd()
+    for place in (folder, *folder.parents):
+        if (data := place / "shared" / "data" / "original").is_dir():
+            return data
     return None
 
 
@@ -116,24 +116,24 @@ def import_folder(
     Raises:
         DatasetError: a file is missing, damaged or does not fit the others.
     """
-    found = find_files(
+    files = find_files(
         Path(folder), machine, knowledge_base, Path(machine_file) if machine_file else None
     )
-    paths = (*found.schedules, *found.learned)
-    total = len(paths) + (found.snapshots is not None)
+    paths = (*files.schedules, *files.learned)
+    total = len(paths) + (files.snapshots is not None)
     schedules, learned = {}, {}
     for done, path in enumerate(paths, start=1):
-        schedule = read_schedule(path, found.machine)
-        if path in found.learned:
+        schedule = read_schedule(path, files.machine)
+        if path in files.learned:
             learned[path.parent.name, schedule.id] = schedule
         else:
             schedules[schedule.id] = schedule
         progress(done, total)
     snapshots = None
-    if found.snapshots is not None:
-        snapshots = read_knowledge_base(found.snapshots, found.machine)
+    if files.snapshots is not None:
+        snapshots = read_knowledge_base(files.snapshots, files.machine)
         progress(total, total)
-    return OriginalData(found.machine, schedules, learned, snapshots)
+    return OriginalData(files.machine, schedules, learned, snapshots)
 
 
 def save_snapshots(path: str | Path, data: OriginalData, *, overwrite: bool = False) -> None:
@@ -148,10 +148,12 @@ def save_snapshots(path: str | Path, data: OriginalData, *, overwrite: bool = Fa
         DatasetError: something is there, or nothing can be written there.
     """
     check_target(path, overwrite, what="")  # which finds the file itself
-    found = data.snapshots
+    snapshots = data.snapshots
     arrays = {}
-    if found is not None:
-        arrays = {field.name: np.asarray(getattr(found, field.name)) for field in fields(found)}
+    if snapshots is not None:
+        arrays = {
+            field.name: np.asarray(getattr(snapshots, field.name)) for field in fields(snapshots)
+        }
     arrays["machine"] = np.array(data.machine.name)
     arrays["learned_workloads"] = np.array([workload for workload, _ in sorted(data.learned)], str)
     for kind, by_key in (("schedule", data.schedules), ("learned", data.learned)):

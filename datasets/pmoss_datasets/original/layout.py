@@ -79,10 +79,10 @@ def find_files(
 
 def _machine_file(folder: Path, machine: str) -> Path:
     places = (folder / "machines" / f"{machine}.cfg", folder / "machines" / machine / "hw.cfg")
-    found = next((place for place in places if place.is_file()), None)
-    if found is None:
+    path = next((place for place in places if place.is_file()), None)
+    if path is None:
         names = " or ".join(str(place.relative_to(folder)) for place in places)
         raise DatasetError(
             f"{folder}: has no machine file {names}; name one that is elsewhere (--machine-file)"
         )
-    return found
+    return path

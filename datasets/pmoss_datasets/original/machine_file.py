@@ -76,13 +76,13 @@ def read_machine_file(path: str | Path, name: str | None = None) -> MachineFile:
     if not 0 <= links <= _MOST:
         raise DatasetError(f"{path}: line 1: {links} links: must be 0 to {_MOST}")
     workers, cells = rows[3], rows[4]
-    for line, found, wanted in (
+    for line, count, wanted in (
         (2, rows[1][0], len(workers)),
         (3, len(rows[2]), nodes),
         (5, len(cells), len(workers)),
     ):
-        if found != wanted:
-            raise DatasetError(f"{path}: line {line}: {found}: must be {wanted}")
+        if count != wanted:
+            raise DatasetError(f"{path}: line {line}: {count}: must be {wanted}")
     if nodes < 1 or not workers or len(workers) % nodes:
         raise DatasetError(f"{path}: line 4: {len(workers)} workers on {nodes} nodes: not alike")
     for line, values in ((3, rows[2]), (4, workers), (5, cells)):

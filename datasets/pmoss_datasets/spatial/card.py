@@ -49,9 +49,9 @@ def _measurement(metadata: SpatialMetadata) -> str:
         "bits.",
         "hardware": "On a real server: it cannot be measured again to the bit.",
     }.get(backend, f"By {backend}.")
-    told = json.dumps(provenance, sort_keys=True)
+    origin = json.dumps(provenance, sort_keys=True)
     units = "Counters in million counts per second per slice, off-core values in GB/s, latencies "
-    return f"{how} Provenance: `{told}`. {units}in microseconds, throughputs in Mq/s."
+    return f"{how} Provenance: `{origin}`. {units}in microseconds, throughputs in Mq/s."
 
 
 def _repeats(dataset: Dataset) -> str:
@@ -85,11 +85,11 @@ def _limits(dataset: Dataset, metadata: SpatialMetadata) -> str:
     ]
     if np.isnan(dataset.column("throughput")[:, :-1]).any():
         limits.append("Not every step was measured: there is no `improvement` reward.")
-    if found := metadata.provenance.get("slices_not_in_place", {}):
+    if misplaced := metadata.provenance.get("slices_not_in_place", {}):
         limits.append(
-            f"In {len(found)} of {metadata.episodes} episodes the kernel had not put the data of "
-            "all slices where the schedule wanted them: what was measured is of another placement "
-            "(`slices_not_in_place`: slices under the incumbent, and at the end)."
+            f"In {len(misplaced)} of {metadata.episodes} episodes the kernel had not put the data "
+            "of all slices where the schedule wanted them: what was measured is of another "
+            "placement (`slices_not_in_place`: slices under the incumbent, and at the end)."
         )
     absent = [
         name

@@ -96,7 +96,7 @@ class SpatialDomain(Domain):
     kind = "schedule"
     offers = frozenset({"undoing", "schedules"})
     rolled_out = ("lpt",)
-    here: Mapping[str, Any] = MappingProxyType({"backend": "hardware", "machine": "host"})
+    host_arguments: Mapping[str, Any] = MappingProxyType({"backend": "hardware", "machine": "host"})
     usual: Mapping[str, Any] = {
         "machine": "skylake-x-8n",
         "index": "btree",
@@ -187,9 +187,11 @@ class SpatialDomain(Domain):
         provenance = dict(played[-1].about["provenance"])
         provenance.pop("seed", None)  # differs between the episodes; each has its own field
         # The rest is the last episode's: what went wrong in any other would be lost.
-        counts = {str(number): one.about.get("misplaced", []) for number, one in enumerate(played)}
-        if found := {number: count for number, count in counts.items() if any(count)}:
-            provenance["slices_not_in_place"] = found
+        counts = {
+            str(number): episode.about.get("misplaced", []) for number, episode in enumerate(played)
+        }
+        if misplaced := {number: count for number, count in counts.items() if any(count)}:
+            provenance["slices_not_in_place"] = misplaced
         return {
             "slices": played[0].values["actions"].size,
             "counter_names": COUNTER_NAMES,
@@ -354,20 +356,20 @@ class SpatialDomain(Domain):
         return scoring.Searcher(env)
 
     def watch(
-        self, env: SpatialSchedulingEnv, told: Callable[[dict[str, Any]], None] | None
+        self, env: SpatialSchedulingEnv, listener: Callable[[dict[str, Any]], None] | None
     ) -> None:
         """Tells every sweeping round of the hardware backend."""
-        env.session.watch(told)
+        env.session.watch(listener)
 
-    def told(self, env: SpatialSchedulingEnv, played: Rollout) -> dict[str, Any]:
+    def row_of(self, env: SpatialSchedulingEnv, played: Rollout) -> dict[str, Any]:
         """Throughputs, latencies and schedules before and after."""
-        return rollouts.told(env, played)
+        return rollouts.row_of(env, played)
 
-    def told_again(
+    def row_again(
         self, env: SpatialSchedulingEnv, seed: int, row: Mapping[str, Any], **options: Any
     ) -> dict[str, Any]:
         """The same of a schedule that is placed again."""
-        return rollouts.told_again(env, seed, row, options)
+        return rollouts.row_again(env, seed, row, options)
 
     def ends_of(self, row: Mapping[str, Any]) -> tuple[float | None, float]:
         """Throughputs of the incumbent and of the policy's schedule, Mq/s."""

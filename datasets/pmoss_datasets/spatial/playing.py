@@ -186,7 +186,7 @@ class SpatialPlayer:
         about = {
             "offcore_names": list(snapshot.offcore_names),
             "provenance": dict(snapshot.provenance),
-            "misplaced": [misplaced(one.provenance) for one in (snapshot, final)],
+            "misplaced": [misplaced(measured.provenance) for measured in (snapshot, final)],
         }
         return Played(values, about)
 
@@ -249,8 +249,8 @@ class SpatialPlayer:
         """A schedule with noise that respects the constraints."""
         cores = schedule.cores.copy()
         strays = np.flatnonzero(rng.random(cores.size) < epsilon)
-        most = (self._recipe.kwargs.get("constraints") or {}).get("max_slices_per_core")
-        room = np.full(env.machine.cores, most or cores.size)
+        limit = (self._recipe.kwargs.get("constraints") or {}).get("max_slices_per_core")
+        room = np.full(env.machine.cores, limit or cores.size)
         np.subtract.at(room, cores, 1)
         for slice_ in strays:
             room[cores[slice_]] += 1
@@ -287,8 +287,8 @@ class SpatialPlayer:
             backend = self._backend(env)
             context = env.context(np.random.default_rng((seed, 3)), backend)
             drawn = [backend.place(random(context)) for _ in range(_DRAWS)]  # type: ignore[attr-defined]
-            found = local_search(context, self._recipe.reference_budget)
-            self._known = seed, (float(np.mean(drawn)), found.throughput)
+            best = local_search(context, self._recipe.reference_budget)
+            self._known = seed, (float(np.mean(drawn)), best.throughput)
         return self._known[1]
 
     def _counterfactual(self, env: Any) -> Float32Array:

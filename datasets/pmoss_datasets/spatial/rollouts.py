@@ -1,4 +1,4 @@
-"""Rollouts of spatial scheduling: what is told of one, and putting its incumbent back."""
+"""Rollouts of spatial scheduling: the row of one, and putting its incumbent back."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def arguments(kwargs: Mapping[str, Any]) -> dict[str, Any]:
     return {**kwargs, "backend_options": options}
 
 
-def told(env: SpatialSchedulingEnv, played: Rollout) -> dict[str, Any]:
+def row_of(env: SpatialSchedulingEnv, played: Rollout) -> dict[str, Any]:
     """What is kept of a rollout at whose end the environment is, as plain JSON."""
     before, final = env.incumbent_snapshot, env.final_snapshot()
     cores = env.schedule.cores
@@ -48,22 +48,22 @@ def told(env: SpatialSchedulingEnv, played: Rollout) -> dict[str, Any]:
     }
 
 
-def told_again(
+def row_again(
     env: SpatialSchedulingEnv, seed: int, row: Mapping[str, Any], options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What told() gives where the schedule of a row is placed again; see Domain.told_again."""
+    """What row_of() gives where the schedule of a row is placed again; see Domain.row_again."""
     check_repeatable(env)
     env.reset(seed=seed, options=dict(options) or None)
     schedule = env.machine.local_schedule(row.get("cores"))
     env.machine.check_schedule(schedule, env.slices)
     actions = env.machine.tile_of_core[schedule.cores[env.order]].tolist()
-    again = told(env, rerun(env, seed, actions, options))
+    again = row_of(env, rerun(env, seed, actions, options))
     # What was chosen in place of another tile, the schedule does not say.
     return {name: value for name, value in again.items() if name != "illegal_actions"}
 
 
 def in_words(row: Mapping[str, Any]) -> str:
-    """A row of told(), and what undoing found."""
+    """A row of row_of() in words, and what undoing found."""
     text = (
         f"{row['incumbent_mq_per_s']:8.3f} -> {row['final_mq_per_s']:8.3f} Mq/s"
         f"   p99 {row['incumbent_p99_us']:.0f} -> {row['p99_us']:.0f} us"

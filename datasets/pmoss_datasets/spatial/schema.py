@@ -247,11 +247,11 @@ class SpatialMetadata(Metadata):
     def from_json(cls, data: Any, where: Path) -> Self:
         """As of Metadata; also refuses unknown optional fields."""
         made = super().from_json(data, where)
-        known = [field.name for field in FIELDS if field.optional]
+        optional = [field.name for field in FIELDS if field.optional]
         for name in made.optional_fields:
-            if name not in known:
+            if name not in optional:
                 raise DatasetError(
-                    f"{where}: optional_fields: {name!r}: unknown; known are {', '.join(known)}"
+                    f"{where}: optional_fields: {name!r}: unknown; known are {', '.join(optional)}"
                 )
         return made
 

@@ -74,8 +74,8 @@ class SpatialJudge:
         session = self._env.session
         if self._backend is None:
             self._backend = session.new_backend()
-            one = self._backend.incremental
-            self.searchable = self._backend if one else session.new_searchable_backend()
+            incremental = self._backend.incremental
+            self.searchable = self._backend if incremental else session.new_searchable_backend()
         self._backend.set_instance(self._env.instance)
         self.searchable.set_instance(self._env.instance)
 
@@ -84,10 +84,10 @@ class SpatialJudge:
         context = self._env.context(np.random.default_rng((seed, 0)), self.searchable)
         drawn = [self.throughput(random(context)) for _ in range(draws)]
         context = self._env.context(np.random.default_rng((seed, 1)), self.searchable)
-        found = local_search(context, budget)
+        best = local_search(context, budget)
         if self._backend is self.searchable:
-            return float(np.mean(drawn)), found.throughput
-        return float(np.mean(drawn)), self.throughput(found.schedule)
+            return float(np.mean(drawn)), best.throughput
+        return float(np.mean(drawn)), self.throughput(best.schedule)
 
     def outcome(self, rollout: Rollout) -> float:
         """Of the environment's schedule, Mq/s, by the judge's own backend."""

@@ -10,7 +10,8 @@ import numpy as np
 from pmoss_datasets.formats.episodes import worth
 from pmoss_datasets.spatial.expansion import Expander, returns_to_go
 from pmoss_datasets.storage import Dataset
-from pmoss_env.errors import DescriptionError, MissingExtraError
+from pmoss_env.errors import DescriptionError
+from pmoss_env.extras import require
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -47,10 +48,9 @@ class SequenceView:
         Raises:
             MissingExtraError: torch is not installed.
         """
-        try:
-            import torch
-        except ImportError as error:
-            raise MissingExtraError("torch", "agents") from error
+        require("torch")
+        import torch
+
         self._torch = torch
         self._dataset = dataset
         self._reward = reward
@@ -73,21 +73,23 @@ class SequenceView:
 
     def _arrays(self, index: int) -> dict[str, np.ndarray[Any, np.dtype[Any]]]:
         episode = self._dataset[index]
-        seen = self._expander.observations(episode, copies=False)
-        steps, counters = episode.slices, seen["machine_view"].shape[-1]
+        observations = self._expander.observations(episode, copies=False)
+        steps, counters = episode.slices, observations["machine_view"].shape[-1]
         arrays = {
-            "view_mask": seen["view_mask"].reshape(steps, -1).astype(np.float32),
-            "position_mask": seen["position_mask"].reshape(steps, -1).astype(np.float32),
-            "machine_view": seen["machine_view"].reshape(steps, -1, counters),
-            "meta": seen["meta"][0].copy(),
+            "view_mask": observations["view_mask"].reshape(steps, -1).astype(np.float32),
+            "position_mask": observations["position_mask"].reshape(steps, -1).astype(np.float32),
+            "machine_view": observations["machine_view"].reshape(steps, -1, counters),
+            "meta": observations["meta"][0].copy(),
             "returns": worth(self._dataset, index, self._reward, returns_to_go).astype(np.float32),
             "actions": episode.actions.astype(np.int64),
         }
-        if "slice_view" in seen:
-            arrays["slice_view"] = seen["slice_view"]
-            arrays["incumbent_view"] = seen["incumbent_view"][:1].reshape(1, -1, counters).copy()
-        if "slice_counters" in seen:
-            arrays["slice_counters"] = seen["slice_counters"][0].copy()
-            arrays["incumbent_tiles"] = seen["incumbent_tiles"][0].astype(np.int64)
-            arrays["slice_tiles"] = seen["slice_tiles"].astype(np.int64)
+        if "slice_view" in observations:
+            arrays["slice_view"] = observations["slice_view"]
+            arrays["incumbent_view"] = (
+                observations["incumbent_view"][:1].reshape(1, -1, counters).copy()
+            )
+        if "slice_counters" in observations:
+            arrays["slice_counters"] = observations["slice_counters"][0].copy()
+            arrays["incumbent_tiles"] = observations["incumbent_tiles"][0].astype(np.int64)
+            arrays["slice_tiles"] = observations["slice_tiles"].astype(np.int64)
         return arrays

@@ -51,10 +51,10 @@ def spatial_metadata_problems(metadata: SpatialMetadata, *, stored: bool) -> Ite
     yield from name_problems(metadata.counter_names)
     if not stored and metadata.counter_names != COUNTER_NAMES:
         yield f"counter_names = {list(metadata.counter_names)}: must be {list(COUNTER_NAMES)}"
-    for name, known in (("observation", OBSERVATION_MODES), ("order", PLACEMENT_ORDERS)):
-        value = metadata.env_kwargs.get(name, known[0])
-        if value not in known:
-            yield f"env_kwargs: {name} = {value!r}: must be one of {known}"
+    for name, modes in (("observation", OBSERVATION_MODES), ("order", PLACEMENT_ORDERS)):
+        value = metadata.env_kwargs.get(name, modes[0])
+        if value not in modes:
+            yield f"env_kwargs: {name} = {value!r}: must be one of {modes}"
     try:
         kwargs = metadata.env_kwargs
         LoadRegime.parse(str(kwargs.get("load", "closed")))
@@ -67,8 +67,8 @@ def spatial_metadata_problems(metadata: SpatialMetadata, *, stored: bool) -> Ite
         yield f"env_kwargs: slices = {slices!r}: must be {metadata.slices}, as the data have"
     constraints = metadata.env_kwargs.get("constraints")
     named = isinstance(constraints, dict) and set(constraints) <= set(CONSTRAINTS)
-    most = constraints.get("max_slices_per_core", 1) if isinstance(constraints, dict) else None
-    if constraints is not None and not (constraints and named and is_whole(most)):
+    limit = constraints.get("max_slices_per_core", 1) if isinstance(constraints, dict) else None
+    if constraints is not None and not (constraints and named and is_whole(limit)):
         yield (
             f"env_kwargs: constraints = {constraints!r}: must be null or "
             '{"max_slices_per_core": a whole number, "node_memory_gib": numbers}'
@@ -104,15 +104,15 @@ def _action_problems(
     yield from first_wrong(
         propensity == 0, "propensity", propensity, "of an action that was chosen"
     )
-    most = (metadata.env_kwargs.get("constraints") or {}).get("max_slices_per_core")
-    if most is None or outside.any():
+    limit = (metadata.env_kwargs.get("constraints") or {}).get("max_slices_per_core")
+    if limit is None or outside.any():
         return
     for e, row in enumerate(actions):
         counts = np.bincount(row)
-        if counts.max() > most:
+        if counts.max() > limit:
             yield (
                 f"episode {e}: actions: tile {counts.argmax()} takes {counts.max()} slices: "
-                f"the constraint allows {most}"
+                f"the constraint allows {limit}"
             )
             return
 
@@ -149,7 +149,7 @@ def _end_problems(
         )
     final = arrays["final_throughput"]
     cores, nodes = arrays["final_cores"], arrays["final_nodes"]
-    known = (cores >= 0) & (cores < machine.cores)
+    real_cores = (cores >= 0) & (cores < machine.cores)
     if _chooses_node(metadata):
         if inside.all():
             data = np.take_along_axis(nodes, order.astype(np.int64), axis=1)
@@ -158,7 +158,7 @@ def _end_problems(
                 other, "final_nodes", data, "is not where the actions put the data"
             )
     else:
-        remote = known & (nodes != machine.node_of_core[np.where(known, cores, 0)])
+        remote = real_cores & (nodes != machine.node_of_core[np.where(real_cores, cores, 0)])
         yield from first_wrong(remote, "final_nodes", nodes, "is not the node of the slice's core")
     rule = "differs from the last step's throughput"
     yield from first_wrong(arrays["throughput"][:, -1] != final, "final_throughput", final, rule)
@@ -170,8 +170,8 @@ def _co_tenant_problems(arrays: Mapping[str, Array], _: _M, machine: Machine) ->
     unknown = (family >= len(FAMILIES)) | (family < -1)
     yield from first_wrong(unknown, "neighbour_family", family, "is no family of co-tenants")
     # Family -1, which is none, has the last position.
-    most = np.array([*(target_count(name, machine) for name in FAMILIES), 1])
-    absent = (target >= most[np.where(unknown, -1, family)]) | (target < 0)
+    targets = np.array([*(target_count(name, machine) for name in FAMILIES), 1])
+    absent = (target >= targets[np.where(unknown, -1, family)]) | (target < 0)
     rule = f"does not exist on {machine.name}"
     yield from first_wrong(absent, "neighbour_target", target, rule)
     outside = (strength >= 1) | (strength < 0)
@@ -201,9 +201,9 @@ def _counterfactual_problems(
     inside = (actions >= 0) & (actions < machine.tiles)
     chosen = position[np.where(inside, actions, 0)]
     if not inside.all() or (chosen < 0).any():
-        return  # told by the rule about actions
-    told = np.take_along_axis(values, chosen[..., None], axis=2)[..., 0]
+        return  # the rule about actions reports it
+    foreseen = np.take_along_axis(values, chosen[..., None], axis=2)[..., 0]
     measured = arrays["throughput"].astype(np.float32)
-    wrong = ~np.isnan(measured) & (told != measured)
+    wrong = ~np.isnan(measured) & (foreseen != measured)
     rule = "of the chosen core differs from the throughput after the step"
-    yield from first_wrong(wrong, "counterfactual", told, rule)
+    yield from first_wrong(wrong, "counterfactual", foreseen, rule)

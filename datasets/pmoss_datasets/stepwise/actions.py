@@ -93,11 +93,11 @@ class Actions:
             masks: (n, columns) int8.
         """
         parts = self._split(numbers)
-        there = (parts >= 0) & (parts < np.array(self.parts))
+        valid = (parts >= 0) & (parts < np.array(self.parts))
         first = np.cumsum([0, *self.parts[:-1]])
-        inside = np.where(there, parts, 0) + first
+        inside = np.where(valid, parts, 0) + first
         chosen = np.take_along_axis(masks, inside, axis=1) > 0
-        return np.asarray((there & chosen).all(axis=1))
+        return np.asarray((valid & chosen).all(axis=1))
 
     def _choices(self, mask: Int8Array) -> list[Array]:
         ends = np.cumsum(self.parts)[:-1]

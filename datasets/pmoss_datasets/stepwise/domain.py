@@ -58,7 +58,7 @@ class StepDomain(Domain):
     infos: tuple[str, ...] = ()
     on_machine = False
     repeatable = True
-    known: ClassVar[Mapping[str, str]] = {}
+    knowledge: ClassVar[Mapping[str, str]] = {}
     most_steps = 100_000
 
     metadata = StepMetadata
@@ -116,8 +116,8 @@ class StepDomain(Domain):
             raise DescriptionError(f"counterfactuals: not known of {self.name!r}")
         for behaviour in recipe.behaviours:
             if not behaviour.is_imported and behaviour.policy not in self.policies():
-                known = [*self.policies(), "module:function"]
-                raise UnknownNameError("policy", behaviour.policy, known)
+                policies = [*self.policies(), "module:function"]
+                raise UnknownNameError("policy", behaviour.policy, policies)
             for key, usual in (("budget", None), ("visits", 1)):
                 if (value := getattr(behaviour, key)) != usual:
                     raise DescriptionError(
@@ -225,10 +225,10 @@ class StepDomain(Domain):
         if not {"steps", "actions", "action_mask", "propensity"} <= set(arrays):
             return
         steps, actions, masks = arrays["steps"], arrays["actions"], arrays["action_mask"]
-        most = metadata.sizes["T"]
-        wrong = (steps < 1) | (steps > most)
-        yield from first_wrong(wrong, "steps", steps, f"must lie between 1 and {most}")
-        played = np.arange(most) < steps[:, None]
+        longest = metadata.sizes["T"]
+        wrong = (steps < 1) | (steps > longest)
+        yield from first_wrong(wrong, "steps", steps, f"must lie between 1 and {longest}")
+        played = np.arange(longest) < steps[:, None]
         numbered = Actions(cast(StepMetadata, metadata).parts or (masks.shape[2],))
         if numbered.columns != masks.shape[2]:
             yield f"parts: {numbered.parts} have {numbered.columns} choices: not {masks.shape[2]}"
@@ -300,7 +300,7 @@ class StepDomain(Domain):
 
     def knows(self, name: str) -> str:
         """What a rule may use, in words."""
-        return "nothing" if name == "random" else self.known.get(name, "the observation")
+        return "nothing" if name == "random" else self.knowledge.get(name, "the observation")
 
     def scale(self, budget: int, draws: int) -> str:
         """What scores 0 and 100, in words."""
@@ -364,7 +364,7 @@ class StepJudge:
         return low.outcome, high.outcome
 
     def outcome(self, rollout: Rollout) -> float:
-        """As the environment told it."""
+        """As the environment reported it."""
         return rollout.outcome
 
     def close(self) -> None:

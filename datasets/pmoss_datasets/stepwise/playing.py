@@ -61,7 +61,7 @@ class _Record:
     rewards: list[float] = field(default_factory=list)
     masks: list[Int8Array] = field(default_factory=list)
     shown: dict[str, list[Array]] = field(default_factory=dict)
-    told: dict[str, list[float]] = field(default_factory=dict)
+    infos: dict[str, list[float]] = field(default_factory=dict)
 
     def state(self, observation: Any, mask: Int8Array, info: Mapping[str, Any]) -> None:
         """Keeps what a state shows."""
@@ -69,7 +69,7 @@ class _Record:
         parts = observation if isinstance(observation, dict) else {"observation": observation}
         for key, value in parts.items():
             self.shown.setdefault(key, []).append(np.array(value))
-        for name, values in self.told.items():
+        for name, values in self.infos.items():
             values.append(float(info[name]))
 
 
@@ -159,11 +159,11 @@ class StepPlayer:
         policy: Policy | None = None,
         rng: np.random.Generator | None = None,
     ) -> Played:
-        env, record = self._env, _Record(told={name: [] for name in self._domain.infos})
+        env, record = self._env, _Record(infos={name: [] for name in self._domain.infos})
         observation, info = env.reset(seed=seed)
         # The recipe's stream leads back to its seed: a collector of others has its own.
-        known = may_read(self._domain, policy) or is_ours(policy)
-        start(self._domain, policy, env, rng if known else policy_stream(seed))
+        trusted = may_read(self._domain, policy) or is_ours(policy)
+        start(self._domain, policy, env, rng if trusted else policy_stream(seed))
         observe = getattr(policy, "observe", None)
         mask = legal(env, observation, info)
         record.state(observation, mask, info)
@@ -194,7 +194,7 @@ class StepPlayer:
             rewards=np.array(record.rewards),
             action_mask=np.stack(record.masks),
             observations={key: np.stack(rows) for key, rows in record.shown.items()},
-            infos={name: np.array(rows) for name, rows in record.told.items()},
+            infos={name: np.array(rows) for name, rows in record.infos.items()},
         )
         return Played(episode.values())
 
@@ -242,7 +242,7 @@ def play(
     Args:
         domain: of the environment.
         env: of the domain's make_env().
-        policy: it is reset first, and told the reward of every step if it has ``observe``.
+        policy: it is reset first. If it has ``observe``, that gets the reward of every step.
         seed: of the environment's reset.
         options: of the environment's reset.
         stream: of the policy's chance: another one draws anew on the same episode.

@@ -124,11 +124,11 @@ class StepMetadata(Metadata):
             )
             for key, part in self.observations.items()
         )
-        told = tuple(
+        infos = tuple(
             Field(INFO + name, "S", "float64", "1", f"{name} of info", nan=True, signed=True)
             for name in self.infos
         )
-        return (*FIELDS, *shown, *told)
+        return (*FIELDS, *shown, *infos)
 
     @property
     def sizes(self) -> Mapping[str, int]:

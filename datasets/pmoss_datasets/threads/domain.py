@@ -39,7 +39,7 @@ class ThreadsDomain(StepDomain):
     env_id = "pmoss/ThreadScheduling-v0"
     rules: ClassVar[Mapping[str, Rule]] = {"stay": _stay, "rule": _rule, "half": _half}
     zero = "stay"
-    known: ClassVar[Mapping[str, str]] = {"stay": "nothing"}
+    knowledge: ClassVar[Mapping[str, str]] = {"stay": "nothing"}
     simple = ("random", "stay", "half", "rule")
     infos = ("moved", "seconds", "user_seconds", "kernel_seconds", "requests", "p99_ms")
     on_machine = True

@@ -105,7 +105,9 @@ class Jobs(DriftFamily):
 
     def _drawn(self, node: int, workers: Any, rng: np.random.Generator) -> Job:
         ranges = (self.precursor_epochs, self.compute_epochs, self.shuffle_epochs)
-        lengths = tuple(int(rng.integers(least, most, endpoint=True)) for least, most in ranges)
+        lengths = tuple(
+            int(rng.integers(shortest, longest, endpoint=True)) for shortest, longest in ranges
+        )
         job = Job(
             node,
             tuple(int(core) for core in rng.choice(workers, self.cores, replace=False)),

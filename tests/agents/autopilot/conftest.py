@@ -24,7 +24,7 @@ def log(tmp_path_factory):
     path = tmp_path_factory.mktemp("log") / "epochs.jsonl"
     for epochs in (10, 3):
         file = EpochFile(path, {**LOOP, "agent": "repair"})
-        for one in fly(running_env({**LOOP, "epochs": epochs}, 0), CONTINUAL.policy("repair")):
-            file.append(one)
+        for epoch in fly(running_env({**LOOP, "epochs": epochs}, 0), CONTINUAL.policy("repair")):
+            file.append(epoch)
         file.close()
     return path

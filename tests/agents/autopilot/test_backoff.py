@@ -8,8 +8,8 @@ from pmoss_agents.autopilot.backoff import Backoff
 BUSY = np.array([1.0, 0.5])
 
 
-def epochs_until_asked(backoff, speeds=BUSY, rate=2.0, most=40):
-    for rested in range(most):
+def epochs_until_asked(backoff, speeds=BUSY, rate=2.0, limit=40):
+    for rested in range(limit):
         if backoff.asks(speeds, rate):
             return rested
     raise AssertionError("it is never asked")
@@ -19,9 +19,9 @@ def test_it_rests_longer_each_time_but_not_for_ever():
     backoff, rested = Backoff(), []
     for _ in range(6):
         rested.append(epochs_until_asked(backoff))
-        backoff.tell(False, BUSY, 2.0)
+        backoff.record(False, BUSY, 2.0)
     assert rested == [0, 1, 3, 7, 15, 15]
-    backoff.tell(True, BUSY, 2.0)
+    backoff.record(True, BUSY, 2.0)
     assert epochs_until_asked(backoff) == 0
 
 
@@ -29,7 +29,7 @@ def test_a_proposal_for_what_is_over_costs_no_rest():
     backoff = Backoff()
     for _ in range(5):
         assert backoff.asks(BUSY, 2.0)
-        backoff.tell(False, BUSY, 1.5)  # in the trial the old schedule served another rate
+        backoff.record(False, BUSY, 1.5)  # in the trial the old schedule served another rate
 
 
 @pytest.mark.parametrize(
@@ -44,5 +44,5 @@ def test_a_proposal_for_what_is_over_costs_no_rest():
 def test_a_change_ends_the_rest(speeds, rate, rested):
     backoff = Backoff()
     for _ in range(5):
-        backoff.tell(False, BUSY, 2.0)
+        backoff.record(False, BUSY, 2.0)
     assert epochs_until_asked(backoff, speeds, rate) == rested

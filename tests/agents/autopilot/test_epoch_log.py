@@ -16,13 +16,13 @@ CUTS = (1, 100, 2000)
 
 
 def test_an_observation_comes_back_to_the_bit():
-    seen = {"a": np.array([[0.1, 3.0]], dtype=np.float32), "b": np.arange(3, dtype=np.int32)}
-    back = unpack(json.loads(json.dumps(pack(seen))))
-    for key, value in seen.items():
+    observation = {"a": np.array([[0.1, 3.0]], dtype=np.float32), "b": np.arange(3, dtype=np.int32)}
+    back = unpack(json.loads(json.dumps(pack(observation))))
+    for key, value in observation.items():
         np.testing.assert_array_equal(back[key], value)
         assert back[key].dtype == value.dtype
     with pytest.raises(DatasetError, match="dtype 'object'"):
-        unpack({"a": {**pack(seen)["a"], "dtype": "object"}})
+        unpack({"a": {**pack(observation)["a"], "dtype": "object"}})
 
 
 def test_every_session_becomes_an_episode(log, tmp_path):
@@ -38,8 +38,8 @@ def test_every_session_becomes_an_episode(log, tmp_path):
         assert begins.size == epochs + 1 == len(session)
         assert episode.rewards.sum() == pytest.approx(sum(r["reward"] for r in session[:-1]))
         for row, state in zip(session, begins, strict=True):
-            seen = unpack(row["seen"])
-            for key, value in seen.items():
+            observation = unpack(row["seen"])
+            for key, value in observation.items():
                 np.testing.assert_array_equal(episode.observations[key][state], value)
         tiles = episode.observations["slice_tiles"]
         moved = (tiles[1:] != tiles[:-1]).any(axis=1)
@@ -92,12 +92,14 @@ def test_what_is_no_file_of_epochs_is_refused(log, tmp_path):
         for name in ("seen", "row_crc32"):
             del row[name]
     elder.write_text("".join(json.dumps(each) + "\n" for each in (header, *rows)))
-    told = pmoss("datasets", "convert", str(elder), str(tmp_path / "d"), "--to", "pmoss", status=2)
-    assert "has no seen: an older version wrote it" in " ".join(told.split())
+    output = pmoss(
+        "datasets", "convert", str(elder), str(tmp_path / "d"), "--to", "pmoss", status=2
+    )
+    assert "has no seen: an older version wrote it" in " ".join(output.split())
     elder.write_text(json.dumps({**header, "settings": {}}) + "\n")
     with pytest.raises(DatasetError, match="names no drift"):
         read_log(elder)
-    one = tmp_path / "one"
-    one.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:2]))
+    short_log = tmp_path / "one"
+    short_log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:2]))
     with pytest.raises(DatasetError, match="two epochs that follow"):
-        log_dataset(one, tmp_path / "data")
+        log_dataset(short_log, tmp_path / "data")

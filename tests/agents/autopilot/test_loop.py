@@ -64,44 +64,53 @@ def test_every_change_is_tried_and_its_epoch_kept(tmp_path):
     path, epochs = tmp_path / "epochs.jsonl", 20
     for session in (1, 2):
         file = EpochFile(path, HERE)
-        told, agent = [], Restless()
-        for one in fly(running_env({**HERE, "epochs": epochs}, 0), agent):
-            file.append(one)
-            told.append(one)
+        epochs_of_run, agent = [], Restless()
+        for epoch in fly(running_env({**HERE, "epochs": epochs}, 0), agent):
+            file.append(epoch)
+            epochs_of_run.append(epoch)
         file.close()
         assert threads_of_process() == threads and not file.lost
-        assert agent.verdicts == [one.trial.kept for one in told if one.trial is not None]
+        assert agent.verdicts == [
+            epoch.trial.kept for epoch in epochs_of_run if epoch.trial is not None
+        ]
         rows = [json.loads(line) for line in path.read_text().splitlines()[1:]]
         assert [(row["session"], row["epoch"]) for row in rows][-epochs:] == [
             (session, epoch + 1) for epoch in range(epochs)
         ]
     before = None
-    for one, row in zip(told, rows[-epochs:], strict=True):
-        trial = one.trial
+    for epoch, row in zip(epochs_of_run, rows[-epochs:], strict=True):
+        trial = epoch.trial
         if trial is None:  # it rests after changes that were reverted, as chance has it
-            assert one.verdict == ("trying" if one.trying else "stayed")
-            assert before in (None, one.cores)
+            assert epoch.verdict == ("trying" if epoch.trying else "stayed")
+            assert before in (None, epoch.cores)
             continue
         assert trial.slices == 1 and len(trial.gains) <= MOST_PAIRS
         assert len(trial.before) == len(trial.after) == len(trial.gains)
-        assert one.verdict == ("kept" if trial.kept else "reverted")
+        assert epoch.verdict == ("kept" if trial.kept else "reverted")
         if before is not None:
-            assert (one.cores == before) != trial.kept
-        before = one.cores
-        assert row["cores"] == list(one.cores)
-        assert unpack_snapshot(row["snapshot"]).throughput == one.snapshot.throughput
-    page = report_page(told, "a <title>", ["a note"])
-    tried = sum(one.trial is not None for one in told)
+            assert (epoch.cores == before) != trial.kept
+        before = epoch.cores
+        assert row["cores"] == list(epoch.cores)
+        assert unpack_snapshot(row["snapshot"]).throughput == epoch.snapshot.throughput
+    page = report_page(epochs_of_run, "a <title>", ["a note"])
+    tried = sum(epoch.trial is not None for epoch in epochs_of_run)
     assert "a &lt;title&gt;" in page and page.count("<circle") == tried > 0
 
 
-def test_an_agent_that_raises_moves_nothing_and_is_told():
-    told = list(fly(running_env({**HERE, "epochs": 6}, 0), Broken()))
-    assert [bool(one.trouble) for one in told] == [False, True, True, True, False, False]
-    assert "RuntimeError: a bug of the agent" in told[1].trouble
-    assert "asked no more" in told[3].trouble
-    assert len({one.cores for one in told}) == 1
-    assert all(one.trial is None for one in told)
+def test_an_agent_that_raises_moves_nothing_and_is_reported():
+    epochs_of_run = list(fly(running_env({**HERE, "epochs": 6}, 0), Broken()))
+    assert [bool(epoch.trouble) for epoch in epochs_of_run] == [
+        False,
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert "RuntimeError: a bug of the agent" in epochs_of_run[1].trouble
+    assert "asked no more" in epochs_of_run[3].trouble
+    assert len({epoch.cores for epoch in epochs_of_run}) == 1
+    assert all(epoch.trial is None for epoch in epochs_of_run)
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), GeneratorExit(3), BaseException(3)])
@@ -112,9 +121,12 @@ def test_an_agent_cannot_end_the_loop(error):
         raise error
 
     agent.act = act
-    told = list(fly(running_env({**HERE, "epochs": 2}, 0), agent))
+    epochs_of_run = list(fly(running_env({**HERE, "epochs": 2}, 0), agent))
     name = type(error).__name__
-    assert len(told) == 2 and told[0].trouble == f"the agent raised {name}: 3; nothing moves"
+    assert (
+        len(epochs_of_run) == 2
+        and epochs_of_run[0].trouble == f"the agent raised {name}: 3; nothing moves"
+    )
 
 
 def test_an_agent_that_closes_the_environment_is_named():
@@ -151,16 +163,18 @@ def test_an_error_that_cannot_be_shown_stops_nothing():
         raise Unshown
 
     agent.act = act
-    told = list(fly(running_env({**HERE, "epochs": 2}, 0), agent))
-    assert told[0].trouble.startswith("the agent raised Unshown, which cannot be shown; nothing")
+    epochs_of_run = list(fly(running_env({**HERE, "epochs": 2}, 0), agent))
+    assert epochs_of_run[0].trouble.startswith(
+        "the agent raised Unshown, which cannot be shown; nothing"
+    )
 
 
 def test_an_agent_that_cannot_begin_is_not_asked():
     broken = Restless()
     broken.reset = lambda: 1 // 0
-    told = list(fly(running_env({**HERE, "epochs": 2}, 0), broken))
-    assert [bool(one.trouble) for one in told] == [True, False]
-    assert "ZeroDivisionError" in told[0].trouble and told[0].trial is None
+    epochs_of_run = list(fly(running_env({**HERE, "epochs": 2}, 0), broken))
+    assert [bool(epoch.trouble) for epoch in epochs_of_run] == [True, False]
+    assert "ZeroDivisionError" in epochs_of_run[0].trouble and epochs_of_run[0].trial is None
 
 
 def test_who_needs_a_described_machine_is_refused_before_the_index_is_loaded(monkeypatch):
@@ -173,9 +187,9 @@ def test_who_needs_a_described_machine_is_refused_before_the_index_is_loaded(mon
 def test_an_agent_that_cannot_look_at_the_environment_is_not_asked():
     broken = Restless()
     broken.check_env = lambda env: 1 // 0
-    told = list(fly(running_env({**HERE, "epochs": 2}, 0), broken))
-    assert [bool(one.trouble) for one in told] == [True, False]
-    assert "ZeroDivisionError" in told[0].trouble and told[0].trial is None
+    epochs_of_run = list(fly(running_env({**HERE, "epochs": 2}, 0), broken))
+    assert [bool(epoch.trouble) for epoch in epochs_of_run] == [True, False]
+    assert "ZeroDivisionError" in epochs_of_run[0].trouble and epochs_of_run[0].trial is None
 
 
 def test_a_full_disk_does_not_stop_the_loop(tmp_path, monkeypatch):
@@ -191,8 +205,8 @@ def test_a_full_disk_does_not_stop_the_loop(tmp_path, monkeypatch):
 
     env = running_env({**HERE, "epochs": 3}, 0)
     monkeypatch.setattr("pmoss_env.result_files.os.write", no_room)
-    for one in fly(env, CONTINUAL.policy("stay")):
-        file.append(one)
+    for epoch in fly(env, CONTINUAL.policy("stay")):
+        file.append(epoch)
         assert bool(file.trouble) == full
         full = False
     file.close()

@@ -26,16 +26,16 @@ def periodic(log, path, epochs):
     header, *lines = log.read_text().splitlines()
     row = json.loads(lines[0])
     row.pop("row_crc32")
-    seen = unpack(row["seen"])
-    workers = np.unique(seen["slice_tiles"])
+    observation = unpack(row["seen"])
+    workers = np.unique(observation["slice_tiles"])
     rows = []
     for epoch in range(1, epochs + 1):
         slow = workers[epoch // 4 % 2]
-        counters = np.zeros_like(seen["slice_counters"])
+        counters = np.zeros_like(observation["slice_counters"])
         counters[:, COUNTER_INDEX["elapsed_us"]] = 1.0
-        speed = np.where(seen["slice_tiles"] == slow, 0.5, 1.0)
+        speed = np.where(observation["slice_tiles"] == slow, 0.5, 1.0)
         counters[:, COUNTER_INDEX["task_clock_us"]] = speed
-        shown = pack({**seen, "slice_counters": counters})
+        shown = pack({**observation, "slice_counters": counters})
         rows.append(json.dumps({**row, "epoch": epoch, "seen": shown}))
     path.write_text("\n".join([header, *rows]) + "\n")
     return path
@@ -44,14 +44,14 @@ def periodic(log, path, epochs):
 def finished(retraining, events):
     until = time.monotonic() + LONG
     while not events and time.monotonic() < until:
-        found = retraining(events)
+        finished = retraining(events)
         time.sleep(0.02)
-    return found
+    return finished
 
 
 def test_the_last_quarter_is_held_out():
-    found = [np.arange(9.0)[:, None], np.arange(9.0)[:, None]]
-    learned, first = split(found)
+    counters = [np.arange(9.0)[:, None], np.arange(9.0)[:, None]]
+    learned, first = split(counters)
     assert first == [8, 4]
     assert [len(each) - 1 for each in learned] == [8, 4]
 

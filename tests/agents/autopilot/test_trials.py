@@ -55,7 +55,7 @@ def rounds(monkeypatch):
     [
         ([0.01, 0.02], 1),  # as good as none
         ([0.8, 0.8, 0.8], 2),
-        ([0.01, 0.5, 0.5], 2),  # told only under the new schedule
+        ([0.01, 0.5, 0.5], 2),  # known only under the new schedule
         ([np.nan, 0.01], 1),  # nothing known
         ([9.0, 9.0, 9.0], 2),  # no side waits longer
     ],

@@ -25,14 +25,14 @@ NAMES = ("os-default", "os-interleave", "shared-nothing-node", "grouped", "lpt")
 def runs():
     backend = make_backend("analytic", machine="skylake-x-8n", workload="ycsb-a", slices=64)
     context = Context(backend.machine, 64)
-    found = {}
+    runs = {}
     first = make_baseline("grouped")(context)
     context = replace(context, incumbent=first, snapshot=backend.measure(first, seed=0))
     for name in NAMES:
         schedule = make_baseline(name, shared=True)(context)
-        found[name] = Run(name, schedule, backend.measure(schedule, seed=0))
-    found["machine"] = backend.machine
-    return found
+        runs[name] = Run(name, schedule, backend.measure(schedule, seed=0))
+    runs["machine"] = backend.machine
+    return runs
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -51,15 +51,15 @@ def test_cores_and_nodes_add_up_to_the_whole(runs, name):
 def test_traffic_is_what_the_snapshot_says(runs):
     machine, run = runs["machine"], runs["os-default"]
     tables = compare(machine, runs["grouped"], run).tables
-    seen = dict(zip(run.snapshot.offcore_names, run.snapshot.offcore, strict=True))
+    offcore = dict(zip(run.snapshot.offcore_names, run.snapshot.offcore, strict=True))
     channel = tables["channel"]
     assert channel.places[:2] == ("node 0 read", "node 1 read")
-    assert channel.column("traffic")[1][0] == seen["node0_read_gb_per_s"]
-    assert channel.column("per_channel")[1][0] == seen["node0_read_gb_per_s"] / 3
+    assert channel.column("traffic")[1][0] == offcore["node0_read_gb_per_s"]
+    assert channel.column("per_channel")[1][0] == offcore["node0_read_gb_per_s"] / 3
     link = tables["link"]
     at = link.places.index("socket 1 to 0")
-    assert link.column("traffic")[1][at] == seen["link1to0_gb_per_s"]
-    assert link.column("use")[1][at] == pytest.approx(seen["link1to0_gb_per_s"] / 17)
+    assert link.column("traffic")[1][at] == offcore["link1to0_gb_per_s"]
+    assert link.column("use")[1][at] == pytest.approx(offcore["link1to0_gb_per_s"] / 17)
     use = tables["node"].column("use")[1]
     assert use[0] > 0.85
     assert use[1:].max() == 0
@@ -87,12 +87,12 @@ def test_nothing_is_lost_when_slices_become_cores(seed, routing):
     cores = rng.choice(machine.workers, 5)
     schedule = Schedule(cores, machine.node_of_core[cores], routing)
     values = rng.random((5, 3))
-    found = per_core(machine, schedule, values)
-    np.testing.assert_allclose(found.sum(axis=0), values.sum(axis=0))
-    assert (found[~machine.worker_mask] == 0).all()
+    values_of_core = per_core(machine, schedule, values)
+    np.testing.assert_allclose(values_of_core.sum(axis=0), values.sum(axis=0))
+    assert (values_of_core[~machine.worker_mask] == 0).all()
     if routing == "node":
         for node in range(machine.nodes):
-            own = found[machine.node_of_core == node].sum()
+            own = values_of_core[machine.node_of_core == node].sum()
             assert own == pytest.approx(values[schedule.nodes == node].sum())
 
 
@@ -109,25 +109,25 @@ def test_the_biggest_difference_comes_first():
 def test_the_sentence_names_the_cause(runs):
     machine = runs["machine"]
 
-    def told(a, b):
+    def text_of(a, b):
         return headline(compare(machine, runs[a], runs[b]))
 
-    better = told("os-default", "grouped")
+    better = text_of("os-default", "grouped")
     assert "grouped serves" in better
     assert "times the queries of os-default" in better
     assert "remote accesses are down (0% instead of 87%" in better
     assert "the memory of node 0 is no longer saturated" in better
-    worse = told("grouped", "os-default")
+    worse = text_of("grouped", "os-default")
     assert "% of the queries of grouped" in worse
     assert "remote accesses are up" in worse
     assert "the memory of node 0 is saturated" in worse
-    assert "the same schedule, at" in told("lpt", "lpt")
+    assert "the same schedule, at" in text_of("lpt", "lpt")
     lpt = runs["lpt"]
     slower = replace(lpt, snapshot=replace(lpt.snapshot, throughput=1.5))
     assert "the same schedule; two runs of it served" in headline(compare(machine, lpt, slower))
 
 
-def test_cores_that_co_tenants_slow_down_are_told():
+def test_cores_that_co_tenants_slow_down_are_reported():
     backend = make_backend("analytic", machine="toy", workload="ycsb-a", slices=12)
     machine = backend.machine
     slow = int(machine.workers[0])
@@ -138,10 +138,12 @@ def test_cores_that_co_tenants_slow_down_are_told():
             np.resize(cores, 6).tolist() + np.resize(machine.workers[1:], 6).tolist()
         )
         runs.append(Run(name, schedule, backend.measure(schedule, seed=0)))
-    found = [reason for reason in reasons(compare(machine, *runs)) if "co-tenants" in reason.text]
-    assert len(found) == 1
-    assert found[0].helps
-    assert found[0].text.startswith("0% instead of")
+    of_co_tenants = [
+        reason for reason in reasons(compare(machine, *runs)) if "co-tenants" in reason.text
+    ]
+    assert len(of_co_tenants) == 1
+    assert of_co_tenants[0].helps
+    assert of_co_tenants[0].text.startswith("0% instead of")
 
 
 def test_what_cannot_be_compared_is_refused(runs):

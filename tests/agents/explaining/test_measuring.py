@@ -111,7 +111,7 @@ def test_schedules_keep_in_files(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("{", "cannot be read"),
         ("[1]", "must be a JSON object with 'cores'"),
@@ -124,9 +124,9 @@ def test_schedules_keep_in_files(tmp_path):
         ('{"cores": null}', "one-dimensional"),
     ],
 )
-def test_wrong_schedule_files_are_named(tmp_path, text, told):
+def test_wrong_schedule_files_are_named(tmp_path, text, message):
     path = tmp_path / "s.json"
     path.write_text(text)
-    with pytest.raises(ScheduleError, match=told) as caught:
+    with pytest.raises(ScheduleError, match=message) as caught:
         read_schedule(path, load_machine("toy"))
     assert str(path) in str(caught.value)

@@ -111,7 +111,7 @@ def contrast(a, b):
 
 
 @pytest.mark.parametrize("theme", [0, 1])
-def test_colours_can_be_told_apart_in_light_and_dark(made, theme):
+def test_colours_differ_in_light_and_dark(made, theme):
     root = re.findall(r":root\{(.*?)\}", made[1])[theme]
     values = dict(re.findall(r"--(\w+):(#\w+);", root))
     assert contrast(values["ink"], values["page"]) > 7
@@ -146,7 +146,7 @@ def test_units_have_their_plural_and_tables_scroll_on_a_phone(made):
     assert page.count("<table>") == page.count('<div class="scroll"><table>')
 
 
-def test_data_that_the_kernel_left_elsewhere_are_told(made, capsys):
+def test_data_that_the_kernel_left_elsewhere_are_reported(made, capsys):
     from pmoss_agents.cli.explain import _print
 
     comparison, text = made
@@ -155,7 +155,7 @@ def test_data_that_the_kernel_left_elsewhere_are_told(made, capsys):
     after = replace(comparison.after, snapshot=replace(comparison.after.snapshot, provenance=away))
     comparison = replace(comparison, after=after)
     text = explain_page(comparison, "a task")
-    told = f"Data of 1 slices are not where {after.name} places them:"
-    assert f"<p>{told}<br>  slice 3: the node is &lt;full&gt;</p>" in text
+    sentence = f"Data of 1 slices are not where {after.name} places them:"
+    assert f"<p>{sentence}<br>  slice 3: the node is &lt;full&gt;</p>" in text
     _print(comparison, 1)
-    assert f"{told}\n  slice 3: the node is <full>\n" in capsys.readouterr().out
+    assert f"{sentence}\n  slice 3: the node is <full>\n" in capsys.readouterr().out

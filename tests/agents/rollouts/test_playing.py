@@ -28,9 +28,9 @@ POLICIES = {name: SchedulePolicy(make_baseline(name)) for name in ("lpt", "sprea
 
 
 def test_every_policy_meets_the_same_incumbents(tmp_path: Path) -> None:
-    seen: list[dict[str, Any]] = []
-    rows = roll_out(TOY, POLICIES, episodes=2, seed=3, on_row=seen.append)
-    assert seen == rows
+    reported: list[dict[str, Any]] = []
+    rows = roll_out(TOY, POLICIES, episodes=2, seed=3, on_row=reported.append)
+    assert reported == rows
     assert [(row["episode"], row["policy"]) for row in rows] == [
         (0, "lpt"),
         (0, "spread"),
@@ -101,18 +101,18 @@ def test_this_host_is_watched_while_it_measures() -> None:
     options = {"records": 5000, "seconds": 0.4, "warmup_seconds": 0.05, "sweep_seconds": 0.05}
     policies = {"lpt": POLICIES["lpt"]}
     arguments = {**env, "backend_options": options}
-    told: list[float] = []
+    seconds: list[float] = []
     for _ in range(100):
         # On a busy host a measurement may end before the first of its rounds.
-        if told and len(rounds) > len(told):
+        if seconds and len(rounds) > len(seconds):
             break
         rounds.clear()
         (row,) = roll_out(arguments, policies, episodes=1, seed=0, on_round=rounds.append)
-        told = row["provenance"]["rounds"]["seconds"]
+        seconds = row["provenance"]["rounds"]["seconds"]
     # Those of the incumbent, and after them those of the final schedule.
     ends = [of_round["seconds"] for of_round in rounds]
-    assert told and len(ends) > len(told)
-    assert ends[-len(told) :] == told
+    assert seconds and len(ends) > len(seconds)
+    assert ends[-len(seconds) :] == seconds
     rounds.clear()
     roll_out(TOY, policies, episodes=1, seed=0, on_round=rounds.append)
     assert not rounds
@@ -155,7 +155,7 @@ def test_worse_schedules_alone_are_undone() -> None:
         assert worse == (row["policy"] == "crowd")
 
 
-def test_what_does_not_come_back_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_does_not_come_back_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     real = SpatialSchedulingEnv.restore
 
     def broken(self: SpatialSchedulingEnv) -> HardwareSnapshot:

@@ -27,8 +27,8 @@ def written(path: Path, domain: str = "spatial", **more: Any) -> Path:
 def test_rollouts_replay_to_the_last_bit(domain: str, tmp_path: Path) -> None:
     path = written(tmp_path / "r.jsonl", domain)
     assert is_rollout(path)
-    found = replay_rollouts(path)
-    assert (found.episodes, found.mismatches) == (4, ())
+    report = replay_rollouts(path)
+    assert (report.episodes, report.mismatches) == (4, ())
     assert replay_rollouts(path, episodes=1).episodes == 2
 
 
@@ -49,7 +49,7 @@ def altered(path: Path, line: int, change: Callable[[dict[str, Any]], Any]) -> P
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         (lambda row: row.update(final_mq_per_s=9.0), "line 2: lpt, episode 0: final_mq_per_s"),
         (lambda row: row["cores"].append(1), "must place exactly 8"),
@@ -57,11 +57,11 @@ def altered(path: Path, line: int, change: Callable[[dict[str, Any]], Any]) -> P
         (lambda row: row.pop("cores"), "cores has shape"),
     ],
 )
-def test_what_was_altered_is_told(
-    change: Callable[[dict[str, Any]], Any], told: str, tmp_path: Path
+def test_what_was_altered_is_reported(
+    change: Callable[[dict[str, Any]], Any], message: str, tmp_path: Path
 ) -> None:
     (mismatch,) = replay_rollouts(altered(written(tmp_path / "r.jsonl"), 1, change)).mismatches
-    assert told in mismatch
+    assert message in mismatch
 
 
 @pytest.mark.parametrize("actions", [None, [0.5], "no", [0], [7] * 6])

@@ -19,9 +19,9 @@ RECIPE = AccessPathRecipe(combinations=10, repeats=3, distribution={"doublings":
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("scans") / "data"
-    told = []
-    collect_scans(RECIPE, path, lambda done, total: told.append((done, total)))
-    assert told[-1] == (10, 10)
+    progress = []
+    collect_scans(RECIPE, path, lambda done, total: progress.append((done, total)))
+    assert progress[-1] == (10, 10)
     return path
 
 

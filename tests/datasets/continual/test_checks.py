@@ -41,7 +41,7 @@ def test_what_is_no_whole_number_is_refused_by_name(make, name, value):
     assert str(refused.value).startswith(f"{name} = {value!r}: must be a whole number from ")
 
 
-def test_bounds_are_told():
+def test_bounds_are_named():
     with pytest.raises(
         DescriptionError, match=r"memory = 1.5: must be a finite number from 0 to 1"
     ):

@@ -40,10 +40,13 @@ def test_every_step_is_the_live_one(dataset):
         rollout = CONTINUAL.rerun(env, episode.seed, episode.actions.tolist())
         assert rollout.outcome == episode.outcome and rollout.illegal_actions == 0
         observation, info = env.reset(seed=episode.seed)
-        seen, masks = expander.observations(episode, last=True), expander.masks(episode, last=True)
+        expanded, masks = (
+            expander.observations(episode, last=True),
+            expander.masks(episode, last=True),
+        )
         for t in range(episode.steps + 1):
             for key, value in observation.items():
-                np.testing.assert_array_equal(seen[key][t], value)
+                np.testing.assert_array_equal(expanded[key][t], value)
             np.testing.assert_array_equal(masks[t], info["action_mask"])
             assert episode.infos["queries"][t] == info["queries"]
             if t < episode.steps:
@@ -124,8 +127,8 @@ def test_the_fit_finds_the_co_tenants():
     env.reset(seed=1)
     fit = Fit(World(env.session))
     core = int(env.machine.workers[9])
-    there = (CoTenant("busy_core", core, 0.6), CoTenant("memory_stream", 5, 0.8))
-    env.session.index.model.set_interference(_taken(env, there))
+    present = (CoTenant("busy_core", core, 0.6), CoTenant("memory_stream", 5, 0.8))
+    env.session.index.model.set_interference(_taken(env, present))
     index = env.session.index
     snapshot = model_snapshot(index.model.snapshot(), index.machine, index.load, {})
     for _ in range(3):
@@ -134,7 +137,7 @@ def test_the_fit_finds_the_co_tenants():
     assert np.flatnonzero(fit.busy).tolist() == [core]
     assert fit.streams[5] == pytest.approx(0.8, abs=0.05)
     assert fit.streams.sum() - fit.streams[5] < 0.3
-    assert {(one.family, one.target) for one in co_tenants(env.machine, fit.shares)} >= {
+    assert {(each.family, each.target) for each in co_tenants(env.machine, fit.shares)} >= {
         ("busy_core", core),
         ("memory_stream", 5),
     }
@@ -210,8 +213,8 @@ def test_a_jump_of_the_load_is_not_repeated():
         ),
     )
     planner._past_asked = []
-    found = [(planner.asked().shift, planner.ahead().shift) for _ in range(5)]
-    assert found == [(60, 60), (62, 64), (30, 32), (32, 34), (34, 36)]
+    shifts = [(planner.asked().shift, planner.ahead().shift) for _ in range(5)]
+    assert shifts == [(60, 60), (62, 64), (30, 32), (32, 34), (34, 36)]
     planner._past_asked, places = [], iter([62, 0, 2])
-    found = [(planner.asked().shift, planner.ahead(2).shift) for _ in range(3)]
-    assert found == [(62, 62), (0, 4), (2, 6)]
+    shifts = [(planner.asked().shift, planner.ahead(2).shift) for _ in range(3)]
+    assert shifts == [(62, 62), (0, 4), (2, 6)]

@@ -1,4 +1,4 @@
-"""Rules of continual scheduling, on what they are told."""
+"""Rules of continual scheduling, on given readings."""
 
 from types import SimpleNamespace
 

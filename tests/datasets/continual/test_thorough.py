@@ -39,7 +39,7 @@ def test_what_cores_lose_by_themselves_is_not_taken_for_co_tenants(quiet):
 def test_it_plays_legally_and_the_same_again():
     env = CONTINUAL.make_env({**TOY, "drift": "jobs", "noise": 1.0, "on_illegal": "raise"})
     played = [CONTINUAL.play(env, ThoroughPlanner(), 5) for _ in range(2)]
-    assert len({(one.actions, one.outcome) for one in played}) == 1
+    assert len({(each.actions, each.outcome) for each in played}) == 1
     assert any(action < 16 * env.unwrapped.machine.tiles for action in played[0].actions)
     env.close()
 

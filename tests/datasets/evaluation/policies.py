@@ -17,7 +17,7 @@ SEEDS = (0, 1, 2)
 
 
 class FirstTile:
-    """Always the same tile, illegal where told so."""
+    """Always the same tile, which may be an illegal one."""
 
     def __init__(self, tile=1):
         self.tile = tile

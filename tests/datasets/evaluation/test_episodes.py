@@ -26,7 +26,7 @@ from pmoss_env.result_files import ResultFile
 from tests.datasets.evaluation.policies import KWARGS, SEEDS, FirstTile, policies, written
 
 
-def of(rows, name):
+def rows_of(rows, name):
     return [row for row in rows if row.policy == name]
 
 
@@ -35,7 +35,7 @@ def test_every_policy_meets_the_same_episodes(rows):
     contexts = {
         name: [
             (r.seed, r.episode, r.env_seed, r.incumbent_throughput, r.random_throughput)
-            for r in of(rows, name)
+            for r in rows_of(rows, name)
         ]
         for name in policies()
     }
@@ -51,17 +51,17 @@ def test_scores_are_normalised_between_random_and_search(rows):
         assert row.search_throughput > row.random_throughput
         assert row.seconds_per_decision > 0
         assert len(row.actions) == 12
-    mean = {name: np.mean([r.score for r in of(rows, name)]) for name in policies()}
+    mean = {name: np.mean([r.score for r in rows_of(rows, name)]) for name in policies()}
     assert mean["search"] == pytest.approx(100, abs=5)
     assert mean["first"] < mean["random"] < mean["search"]
 
 
 def test_illegal_actions_are_counted_and_actions_are_the_policys(rows):
-    assert all(r.illegal_actions == 0 for r in of(rows, "first"))
-    assert all(r.illegal_actions == 12 and set(r.actions) == {0} for r in of(rows, "illegal"))
+    assert all(r.illegal_actions == 0 for r in rows_of(rows, "first"))
+    assert all(r.illegal_actions == 12 and set(r.actions) == {0} for r in rows_of(rows, "illegal"))
     # Tile 1 is the nearest worker of router tile 0.
-    for one, other in zip(of(rows, "first"), of(rows, "illegal"), strict=True):
-        assert one.throughput == other.throughput
+    for legal, illegal in zip(rows_of(rows, "first"), rows_of(rows, "illegal"), strict=True):
+        assert legal.throughput == illegal.throughput
 
 
 @pytest.mark.parametrize("name", ["random", "lpt"])
@@ -71,7 +71,7 @@ def test_a_policy_has_no_influence_on_the_others(rows, name):
     )
     # All but the time is the same.
     assert [replace(row, seconds_per_decision=0.0) for row in alone.rows] == [
-        replace(row, seconds_per_decision=0.0) for row in of(rows, name)
+        replace(row, seconds_per_decision=0.0) for row in rows_of(rows, name)
     ]
 
 
@@ -84,7 +84,7 @@ def test_schedule_policies_place_what_they_planned():
 
 
 def test_functions_of_the_seed_and_progress():
-    asked, seen = [], []
+    asked, progress = [], []
 
     def trained(seed):
         asked.append(seed)
@@ -97,10 +97,10 @@ def test_functions_of_the_seed_and_progress():
         2,
         10,
         2,
-        progress=lambda done, total: seen.append((done, total)),
+        progress=lambda done, total: progress.append((done, total)),
     )
     assert asked == [0, 1]
-    assert seen == [(n, 8) for n in range(1, 9)]
+    assert progress == [(n, 8) for n in range(1, 9)]
 
 
 class Remembering(FirstTile):
@@ -137,8 +137,10 @@ def test_an_interrupted_evaluation_goes_on_with_the_same_bits(tmp_path, stop_aft
     result, *resets = run(path)
     # The rule's rows were kept; the agent played again, to remember.
     assert resets == [4 - (stop_after + 1) // 2, 4]
-    for one, other in zip(result.rows, whole.rows, strict=True):
-        assert replace(one, seconds_per_decision=0.0) == replace(other, seconds_per_decision=0.0)
+    for resumed, expected in zip(result.rows, whole.rows, strict=True):
+        assert replace(resumed, seconds_per_decision=0.0) == replace(
+            expected, seconds_per_decision=0.0
+        )
     assert result.misplaced == whole.misplaced == {}
 
 
@@ -209,7 +211,7 @@ def test_policies_observe_the_improvement_in_every_reward_mode(reward):
     result = evaluate(kwargs, {"agent": agent, "lpt": SchedulePolicy("lpt")}, [3], 2, 10, 2)
     assert [len(rewards) for rewards in agent.heard] == [12, 12]
     env = gymnasium.make("pmoss/SpatialScheduling-v0", **{**kwargs, "reward": "improvement"})
-    for row, rewards in zip(of(result.rows, "agent"), agent.heard, strict=True):
+    for row, rewards in zip(rows_of(result.rows, "agent"), agent.heard, strict=True):
         env.reset(seed=row.env_seed)
         assert rewards == [env.step(action)[1] for action in row.actions]
         assert sum(rewards) == pytest.approx(row.throughput - row.incumbent_throughput)
@@ -217,7 +219,7 @@ def test_policies_observe_the_improvement_in_every_reward_mode(reward):
 
 
 def test_policies_check_the_environment_before_the_first_episode():
-    shared, seen = Listener(), []
+    shared, progress = Listener(), []
     of_seed = {seed: Listener() for seed in (0, 1)}
     evaluate(KWARGS, {"shared": shared, "each": of_seed.__getitem__}, [0, 1], 1, 10, 2)
     assert shared.checked == of_seed[0].checked == of_seed[1].checked == [(12, "toy", 0)]
@@ -226,9 +228,9 @@ def test_policies_check_the_environment_before_the_first_episode():
     of_seed = {0: Listener(), 1: Listener(refuses=True)}
     with pytest.raises(CheckpointError, match="slices = 5"):
         evaluate(
-            KWARGS, {"each": of_seed.__getitem__}, [0, 1], 1, 10, 2, lambda *at: seen.append(at)
+            KWARGS, {"each": of_seed.__getitem__}, [0, 1], 1, 10, 2, lambda *at: progress.append(at)
         )
-    assert seen == []
+    assert progress == []
     assert of_seed[0].resets == 0
 
 
@@ -242,16 +244,16 @@ def test_policies_check_the_environment_before_the_first_episode():
 def test_every_domain_is_evaluated_and_replayed(tmp_path, name, env, best, worst):
     domain = find_domain(name)
     policies = {policy: domain.policy(policy) for policy in domain.policies()}
-    found = evaluate(env, policies, [0, 1], 1, 1, 5, env_id=domain.env_id)
-    scores = {(row.policy, row.seed): row.score for row in found.rows}
+    result = evaluate(env, policies, [0, 1], 1, 1, 5, env_id=domain.env_id)
+    scores = {(row.policy, row.seed): row.score for row in result.rows}
     for seed in (0, 1):
         assert scores[best, seed] == pytest.approx(100, abs=1)
         assert scores[worst, seed] < scores[best, seed]
     path = tmp_path / "r.jsonl"
-    write_results(path, found)
+    write_results(path, result)
     assert replay(path).mismatches == ()
-    changed = replace(found.rows[0], actions=found.rows[-1].actions)
-    write_results(path, replace(found, rows=[changed, *found.rows[1:]]))
+    changed = replace(result.rows[0], actions=result.rows[-1].actions)
+    write_results(path, replace(result, rows=[changed, *result.rows[1:]]))
     assert replay(path).mismatches
 
 
@@ -302,20 +304,20 @@ def test_nothing_to_evaluate_is_an_error(wrong):
         evaluate(KWARGS, **arguments)
 
 
-def test_data_that_the_kernel_left_elsewhere_are_told(monkeypatch, tmp_path):
+def test_data_that_the_kernel_left_elsewhere_are_reported(monkeypatch, tmp_path):
     asked = ["evaluate", "-b", "grouped", "-e", "machine=toy", "-e", "slices=8", "--seeds", "1"]
     asked += ["--episodes", "3", "--budget", "20", "--schedules", "2", "--json", "--out"]
 
-    def told(file, *counts):
+    def run(file, *counts):
         # Of each episode's incumbent and end.
-        found = iter(counts)
-        monkeypatch.setattr(scoring, "misplaced", lambda provenance: next(found))
+        numbers = iter(counts)
+        monkeypatch.setattr(scoring, "misplaced", lambda provenance: next(numbers))
         done = CliRunner().invoke(make_app(), [*asked, str(tmp_path / file)])
         assert done.exit_code == 0, done.output
         return done.output, json.loads((tmp_path / file).read_text().splitlines()[0])
 
-    output, header = told("some.jsonl", 0, 2, 1, 0, 0, 0)
+    output, header = run("some.jsonl", 0, 2, 1, 0, 0, 0)
     assert "in 2 of 3 episodes of grouped the kernel had not put all data" in output
     assert header["misplaced"] == {"grouped": 2}
-    output, header = told("none.jsonl", *[0] * 6)
+    output, header = run("none.jsonl", *[0] * 6)
     assert "kernel" not in output and "misplaced" not in header

@@ -20,12 +20,12 @@ from tests.datasets.evaluation.policies import written
 
 
 def test_replay_finds_nothing_where_nothing_changed(tmp_path, evaluation):
-    seen = []
-    report = replay(written(tmp_path / "r.jsonl", evaluation), lambda *at: seen.append(at))
+    progress = []
+    report = replay(written(tmp_path / "r.jsonl", evaluation), lambda *at: progress.append(at))
     rows = evaluation.rows
     assert report.episodes == len(rows)
     assert report.mismatches == ()
-    assert seen == [(n, len(rows)) for n in range(1, len(rows) + 1)]
+    assert progress == [(n, len(rows)) for n in range(1, len(rows) + 1)]
 
 
 def test_replay_names_every_mismatch(tmp_path, evaluation):
@@ -38,16 +38,16 @@ def test_replay_names_every_mismatch(tmp_path, evaluation):
     lines[4]["actions"].append(1)
     lines[5]["illegal_actions"] = 7
     path.write_text("\n".join(json.dumps(line) for line in lines))
-    seen = []
-    report = replay(path, lambda *at: seen.append(at))
+    progress = []
+    report = replay(path, lambda *at: progress.append(at))
     assert report.episodes == len(rows)
-    assert len(seen) == len(rows)
-    found = {m.partition(":")[0]: m for m in report.mismatches}
-    assert set(found) == {f"line {n}" for n in range(2, 7)}
-    assert "throughput: recorded" in found["line 2"]
-    assert "999" in found["line 3"]
+    assert len(progress) == len(rows)
+    of_line = {m.partition(":")[0]: m for m in report.mismatches}
+    assert set(of_line) == {f"line {n}" for n in range(2, 7)}
+    assert "throughput: recorded" in of_line["line 2"]
+    assert "999" in of_line["line 3"]
     assert any("11 actions do not end" in m for m in report.mismatches)
-    assert "illegal_actions: recorded 7, now" in found["line 6"]
+    assert "illegal_actions: recorded 7, now" in of_line["line 6"]
 
 
 def test_replay_checks_the_scores_and_what_they_rest_on(tmp_path, evaluation):
@@ -58,10 +58,10 @@ def test_replay_checks_the_scores_and_what_they_rest_on(tmp_path, evaluation):
     lines[4]["score"] = None
     lines[5]["env_seed"] += 1
     path.write_text("\n".join(json.dumps(line) for line in lines))
-    found = replay(path).mismatches
-    assert len(found) == 5
+    mismatches = replay(path).mismatches
+    assert len(mismatches) == 5
     names = ("score", "random_throughput", "search_throughput", "score", "env_seed")
-    for number, (line, name) in enumerate(zip(found, names, strict=True), 2):
+    for number, (line, name) in enumerate(zip(mismatches, names, strict=True), 2):
         assert line.startswith(f"line {number}: ")
         assert f": {name}: recorded" in line
 
@@ -83,12 +83,12 @@ def test_a_replay_of_some_episodes_takes_all_their_policies(tmp_path, evaluation
 
 
 def test_replay_misses_no_episode(tmp_path, evaluation):
-    one, two, *others = evaluation.rows
-    path = written(tmp_path / "r.jsonl", replace(evaluation, rows=[one, one, *others]))
-    found = replay(path).mismatches
-    assert len(found) == 2
-    assert found[0] == "line 3: the same policy and episode as line 2"
-    assert found[1] == f"{two.policy}, seed 0, episode 0: is missing"
+    first, second, *others = evaluation.rows
+    path = written(tmp_path / "r.jsonl", replace(evaluation, rows=[first, first, *others]))
+    mismatches = replay(path).mismatches
+    assert len(mismatches) == 2
+    assert mismatches[0] == "line 3: the same policy and episode as line 2"
+    assert mismatches[1] == f"{second.policy}, seed 0, episode 0: is missing"
 
 
 def test_measured_results_cannot_be_replayed(tmp_path, evaluation, monkeypatch):

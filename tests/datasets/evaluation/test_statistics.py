@@ -74,9 +74,9 @@ def test_bootstrap_interval_takes_seeds_of_any_number_of_episodes():
 
 
 @pytest.mark.parametrize(
-    ("between", "least", "most"), [(0.0, 0.93, 0.99), (0.5, 0.90, 0.97), (2.0, 0.83, 0.92)]
+    ("between", "lowest", "highest"), [(0.0, 0.93, 0.99), (0.5, 0.90, 0.97), (2.0, 0.83, 0.92)]
 )
-def test_bootstrap_intervals_cover_the_true_mean(monkeypatch, between, least, most):
+def test_bootstrap_intervals_cover_the_true_mean(monkeypatch, between, lowest, highest):
     """Five seeds of four episodes; drawing seeds alone covers 82, 83 and 86 %."""
     monkeypatch.setattr("pmoss_datasets.evaluation.statistics.BOOTSTRAPS", 1000)
     rng = np.random.default_rng(1)
@@ -85,17 +85,17 @@ def test_bootstrap_intervals_cover_the_true_mean(monkeypatch, between, least, mo
         groups = rng.normal(rng.normal(0, between, size=(5, 1)), 1, size=(5, 4))
         low, high = bootstrap_interval(list(groups), trial)
         hits += low <= 0 <= high
-    assert least < hits / trials < most
+    assert lowest < hits / trials < highest
 
 
 def test_paired_differences_tell_more_than_both_means():
     rng = np.random.default_rng(0)
     hard = rng.normal(0, 12, size=100)
     mine = hard + 1 + rng.normal(0, 2, size=(3, 100))
-    told = paired_difference(mine - hard)
-    assert 0 < told.low < told.value < told.high < 2
-    assert told.value == pytest.approx((mine - hard).mean())
-    assert told == paired_difference(mine - hard)
+    difference = paired_difference(mine - hard)
+    assert 0 < difference.low < difference.value < difference.high < 2
+    assert difference.value == pytest.approx((mine - hard).mean())
+    assert difference == paired_difference(mine - hard)
     # Seeds that differ widen the interval: few seeds are little evidence.
     apart = paired_difference(mine - hard + np.array([[-3.0], [0.0], [3.0]]))
     assert apart.low < 0 < apart.high
@@ -106,17 +106,17 @@ def test_an_interval_covers_as_often_as_it_says():
     rng = np.random.default_rng(1)
     inside = 0
     for number in range(200):
-        told = paired_difference(1 + rng.normal(0, 5, size=(1, 60)), seed=number)
-        inside += told.low <= 1 <= told.high
+        difference = paired_difference(1 + rng.normal(0, 5, size=(1, 60)), seed=number)
+        inside += difference.low <= 1 <= difference.high
     assert 180 <= inside <= 198
 
 
 def test_a_statistic_of_means_draws_the_episodes_of_all_values_together():
     hard = np.array([1.0, 5.0, 2.0, 9.0, 4.0])
-    told = of_means(np.stack([2 * hard, hard]), lambda means: means[0] / means[1])
-    assert (told.value, told.low, told.high) == pytest.approx((2, 2, 2))
-    told = of_means(np.stack([hard, hard[::-1]]), lambda means: means[0] / means[1])
-    assert told.value == 1 and told.low < 1 < told.high
+    difference = of_means(np.stack([2 * hard, hard]), lambda means: means[0] / means[1])
+    assert (difference.value, difference.low, difference.high) == pytest.approx((2, 2, 2))
+    difference = of_means(np.stack([hard, hard[::-1]]), lambda means: means[0] / means[1])
+    assert difference.value == 1 and difference.low < 1 < difference.high
     assert of_means(np.array([[4.0]]), lambda means: means[0]) == Difference(4.0, None, None)
 
 

@@ -44,14 +44,14 @@ def test_boundaries_values_and_actions_are_kept(dataset: Dataset, form: Any) -> 
         np.testing.assert_array_equal(theirs.actions[:, 0], mine.actions)
         paid = rewards(mine, "improvement").astype(np.float32)
         np.testing.assert_array_equal(theirs.rewards[:, 0], paid)
-        seen = expander.observations(mine)
+        observations = expander.observations(mine)
         if form == "tuple":
             for theirs_part, key in zip(theirs.observations, expander.space.spaces, strict=True):
-                assert theirs_part.dtype == seen[key].dtype
-                np.testing.assert_array_equal(theirs_part, seen[key])
+                assert theirs_part.dtype == observations[key].dtype
+                np.testing.assert_array_equal(theirs_part, observations[key])
         else:
             for t in range(8):
-                shown = {key: value[t] for key, value in seen.items()}
+                shown = {key: value[t] for key, value in observations.items()}
                 flat = gymnasium.spaces.flatten(expander.space, shown)
                 np.testing.assert_array_equal(theirs.observations[t], flat)
 
@@ -76,8 +76,8 @@ def test_what_d3rlpy_collects_is_scored(dataset: Dataset, d3rlpy: Any) -> None:
     )
     explorer = d3rlpy.algos.DiscreteRandomPolicyConfig().create(device=False)
     buffer = d3rlpy.dataset.create_fifo_replay_buffer(100, env=env)
-    found = explorer.collect(env, buffer=buffer, n_steps=24, show_progress=False)
-    scores = score_buffer(found, dataset)
+    collected = explorer.collect(env, buffer=buffer, n_steps=24, show_progress=False)
+    scores = score_buffer(collected, dataset)
     assert scores.returns.shape == (3,)
     np.testing.assert_array_equal(scores.scores, dataset.normalized_score(scores.returns))
     assert scores.illegal_actions.sum() > 0  # the explorer knows no masks
@@ -104,8 +104,8 @@ def test_a_file_holds_what_was_written(dataset: Dataset, d3rlpy: Any, tmp_path: 
     with open(tmp_path / "new" / "buffer.h5", "rb") as file:
         loaded = d3rlpy.dataset.ReplayBuffer.load(file, d3rlpy.dataset.InfiniteBuffer())
     data = to_d3rlpy(dataset, observation="flat")
-    for one, other in zip(loaded.episodes, data.episodes, strict=True):
-        np.testing.assert_array_equal(one.observations, other.observations)
+    for stored, expected in zip(loaded.episodes, data.episodes, strict=True):
+        np.testing.assert_array_equal(stored.observations, expected.observations)
 
 
 def test_without_d3rlpy_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

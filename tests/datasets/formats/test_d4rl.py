@@ -51,8 +51,8 @@ def test_the_forms_agree(dataset):
         if not key.startswith("metadata/"):
             np.testing.assert_array_equal(rows[0][key], value[2 * steps : 3 * steps], err_msg=key)
             np.testing.assert_array_equal(rows[1][key], value[:steps], err_msg=key)
-    seen = data["observations"][:, view.columns["position_mask"]]
-    np.testing.assert_array_equal(seen, data["infos/action_mask"])
+    mask = data["observations"][:, view.columns["position_mask"]]
+    np.testing.assert_array_equal(mask, data["infos/action_mask"])
 
 
 @pytest.mark.parametrize("mode", REWARDS)
@@ -116,6 +116,6 @@ def test_unmeasured_steps_name_file_and_episode(unmeasured, tmp_path):
 
 def test_a_full_disk_is_one_line_and_leaves_nothing(converted_on_a_full_disk, tmp_path):
     out = tmp_path / "new" / "x.hdf5"
-    told = f"error: {out}: cannot be written: File too large\n"
-    assert converted_on_a_full_disk(out, "d4rl") == (2, told)
+    message = f"error: {out}: cannot be written: File too large\n"
+    assert converted_on_a_full_disk(out, "d4rl") == (2, message)
     assert list(tmp_path.iterdir()) == []

@@ -29,11 +29,11 @@ def front_matter(path: Path) -> dict:
 
 def check_sums(folder: Path) -> None:
     lines = (folder / "SHA256SUMS").read_text().splitlines()
-    sums = dict(reversed(one.split("  ")) for one in lines)
+    sums = dict(reversed(entry.split("  ")) for entry in lines)
     files = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
     assert files == {*sums, "SHA256SUMS"}
-    for name, told in sums.items():
-        assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == told
+    for name, digest in sums.items():
+        assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == digest
 
 
 @pytest.fixture(scope="module")
@@ -53,8 +53,8 @@ def test_the_card_is_what_the_hub_takes(original: Dataset, hub: Path) -> None:
     assert row["id"] in (hub / "README.md").read_text()
     place = hub.parent / original.id / "README.md"
     assert "## Licence\n\nCC-BY-4.0." in place.read_text()
-    told = json.loads((hub / "namespace_metadata.json").read_text())
-    assert told["datasets"] == [original.id]
+    namespace = json.loads((hub / "namespace_metadata.json").read_text())
+    assert namespace["datasets"] == [original.id]
 
 
 def test_minari_and_d3rlpy_read_it(
@@ -63,9 +63,9 @@ def test_minari_and_d3rlpy_read_it(
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(hub.parent))
     assert set(minari.list_local_datasets()) == {original.id}
     assert "pmoss" in minari.namespace.list_local_namespaces()
-    found = minari.load_dataset(original.id)
-    assert found.total_episodes == len(original)
-    for stored, episode in zip(found.iterate_episodes(), original, strict=True):
+    loaded = minari.load_dataset(original.id)
+    assert loaded.total_episodes == len(original)
+    for stored, episode in zip(loaded.iterate_episodes(), original, strict=True):
         np.testing.assert_array_equal(stored.actions, episode.actions)
 
     from pmoss_datasets.formats.d3rlpy import to_d3rlpy
@@ -108,10 +108,10 @@ def test_what_cannot_be_shared_is_refused(original: Dataset, tmp_path: Path) -> 
 def test_what_ships_has_licence_quality_and_references(id_: str) -> None:
     dataset = open_dataset(SHIPPED_ROOT / id_)
     assert licence_of(dataset) == "Apache-2.0"
-    one = line(dataset)
-    assert one["reference_low"] < one["mean"] < one["reference_high"]
-    assert 0 < one["quality"] < 1 and 0 < one["coverage"] <= 1
-    head, [row] = as_table([one])
+    listed = line(dataset)
+    assert listed["reference_low"] < listed["mean"] < listed["reference_high"]
+    assert 0 < listed["quality"] < 1 and 0 < listed["coverage"] <= 1
+    head, [row] = as_table([listed])
     assert len(head) == len(row) and all(row)
 
 

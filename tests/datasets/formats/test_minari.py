@@ -25,16 +25,16 @@ def root(tmp_path, monkeypatch):
 @pytest.mark.parametrize("mode", REWARDS)
 def test_stock_minari_loads_it(dataset, root, mode, recwarn):
     to_minari(dataset, root, mode)
-    found = minari.load_dataset(dataset.metadata.id)
+    loaded = minari.load_dataset(dataset.metadata.id)
     assert [str(w.message) for w in recwarn if "None" in str(w.message)] == []
-    assert found.total_episodes == len(dataset)
-    assert found.total_steps == len(dataset) * dataset.steps
+    assert loaded.total_episodes == len(dataset)
+    assert loaded.total_steps == len(dataset) * dataset.steps
     expander = Expander(dataset)
-    env = found.recover_environment()
-    for stored, episode in zip(found.iterate_episodes(), dataset, strict=True):
-        seen = expander.observations(episode, last=True)
-        assert set(stored.observations) == set(seen)
-        for key, value in seen.items():
+    env = loaded.recover_environment()
+    for stored, episode in zip(loaded.iterate_episodes(), dataset, strict=True):
+        observations = expander.observations(episode, last=True)
+        assert set(stored.observations) == set(observations)
+        for key, value in observations.items():
             assert stored.observations[key].dtype == value.dtype
             np.testing.assert_array_equal(stored.observations[key], value)
         np.testing.assert_array_equal(stored.actions, episode.actions)
@@ -45,17 +45,17 @@ def test_stock_minari_loads_it(dataset, root, mode, recwarn):
         assert legal[np.arange(12), stored.actions].all()
     # The environment it recovers is the one that was played.
     observation, _ = env.reset(seed=dataset[0].seed)
-    np.testing.assert_array_equal(observation["slice_view"], seen_first(found, "slice_view"))
+    np.testing.assert_array_equal(observation["slice_view"], first_of(loaded, "slice_view"))
     paid = [env.step(int(action))[1] for action in dataset[0].actions]
     if mode != "slice":  # known in hindsight only
         np.testing.assert_array_equal(paid, rewards(dataset[0], mode))
     returns = np.array([rewards(episode, mode).sum() for episode in dataset])
-    scores = minari.get_normalized_score(found, returns)
+    scores = minari.get_normalized_score(loaded, returns)
     np.testing.assert_array_equal(dataset.normalized_score(returns, mode), 100 * scores)
 
 
-def seen_first(found, key):
-    return next(iter(found.iterate_episodes([0]))).observations[key][0]
+def first_of(loaded, key):
+    return next(iter(loaded.iterate_episodes([0]))).observations[key][0]
 
 
 def test_the_file_is_compressed_and_has_one_chunk_per_array(dataset, root):
@@ -98,8 +98,8 @@ def test_unmeasured_steps_name_file_and_episode(unmeasured, root):
 
 def test_a_full_disk_is_one_line_and_leaves_nothing(dataset, converted_on_a_full_disk, tmp_path):
     target = tmp_path / "new" / dataset.metadata.id
-    told = f"error: {target}: cannot be written: File too large\n"
-    assert converted_on_a_full_disk(tmp_path / "new", "minari") == (2, told)
+    message = f"error: {target}: cannot be written: File too large\n"
+    assert converted_on_a_full_disk(tmp_path / "new", "minari") == (2, message)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -107,8 +107,8 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(dataset, converted_on_a_full
 def test_there_and_back(dataset, root, tmp_path, mode):
     if mode == "slice":
         pytest.skip("the live environment does not pay shares, so they cannot be checked by play")
-    found = to_minari(dataset, root, mode)
-    again = from_minari(found, tmp_path / "again")
+    stored = to_minari(dataset, root, mode)
+    again = from_minari(stored, tmp_path / "again")
     again.verify()
     for field in again.metadata.fields:
         if field.name not in ("policy", "propensity", "episode"):
@@ -118,18 +118,18 @@ def test_there_and_back(dataset, root, tmp_path, mode):
 def random_episode(env, seed, buffer_class, number):
     """An episode in Minari's own buffer, as its users fill one by hand."""
     observation, info = env.reset(seed=seed)
-    seen, actions, paid, ended = [observation], [], [], False
+    observations, actions, paid, ended = [observation], [], [], False
     rng = np.random.default_rng(seed)
     while not ended:
         action = int(rng.choice(np.flatnonzero(info["action_mask"])))
         observation, reward, ended, _, info = env.step(action)
-        seen.append(observation)
+        observations.append(observation)
         actions.append(action)
         paid.append(reward)
     return buffer_class(
         id=number,
         seed=seed,
-        observations={key: np.stack([o[key] for o in seen]) for key in seen[0]},
+        observations={key: np.stack([o[key] for o in observations]) for key in observations[0]},
         actions=np.array(actions),
         rewards=paid,
         terminations=[False] * (len(actions) - 1) + [True],

@@ -21,7 +21,7 @@ def test_items_and_batches_are_the_expanded_episodes(tmp_path, observation):
     for mode in REWARDS:
         view = SequenceView(dataset, mode)
         assert len(view) == 4
-        seen = expander.observations(dataset[2])
+        observations = expander.observations(dataset[2])
         item = view[2]
         assert ("slice_view" in item) == (observation != "paper")
         assert ("slice_tiles" in item) == (observation == "complete")
@@ -31,9 +31,9 @@ def test_items_and_batches_are_the_expanded_episodes(tmp_path, observation):
             elif key == "returns":
                 expected = returns_to_go(dataset[2], mode).astype(np.float32)
             elif key in ("meta", "incumbent_view", "slice_counters", "incumbent_tiles"):
-                expected = seen[key][0]
+                expected = observations[key][0]
             else:
-                expected = seen[key]
+                expected = observations[key]
             np.testing.assert_array_equal(value.numpy().ravel(), expected.ravel(), err_msg=key)
         batch = view.batch([2, 0])
         for key, value in item.items():

@@ -57,7 +57,7 @@ def test_expansion_is_what_the_environment_showed(dataset):
         assert info["throughput"] == episode.final_throughput
 
 
-def test_actions_that_do_not_lead_to_the_nodes_are_told(dataset):
+def test_actions_that_do_not_lead_to_the_nodes_are_reported(dataset):
     wrong = dataclasses.replace(dataset[0], actions=dataset[0].actions ^ 1)
     arrays = {
         field.name: np.stack([np.asarray(getattr(wrong, field.name))])

@@ -48,9 +48,9 @@ def test_observations_and_masks_are_the_live_ones(dataset):
         observations, masks, _, info, _ = live(dataset, episode, "terminal")
         for last in (False, True):
             steps = dataset.steps + last
-            seen = expander.observations(episode, last=last)
-            assert set(seen) == set(observations[0])
-            for key, value in seen.items():
+            expanded = expander.observations(episode, last=last)
+            assert set(expanded) == set(observations[0])
+            for key, value in expanded.items():
                 expected = np.stack([o[key] for o in observations[:steps]])
                 assert value.dtype == expected.dtype
                 np.testing.assert_array_equal(value, expected, err_msg=key)

@@ -33,8 +33,8 @@ def test_slices_with_a_cause_are_counted() -> None:
 
 def test_a_dataset_tells_of_every_episode(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     # The incumbent and the end of each episode; the last has all data in place.
-    found = iter([0, 2, 1, 0, 0, 0])
-    monkeypatch.setattr(playing, "misplaced", lambda provenance: next(found))
+    counts = iter([0, 2, 1, 0, 0, 0])
+    monkeypatch.setattr(playing, "misplaced", lambda provenance: next(counts))
     recipe = Recipe(env={"machine": "toy", "slices": 8}, episodes=3, reference_episodes=0)
     dataset = collect(recipe, tmp_path / "data")
     assert dataset.metadata.provenance["slices_not_in_place"] == {"0": [0, 2], "1": [1, 0]}
@@ -49,6 +49,6 @@ def test_a_dataset_says_nothing_where_all_are_in_place(tmp_path: Any) -> None:
 
 
 def test_a_rollout_says_that_data_stayed_elsewhere() -> None:
-    told = in_words({**ROW, "provenance": _provenance(1, 2, 3)})
-    assert "data of 3 slices are not where the schedule wants them" in told
+    sentence = in_words({**ROW, "provenance": _provenance(1, 2, 3)})
+    assert "data of 3 slices are not where the schedule wants them" in sentence
     assert "not where" not in in_words({**ROW, "provenance": _provenance()})

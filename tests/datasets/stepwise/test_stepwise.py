@@ -103,17 +103,17 @@ def test_a_domain_of_others_is_collected_verified_opened_and_replayed(corridor, 
     expander = dataset.expander()
     for episode in dataset:
         shown = [env.reset(seed=episode.seed)[0]]
-        paid, told = [], []
+        paid, places = [], []
         for action in episode.actions:
             observation, reward, ended, _, info = env.step(action)
             shown.append(observation)
             paid.append(reward)
-            told.append(info["place"])
+            places.append(info["place"])
         assert ended
-        seen = expander.observations(episode, last=True)
-        np.testing.assert_array_equal(seen["observation"], np.stack(shown))
+        expanded = expander.observations(episode, last=True)
+        np.testing.assert_array_equal(expanded["observation"], np.stack(shown))
         np.testing.assert_array_equal(corridor.rewards_of(episode, "environment"), paid)
-        np.testing.assert_array_equal(episode.infos["place"][1:], told)
+        np.testing.assert_array_equal(episode.infos["place"][1:], places)
         assert episode.outcome == sum(paid)
         assert expander.masks(episode).shape == (episode.steps, 3)
         rollout = corridor.rerun(env.unwrapped, episode.seed, episode.actions.tolist())
@@ -122,11 +122,11 @@ def test_a_domain_of_others_is_collected_verified_opened_and_replayed(corridor, 
 
 
 def test_the_bits_do_not_depend_on_processes(corridor, tmp_path):
-    one = make(tmp_path / "one")
-    recipe = Recipe.from_dict(json.loads(json.dumps(one.metadata.recipe)))
-    two = collect(recipe, tmp_path / "two", processes=2)
-    assert two.checksum == one.checksum
-    assert check_rebuild(one, rebuild(one, tmp_path / "three")) == []
+    first = make(tmp_path / "one")
+    recipe = Recipe.from_dict(json.loads(json.dumps(first.metadata.recipe)))
+    second = collect(recipe, tmp_path / "two", processes=2)
+    assert second.checksum == first.checksum
+    assert check_rebuild(first, rebuild(first, tmp_path / "three")) == []
 
 
 def test_scores_and_chances(corridor, tmp_path):
@@ -181,14 +181,14 @@ def test_other_tools_read_it(corridor, tmp_path):
     assert flat["terminals"].sum() == len(dataset)
     assert not flat["infos/next_action_mask"][:, 1].any()
     pytest.importorskip("minari")
-    found = to_minari(dataset, tmp_path / "minari")
-    assert found.total_episodes == len(dataset)
+    stored = to_minari(dataset, tmp_path / "minari")
+    assert stored.total_episodes == len(dataset)
     again = from_minari(tmp_path / "minari" / dataset.metadata.id, tmp_path / "again")
-    for one, other in zip(dataset, again, strict=True):
-        assert one.seed == other.seed
-        np.testing.assert_array_equal(one.actions, other.actions)
+    for original, back in zip(dataset, again, strict=True):
+        assert original.seed == back.seed
+        np.testing.assert_array_equal(original.actions, back.actions)
         np.testing.assert_array_equal(
-            one.observations["observation"], other.observations["observation"]
+            original.observations["observation"], back.observations["observation"]
         )
 
 

@@ -28,10 +28,13 @@ def test_every_step_is_the_live_one(dataset):
     assert expander.space == env.observation_space
     for episode in dataset:
         observation, info = env.reset(seed=episode.seed)
-        seen, masks = expander.observations(episode, last=True), expander.masks(episode, last=True)
+        expanded, masks = (
+            expander.observations(episode, last=True),
+            expander.masks(episode, last=True),
+        )
         for t in range(episode.steps + 1):
             for key, value in observation.items():
-                np.testing.assert_array_equal(seen[key][t], value)
+                np.testing.assert_array_equal(expanded[key][t], value)
             np.testing.assert_array_equal(masks[t], info["action_mask"])
             if t < episode.steps:
                 observation, reward, ended, _, info = env.step(episode.actions[t])

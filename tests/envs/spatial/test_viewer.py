@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-import builtins
+import sys
 
 import gymnasium
 import numpy as np
@@ -61,10 +61,10 @@ def test_render_follows_the_episode(name, mode):
 
 def test_the_same_picture_twice():
     pytest.importorskip("matplotlib")
-    one, other = (viewer.as_image(TOY, SCHEDULE, LOAD, "t") for _ in range(2))
-    assert np.array_equal(one, other)
+    first, second = (viewer.as_image(TOY, SCHEDULE, LOAD, "t") for _ in range(2))
+    assert np.array_equal(first, second)
     heavier = viewer.as_image(TOY, SCHEDULE, LOAD[::-1], "t")
-    assert not np.array_equal(one, heavier)
+    assert not np.array_equal(first, heavier)
 
 
 def test_placements_can_share_a_scale():
@@ -77,14 +77,7 @@ def test_placements_can_share_a_scale():
 
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch):
-    real = builtins.__import__
-
-    def without(name, *args, **kwargs):
-        if name.startswith("matplotlib"):
-            raise ImportError(name)
-        return real(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", without)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingExtraError, match=r"pmoss-env\[report\]"):
         viewer.as_image(TOY, SCHEDULE, LOAD, "t")
 

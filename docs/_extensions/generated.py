@@ -82,8 +82,8 @@ def section(words: str) -> str:
 
 
 def _heading(text: str, title: str) -> re.Match[str]:
-    if found := re.search(rf"^(##+) {re.escape(title)}$", text, re.M):
-        return found
+    if match := re.search(rf"^(##+) {re.escape(title)}$", text, re.M):
+        return match
     raise ValueError(f"no heading {title!r}")
 
 
@@ -107,7 +107,7 @@ def _commands(command: Any, context: Any) -> Iterator[str]:
     usage = " ".join(command.collect_usage_pieces(context))
     yield f"```console\n$ {context.command_path} {usage}\n```"
     yield _examples(inspect.cleandoc(command.help or ""))
-    rows = [_parameter(one) for one in command.params if one.name != "help"]
+    rows = [_parameter(each) for each in command.params if each.name != "help"]
     if rows:
         yield _table(("argument or option", "what it says", "default"), rows)
 
@@ -119,13 +119,13 @@ def _examples(text: str) -> str:
     return re.sub(r"<(?=\w)", "&lt;", text)
 
 
-def _parameter(one: Any) -> tuple[str, str, str]:
-    if one.param_type_name == "option":
-        name = ", ".join(f"`{word}`" for word in [*one.opts, *one.secondary_opts])
+def _parameter(parameter: Any) -> tuple[str, str, str]:
+    if parameter.param_type_name == "option":
+        name = ", ".join(f"`{word}`" for word in [*parameter.opts, *parameter.secondary_opts])
     else:
-        name = f"`{one.name.upper()}`"
-    help_ = re.sub(r"\\?<(?=\w)", "&lt;", one.help or "")
-    usual = one.default
+        name = f"`{parameter.name.upper()}`"
+    help_ = re.sub(r"\\?<(?=\w)", "&lt;", parameter.help or "")
+    usual = parameter.default
     shown = "" if usual is None or usual is False or callable(usual) else f"`{usual}`"
     return name, help_, shown
 
@@ -178,8 +178,8 @@ def _page_of(name: str) -> str | None:
         return name.removeprefix("docs")
     if name in PAGES:
         return PAGES[name]
-    if found := re.fullmatch(r"benchmarks/results/(?:offline/)?([\w-]+)/README.md", name):
-        return f"/benchmarks/tables/{found[1]}.md"
+    if match := re.fullmatch(r"benchmarks/results/(?:offline/)?([\w-]+)/README.md", name):
+        return f"/benchmarks/tables/{match[1]}.md"
     return None
 
 
@@ -194,18 +194,18 @@ def tables_of_docstrings(
     app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]
 ) -> None:
     """Turns the Markdown tables of a docstring into what autodoc can read."""
-    found: list[str] = []
+    converted: list[str] = []
     for before, line in pairwise(["", *lines]):
         row = line.strip()
         if not row.startswith("|"):
-            found.append(line)
+            converted.append(line)
             continue
         if not before.strip().startswith("|"):
-            found += [".. list-table::", "   :header-rows: 1", ""]
+            converted += [".. list-table::", "   :header-rows: 1", ""]
         if not re.fullmatch(r"[|\-: ]+", row):
             first, *rest = [cell.strip() for cell in row.strip("|").split("|")]
-            found += [f"   * - {first}", *(f"     - {cell}" for cell in rest)]
-    lines[:] = found
+            converted += [f"   * - {first}", *(f"     - {cell}" for cell in rest)]
+    lines[:] = converted
 
 
 class Generated(SphinxDirective):

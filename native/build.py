@@ -26,10 +26,10 @@ def tool(name: str) -> str:
 def place() -> Path:
     """The folder of the module that is in use, or where it is looked for."""
     try:
-        found = importlib.util.find_spec("pmoss_env._native")
+        spec = importlib.util.find_spec("pmoss_env._native")
     except ImportError:
-        found = None
-    return Path(found.origin).parent if found and found.origin else NATIVE.parent / "pmoss_env"
+        spec = None
+    return Path(spec.origin).parent if spec and spec.origin else NATIVE.parent / "pmoss_env"
 
 
 def main(options: list[str]) -> None:

@@ -15,17 +15,17 @@ double held(double theirs, double mine, double rate, double within) {
 }  // namespace
 
 Coherence::OwnersWait Coherence::owners_wait(const Stream& stream) const {
-  const Index here = streams_.domain_of(stream);
+  const Index reader_domain = streams_.domain_of(stream);
   const Index reader = map_.llc_of_core[stream.core];
   const Index home = map_.socket_of_node[stream.node];
   double weights = 0.0, sum = 0.0;
   double near_weights = 0.0, near_sum = 0.0;
   for (const Index other : streams_.touching(stream.touched)) {
     const Stream& o = streams_[other];
-    const Index there = streams_.domain_of(o);
+    const Index owner_domain = streams_.domain_of(o);
     if (o.node != stream.node) continue;
     const double pace = streams_.reach(other).pace;
-    if (there == here) {
+    if (owner_domain == reader_domain) {
       if (mesh_.empty()) continue;
       // Those on the reader's own core share its private cache.
       const bool together = streams_.physical_of(o) == streams_.physical_of(stream);
@@ -36,7 +36,7 @@ Coherence::OwnersWait Coherence::owners_wait(const Stream& stream) const {
       continue;
     }
     const double weight = o.share * o.copies * pace;
-    double ns = machine_.modified_ns[reader * map_.domains + there];
+    double ns = machine_.modified_ns[reader * map_.domains + owner_domain];
     if (home == map_.socket_of_core(stream.core) && home != map_.socket_of_core(o.core)) {
       ns += machine_.modified_home_reader_ns;
     }
@@ -102,8 +102,8 @@ void Coherence::share_class(const Sharing& s, const Reach& reach, std::size_t at
     const double writes = s.others * dirty;
     past_llc = (s.domain * past_llc + writes) / (s.domain + writes);
     // The latest of all touches was one of those that wrote, and the line is still there.
-    const double there = std::isinf(s.time) ? 1.0 : 1.0 - exp_of_negative(-s.all * rate * s.time);
-    modified = std::min(past_llc, writes / s.all * there);
+    const double cached = std::isinf(s.time) ? 1.0 : 1.0 - exp_of_negative(-s.all * rate * s.time);
+    modified = std::min(past_llc, writes / s.all * cached);
   }
   past_l2 = std::max(past_l2, past_llc);
   if (s.beside > 0.0) {

@@ -174,11 +174,11 @@ void Contention::add_use(std::size_t core, std::size_t node, double read, double
   // 1 byte per nanosecond is 1 GB/s.
   uses.push_back(
       {node, read / machine_.dram_gb_per_s[node] + written / machine_.dram_write_gb_per_s[node]});
-  const auto here = static_cast<std::size_t>(machine_.node_of_core[core]);
-  for (const std::uint32_t link : routes_.between_nodes(node, here)) {
+  const auto core_node = static_cast<std::size_t>(machine_.node_of_core[core]);
+  for (const std::uint32_t link : routes_.between_nodes(node, core_node)) {
     uses.push_back({nodes + link, read / machine_.link_gb_per_s[link]});
   }
-  for (const std::uint32_t link : routes_.between_nodes(here, node)) {
+  for (const std::uint32_t link : routes_.between_nodes(core_node, node)) {
     uses.push_back({nodes + link, written / machine_.link_gb_per_s[link]});
   }
 }
@@ -220,11 +220,11 @@ void Contention::collect(const Demands& demands) {
     if (asked_[c].version != demands.version[c]) ask(demands, c);
     const Asked& asked = asked_[c];
     for (const Use& use : asked.uses) total_use[use.resource] += use.use;
-    for (const Stall& one : asked.stalls) {
-      *stall++ = one;
-      if (path_used_[one.path] != 0) continue;
-      path_used_[one.path] = 1;
-      paths_.push_back(one.path);
+    for (const Stall& stall_of_core : asked.stalls) {
+      *stall++ = stall_of_core;
+      if (path_used_[stall_of_core.path] != 0) continue;
+      path_used_[stall_of_core.path] = 1;
+      paths_.push_back(stall_of_core.path);
     }
     *burst++ = burst_[c] = asked.burst;
     *active++ = {c, static_cast<std::size_t>(stall - stalls_.data()), demands.fixed_ns[c], 1.0};
@@ -232,7 +232,7 @@ void Contention::collect(const Demands& demands) {
   stations_ = active_count_ = static_cast<std::size_t>(active - active_.data());
   resources_.clear();
   for (std::size_t i = 0; i < total_use_.size(); ++i) {
-    latency_[i] = 1.0;  // where nobody asks for it
+    latency_[i] = 1.0;  // where no query needs it
     if (total_use_[i] != 0.0 || co_tenant_use_[i] != 0.0) resources_.push_back(i);
   }
   for (const Use& ask : copy_asks_) {
@@ -256,9 +256,9 @@ void Contention::load_memory(const std::vector<double>& use) {
     latency_[i] = all == 0.0 ? 1.0 : (i < nodes ? dram_latency_ : link_latency_).at(all);
   }
   for (const std::size_t path : paths_) {
-    const std::size_t here = path / nodes, there = path % nodes;
-    double latency = latency_[there];
-    for (const std::uint32_t link : routes_.between_nodes(there, here)) {
+    const std::size_t reader = path / nodes, owner = path % nodes;
+    double latency = latency_[owner];
+    for (const std::uint32_t link : routes_.between_nodes(owner, reader)) {
       latency *= latency_[nodes + link];
     }
     multiplier_[path] = latency;

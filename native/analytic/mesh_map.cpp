@@ -11,21 +11,21 @@ MeshMap::MeshMap(const Machine& machine, const CoreMap& map) : machine_(machine)
   place_of_core_.assign(map.cores(), 0);
   for (const Index core : map.workers) {
     const std::pair place{map.node_of_core[core], map.llc_of_core[core]};
-    const auto found = std::find(places.begin(), places.end(), place);
-    place_of_core_[core] = static_cast<Index>(found - places.begin());
-    if (found == places.end()) places.push_back(place);
+    const auto known_place = std::find(places.begin(), places.end(), place);
+    place_of_core_[core] = static_cast<Index>(known_place - places.begin());
+    if (known_place == places.end()) places.push_back(place);
   }
   const std::size_t n = places.size();
   mean_line_ns_.assign(n, 0.0);
   mean_modified_ns_.assign(n * n, 0.0);
   std::vector<double> cores(n, 0.0), pairs(n * n, 0.0);
   for (const Index reader : map.workers) {
-    const Index here = place_of_core_[reader];
-    mean_line_ns_[here] += machine.mesh_ns[reader];
-    cores[here] += 1.0;
+    const Index reader_place = place_of_core_[reader];
+    mean_line_ns_[reader_place] += machine.mesh_ns[reader];
+    cores[reader_place] += 1.0;
     for (const Index owner : map.workers) {
       if (map.physical_of_core[owner] == map.physical_of_core[reader]) continue;
-      const std::size_t at = here * n + place_of_core_[owner];
+      const std::size_t at = reader_place * n + place_of_core_[owner];
       mean_modified_ns_[at] += machine.mesh_modified_ns[reader * map.cores() + owner];
       pairs[at] += 1.0;
     }

@@ -76,20 +76,20 @@ struct Passage {
 /// Of the falling and convex above(): Newton's steps from the left never pass the root.
 Passage passage(Exponentials& parts, double wanted, double high) {
   constexpr double certain = 1e-10;  // above() is exact within 1e-11
-  Passage found{0.0, high};
+  Passage bounds{0.0, high};
   double t = 0.0;
   for (int step = 0; step < 24; ++step) {
     const double above = parts.above(t);
     if (!(above > wanted * (1.0 + certain))) break;
-    found.low = t;
+    bounds.low = t;
     t += (above - wanted) / parts.falls();
   }
   for (const double beyond : {t * (1.0 + 1e-9), t * (1.0 + 1e-7)}) {
     if (!(beyond < high) || !(parts.above(beyond) < wanted * (1.0 - certain))) continue;
-    found.high = beyond;
+    bounds.high = beyond;
     break;
   }
-  return found;
+  return bounds;
 }
 
 /// The same of normally distributed times.
@@ -126,14 +126,14 @@ double closed_throughput(std::span<const double> demand, std::span<const double>
                          double population, double guess) {
   if (demand.empty()) throw std::invalid_argument("demand of 0 servers: must be of at least 1");
   const DecayKernels& kernels = decay_kernels();
-  const auto [most, slowest] = kernels.greatest(demand.data(), demand.size());
-  if (!(most > 0.0)) return 0.0;
+  const auto [longest, slowest] = kernels.greatest(demand.data(), demand.size());
+  if (!(longest > 0.0)) return 0.0;
   // The slowest station alone bounds the throughput: with b its burst, it holds all queries at
   // most where r + b r^2 / (1 - r) is the population.
   const double b = burst[slowest];
   const double root =
       std::sqrt((population + 1.0) * (population + 1.0) + 4.0 * (b - 1.0) * population);
-  const double bound = 2.0 * population / (population + 1.0 + root) / most;
+  const double bound = 2.0 * population / (population + 1.0 + root) / longest;
   // The number of queries is convex in the throughput: Newton's method comes down to the root
   // from the right, and from the left its first step leads there or is cut at the bound.
   double x = guess > 0.0 ? std::min(guess, bound) : bound;
@@ -159,11 +159,11 @@ double mixture_quantile(const std::vector<double>& weight, const std::vector<dou
   high *= -portable::log(1.0 - quantile) + 1.0;
   Exponentials parts(weight, mean);
   const double wanted = (1.0 - quantile) * total;
-  const Passage known = passage(parts, wanted, high);
+  const Passage bounds = passage(parts, wanted, high);
   // The same halving as without the passage, which spares most of its sums.
   return where_above(wanted, high, [&](double t) {
-    if (t <= known.low) return std::numeric_limits<double>::infinity();
-    return t >= known.high ? 0.0 : parts.above(t);
+    if (t <= bounds.low) return std::numeric_limits<double>::infinity();
+    return t >= bounds.high ? 0.0 : parts.above(t);
   });
 }
 

@@ -110,7 +110,7 @@ SliceProfiles RTreeProfiler::profiles(std::uint64_t seed) const {
   spec.seed = seed;
   const std::vector<double> within = sample_.share_within(hot_region(spec));
   const double inside = std::accumulate(within.begin(), within.end(), 0.0);
-  const double hot = 1.0 / std::max(inside, 1.0 / static_cast<double>(RecordSample::most));
+  const double hot = 1.0 / std::max(inside, 1.0 / static_cast<double>(RecordSample::most_points));
   // Of an insert's touches none are drawn to the region, and inserts are shorter than ranges.
   const auto factors = [&](double inserts, double part) {
     const double drawn = spec.hot_share * (1.0 - inserts);

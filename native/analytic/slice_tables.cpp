@@ -59,19 +59,19 @@ void SliceTables::build(const SliceProfiles& p, const std::vector<double>& waits
       all_lines_[s] += lines;
       line_touches_[s] += touches;
       over_time(p.line_rate[k], [&](std::size_t point, double x, double gone) {
-        const double there = 1.0 - gone;
-        const double falls = x * there * per_point;  // of `there`, up to the next point
+        const double kept = 1.0 - gone;
+        const double falls = x * kept * per_point;  // of `kept`, up to the next point
         auto& sum = line_sums[point];
         sum[0] += lines * gone;
         sum[1] += lines * falls;
-        sum[2] += wait * there;
+        sum[2] += wait * kept;
         sum[3] -= wait * falls;
-        sum[4] += touches * there;
+        sum[4] += touches * kept;
         sum[5] -= touches * falls;
         if (dirty == 0.0) return;
         // A line goes back written if any touch of its stay wrote; see RowSums.
-        const double written = dirty / (dirty + (1.0 - dirty) * there);
-        sum[6] += touches * written * there;
+        const double written = dirty / (dirty + (1.0 - dirty) * kept);
+        sum[6] += touches * written * kept;
         sum[7] -= touches * written * written * falls;
       });
     }

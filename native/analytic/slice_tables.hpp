@@ -63,9 +63,9 @@ class SliceTables {
   /// time_of() a point of the tables.
   static double time_of_point(std::size_t point) {
     static const std::array<double, points> times = [] {
-      std::array<double, points> found{};
-      for (std::size_t at = 0; at < points; ++at) found[at] = time_of(static_cast<double>(at));
-      return found;
+      std::array<double, points> result{};
+      for (std::size_t at = 0; at < points; ++at) result[at] = time_of(static_cast<double>(at));
+      return result;
     }();
     return times[point];
   }
@@ -154,22 +154,22 @@ struct Bracket {
 /// the sums never fall from point to point, neither it nor the start changes the result.
 template <typename Sum, typename LogRatio>
 Bracket bracket_of(Sum sum, double wanted, double start, LogRatio log_ratio) {
-  Bracket found;
-  found.wanted = wanted;
+  Bracket bracket;
+  bracket.wanted = wanted;
   int at = static_cast<int>(within(start, 0.0, static_cast<double>(Bracket::last)));
-  while (found.high - found.low > 1) {
-    const TableSum here = sum(static_cast<double>(at));
-    const bool reached = here.value >= wanted;
-    (reached ? found.high : found.low) = at;
-    (reached ? found.above : found.below) = here;
+  while (bracket.high - bracket.low > 1) {
+    const TableSum sum_at = sum(static_cast<double>(at));
+    const bool reached = sum_at.value >= wanted;
+    (reached ? bracket.high : bracket.low) = at;
+    (reached ? bracket.above : bracket.below) = sum_at;
     // A sum is nearly a power of time.
-    const double far = here.slope > 0.0 && here.value > 0.0
-                           ? log_ratio(wanted, here.value) * here.value / here.slope
+    const double far = sum_at.slope > 0.0 && sum_at.value > 0.0
+                           ? log_ratio(wanted, sum_at.value) * sum_at.value / sum_at.slope
                            : 0.0;
     const int step = static_cast<int>(within(std::abs(far) + 0.5, 1.0, 64.0));
-    at = reached ? std::max(at - step, found.low + 1) : std::min(at + step, found.high - 1);
+    at = reached ? std::max(at - step, bracket.low + 1) : std::min(at + step, bracket.high - 1);
   }
-  return found;
+  return bracket;
 }
 
 /// Where the sums of some brackets reach what is wanted. Between two points a sum is a cubic, and
@@ -195,8 +195,10 @@ std::array<double, count> points_within(const std::array<Bracket, count>& bracke
     }
   }
   for (std::size_t k = 0; k < count; ++k) {
-    const Bracket& found = brackets[k];
-    result[k] = found.low < 0 ? 0.0 : found.high > Bracket::last ? Bracket::last : found.low + t[k];
+    const Bracket& bracket = brackets[k];
+    result[k] = bracket.low < 0                ? 0.0
+                : bracket.high > Bracket::last ? Bracket::last
+                                               : bracket.low + t[k];
   }
   return result;
 }

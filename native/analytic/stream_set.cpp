@@ -49,14 +49,14 @@ bool StreamSet::place(const Schedule& schedule) {
 }
 
 /// Enters a stream into the lists of its physical core and its domain, or takes it out of them.
-void StreamSet::list(Index number, bool there) {
+void StreamSet::list(Index number, bool enter) {
   const Stream& stream = streams_[number];
   const Index physical = physical_of(stream), domain = domain_of(stream);
   mark_core(physical);
   domain_changed_[domain] = 1;
   for (std::vector<Index>* numbers : {&of_physical_[physical], &of_domain_[domain]}) {
     const auto at = std::lower_bound(numbers->begin(), numbers->end(), number);
-    if (there) {
+    if (enter) {
       numbers->insert(at, number);
     } else {
       numbers->erase(at);
@@ -123,13 +123,13 @@ void StreamSet::find_leaders(const Schedule& schedule) {
   followers_.assign(map_.cores(), 0);
   if (schedule.routing == Routing::core) return;
   for (const Index core : map_.workers) {
-    const auto found = std::find_if(leaders_.begin(), leaders_.end(), [&](Index other) {
+    const auto twin = std::find_if(leaders_.begin(), leaders_.end(), [&](Index other) {
       return map_.node_of_core[other] == map_.node_of_core[core] &&
              map_.llc_of_core[other] == map_.llc_of_core[core] &&
              threads_[map_.physical_of_core[other]] == threads_[map_.physical_of_core[core]];
     });
-    const Index leader = found == leaders_.end() ? core : *found;
-    if (found == leaders_.end()) leaders_.push_back(core);
+    const Index leader = twin == leaders_.end() ? core : *twin;
+    if (twin == leaders_.end()) leaders_.push_back(core);
     leader_[core] = leader;
     ++followers_[leader];
   }

@@ -117,7 +117,7 @@ class StreamSet {
   void add_stream(Stream stream);
   std::vector<double> homes_of(const Schedule& schedule, Index slice) const;
   void shift_stream(Index stream, Index slice, Index core, Index node);
-  void list(Index stream, bool there);
+  void list(Index stream, bool enter);
   void share_cores();
   Reach reach_of(const Stream& stream, bool own_pace) const;
   double pace(const Stream& stream, bool own_pace) const {

@@ -64,9 +64,9 @@ Bracket TableCaches::leave(const std::vector<Index>& list, const CoreSums& sums,
       TableSum sum;
       const auto point = static_cast<std::size_t>(at);
       for (const Part& part : core_parts_) {
-        const TableSum one = sum_at(part.slice, point);
-        sum.value += part.part * one.value;
-        sum.slope += part.part * one.slope;
+        const TableSum of_slice = sum_at(part.slice, point);
+        sum.value += part.part * of_slice.value;
+        sum.slope += part.part * of_slice.slope;
       }
       return sum;
     };
@@ -80,11 +80,11 @@ Bracket TableCaches::leave(const std::vector<Index>& list, const CoreSums& sums,
     for (const Index i : list) {
       const Stream& stream = streams_[i];
       const double offset = times_[stream.core].offset;
-      const TableSum one = offset == 0.0
-                               ? sum_at(stream.touched, point)
-                               : sum_at(stream.touched, SliceTables::position(at + offset));
-      sum.value += stream.part * one.value;
-      sum.slope += stream.part * one.slope;
+      const TableSum of_slice = offset == 0.0
+                                    ? sum_at(stream.touched, point)
+                                    : sum_at(stream.touched, SliceTables::position(at + offset));
+      sum.value += stream.part * of_slice.value;
+      sum.slope += stream.part * of_slice.slope;
     }
     return sum;
   };
@@ -96,23 +96,23 @@ Bracket TableCaches::leave(const std::vector<Index>& list, const CoreSums& sums,
 std::array<double, 3> TableCaches::leave_core(Index physical, const CoreSums& sums) {
   const std::vector<Index>& list = streams_.of_physical(physical);
   std::array<double, 3>& starts = search_start_[physical];
-  std::array<Bracket, 3> found;
+  std::array<Bracket, 3> brackets;
   const bool l2 = sums.lines > machine_.l2_lines;
   const bool two_levels = second_tlb_ns() > 0.0;
   const bool first = two_levels && sums.pages > machine_.dtlb_pages;
   const bool second = sums.pages > machine_.tlb_pages;
   if (l2) {
-    found[0] = leave(list, sums, machine_.l2_lines, sums.line_touches, starts[0],
-                     [&](std::size_t slice, auto at) { return tables_.lines(slice, at); });
+    brackets[0] = leave(list, sums, machine_.l2_lines, sums.line_touches, starts[0],
+                        [&](std::size_t slice, auto at) { return tables_.lines(slice, at); });
   }
   const auto pages_at = [&](std::size_t slice, auto at) { return tables_.pages(slice, at); };
   if (first) {
-    found[1] = leave(list, sums, machine_.dtlb_pages, sums.page_touches, starts[1], pages_at);
+    brackets[1] = leave(list, sums, machine_.dtlb_pages, sums.page_touches, starts[1], pages_at);
   }
   if (second) {
-    found[2] = leave(list, sums, machine_.tlb_pages, sums.page_touches, starts[2], pages_at);
+    brackets[2] = leave(list, sums, machine_.tlb_pages, sums.page_touches, starts[2], pages_at);
   }
-  const std::array<double, 3> points = points_within(found);
+  const std::array<double, 3> points = points_within(brackets);
   if (l2) starts[0] = points[0];
   if (first) starts[1] = points[1];
   if (second) starts[2] = points[2];
@@ -264,9 +264,9 @@ void TableCaches::add_lines_anew(TableSum& total, double time) {
   TableSum sum = total;
   for (const DomainStream& stream : domain_streams_) {
     const Now& now = domain_now_[stream.core];
-    const TableSum one = tables_.lines(stream.slice, now.at);
-    sum.value += stream.part * one.value;
-    sum.slope += stream.part * now.slope * one.slope;
+    const TableSum of_slice = tables_.lines(stream.slice, now.at);
+    sum.value += stream.part * of_slice.value;
+    sum.slope += stream.part * now.slope * of_slice.slope;
   }
   total = sum;
 }
@@ -282,19 +282,19 @@ void TableCaches::hold(Index domain, std::size_t point, TableSum* held) {
   const auto take = [&](std::size_t k) {
     const DomainStream& stream = domain_streams_[k];
     const Now& now = look(stream.core, point);
-    const TableSum one = tables_.lines(stream.slice, now.at);
-    held[list[k]] = {stream.part * one.value, stream.part * now.slope * one.slope};
+    const TableSum of_slice = tables_.lines(stream.slice, now.at);
+    held[list[k]] = {stream.part * of_slice.value, stream.part * now.slope * of_slice.slope};
   };
-  HeldAt& known = held_at_[domain][point % held_points];
-  if (known.point == point && known.state == solved_state_[domain]) {
+  HeldAt& held_before = held_at_[domain][point % held_points];
+  if (held_before.point == point && held_before.state == solved_state_[domain]) {
     for (const Index k : fresh_) take(k);
   } else {
     for (std::size_t k = 0; k < list.size(); ++k) {
       const Index core = domain_cores_[domain_streams_[k].core];
-      if (known.point != point || marks_[core].state > known.state) take(k);
+      if (held_before.point != point || marks_[core].state > held_before.state) take(k);
     }
   }
-  known = {point, state_};
+  held_before = {point, state_};
 }
 
 /// Where a core's lines are that stay in the domain for the time at a point of the tables.
@@ -387,9 +387,9 @@ void TableCaches::wait_for_domain(const std::vector<Index>& list) {
 }
 
 PastSums TableCaches::past_sums(Index i) const {
-  KnownPast& known = known_past_[i];
-  if (known.left != left_llc_point_[i]) known = {left_llc_point_[i], sum_past(i)};
-  return known.sums;
+  KnownPast& past = known_past_[i];
+  if (past.left != left_llc_point_[i]) past = {left_llc_point_[i], sum_past(i)};
+  return past.sums;
 }
 
 void TableCaches::past_llc(Index i, std::span<double> past) const {

@@ -50,8 +50,9 @@ std::vector<double> fit_mixture(const std::map<std::uint32_t, double>& histogram
     std::array<double, popularities> log_row{};
     for (std::size_t j = 0; j < popularities; ++j) {
       const double mean = popularity(j);
-      const double seen = mean > 30.0 ? 1.0 : 1.0 - portable::exp(-mean);
-      log_row[j] = touches * portable::log(mean) - mean - log_factorial - portable::log(seen);
+      const double touched_share = mean > 30.0 ? 1.0 : 1.0 - portable::exp(-mean);
+      log_row[j] =
+          touches * portable::log(mean) - mean - log_factorial - portable::log(touched_share);
       best = std::max(best, log_row[j]);
     }
     for (std::size_t j = 0; j < popularities; ++j) {
@@ -98,11 +99,11 @@ std::array<Class, popularities + 1> classify(const std::vector<Touched>& touched
   }
   std::map<std::uint32_t, std::array<double, popularities>> member;
   const std::vector<double> weight = fit_mixture(histogram, member);
-  double seen = 0.0;
-  for (const auto& [touches, lines] : histogram) seen += lines;
+  double touched_lines = 0.0;
+  for (const auto& [touches, lines] : histogram) touched_lines += lines;
   for (std::size_t j = 0; j < popularities; ++j) {
     const double mean = popularity(j);
-    classes[j].lines = seen * weight[j] / (mean > 30.0 ? 1.0 : 1.0 - portable::exp(-mean));
+    classes[j].lines = touched_lines * weight[j] / (mean > 30.0 ? 1.0 : 1.0 - portable::exp(-mean));
   }
   for (const std::uint32_t i : members) {
     const Touched& line = touched[i];

@@ -126,10 +126,10 @@ void report(Bench& bench, std::uint32_t batch, std::uint32_t window, int rounds,
     for (int pair = 0; pair < pairs_per_round; ++pair) {
       // In turn, so that neither has the better half of the pair.
       const bool first = pair % 2 == 0;
-      const Run one = bench.run(batch, first ? 0 : window);
-      const Run other = bench.run(batch, first ? window : 0);
-      const Run& off = first ? one : other;
-      const Run& on = first ? other : one;
+      const Run former = bench.run(batch, first ? 0 : window);
+      const Run latter = bench.run(batch, first ? window : 0);
+      const Run& off = first ? former : latter;
+      const Run& on = first ? latter : former;
       of_round.push_back(100.0 * (on.ns / off.ns - 1.0));
       plain.push_back(off.ns);
       if (on.queries_per_window > 0.0) queries.push_back(on.queries_per_window);

@@ -258,8 +258,8 @@ Answer on_peer(Peer& peer, std::span<const pmoss::Operation> operations) {
   for (const auto& operation : operations) {
     switch (operation.kind) {
       case Kind::lookup:
-        if (const auto found = peer.find(operation.key); found != peer.end()) {
-          consume(found->second);
+        if (const auto record = peer.find(operation.key); record != peer.end()) {
+          consume(record->second);
           ++answer.found;
         }
         break;
@@ -267,8 +267,8 @@ Answer on_peer(Peer& peer, std::span<const pmoss::Operation> operations) {
         peer.insert_or_assign(operation.key, operation.key);
         break;
       case Kind::update:
-        if (const auto found = peer.find(operation.key); found != peer.end()) {
-          found->second = operation.key;
+        if (const auto record = peer.find(operation.key); record != peer.end()) {
+          record->second = operation.key;
           ++answer.found;
         }
         break;
@@ -437,9 +437,9 @@ class Bench {
 #ifdef PMOSS_HAVE_ABSL
     all.push_back({peer_name, [&](auto operations) {
                      return dependent(operations, [&](std::uint64_t key, std::uint64_t& value) {
-                       const auto found = peer_.find(key);
-                       if (found == peer_.end()) return false;
-                       value = found->second;
+                       const auto record = peer_.find(key);
+                       if (record == peer_.end()) return false;
+                       value = record->second;
                        return true;
                      });
                    }});

@@ -141,9 +141,9 @@ int main(int argc, char** argv) {
 
   Rates packed, inserts, grown;
   std::uint64_t next = spec.records;
-  double found = 0.0;
+  double points_per_range = 0.0;
   for (int round = 0; round < rounds; ++round) {
-    found = ask(spec, round, queries, tree, peer, packed);
+    points_per_range = ask(spec, round, queries, tree, peer, packed);
   }
   for (int round = 0; round < rounds; ++round) {
     std::vector<pmoss::Point> fresh;
@@ -165,7 +165,7 @@ int main(int argc, char** argv) {
     ask(spec, rounds + round, queries, tree, peer, grown);
   }
   std::printf("%llu points, %.1f found per range\n", static_cast<unsigned long long>(spec.records),
-              found);
+              points_per_range);
   std::string json;
   print("ranges, own", packed.own, json);
   print("ranges, own in batches", packed.batched, json);

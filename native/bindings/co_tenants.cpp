@@ -22,8 +22,8 @@ namespace pmoss::bindings {
 
 using runtime::CoTenant;
 
-CoTenant co_tenant_of(const ToldCoTenant& told) {
-  const auto& [kind, cpu, strength, bytes, node] = told;
+CoTenant co_tenant_of(const CoTenantFields& fields) {
+  const auto& [kind, cpu, strength, bytes, node] = fields;
   return {named<CoTenant::Kind, 3>("co_tenant", kind,
                                    {{{"spin", CoTenant::Kind::spin},
                                      {"cache_thrash", CoTenant::Kind::cache_thrash},
@@ -36,15 +36,15 @@ namespace {
 /// They belong to the process that started them.
 class CoTenants {
  public:
-  explicit CoTenants(const std::vector<ToldCoTenant>& told) {
+  explicit CoTenants(const std::vector<CoTenantFields>& rows) {
     std::vector<CoTenant> co_tenants;
-    for (const ToldCoTenant& one : told) {
-      const double strength = std::get<double>(one);
+    for (const CoTenantFields& fields : rows) {
+      const double strength = std::get<double>(fields);
       if (!(strength > 0.0 && strength < 1.0)) {
         throw std::invalid_argument("strength is " + std::to_string(strength) +
                                     "; it must lie between 0 and 1");
       }
-      co_tenants.push_back(co_tenant_of(one));
+      co_tenants.push_back(co_tenant_of(fields));
     }
     const py::gil_scoped_release release;
     crew_ = std::make_unique<runtime::CoTenantCrew>(std::move(co_tenants), [] {
@@ -76,7 +76,7 @@ class CoTenants {
 void bind_co_tenants(py::module_& module) {
   py::class_<CoTenants>(module, "CoTenants",
                         "Threads that take processor time or memory bandwidth, until stop().")
-      .def(py::init<const std::vector<ToldCoTenant>&>(), py::arg("co_tenants"),
+      .def(py::init<const std::vector<CoTenantFields>&>(), py::arg("co_tenants"),
            "Each (spin, cache_thrash or memory_stream; CPU; strength; bytes; node or -1), as of "
            "Runner.start(). Returns once all of them work; RunnerError is raised for one that "
            "cannot.")

@@ -10,9 +10,9 @@
 namespace pmoss::bindings {
 
 /// (kind, CPU, strength, bytes, node).
-using ToldCoTenant = std::tuple<std::string, int, double, std::uint64_t, int>;
+using CoTenantFields = std::tuple<std::string, int, double, std::uint64_t, int>;
 
 /// Throws std::invalid_argument for an unknown kind.
-runtime::CoTenant co_tenant_of(const ToldCoTenant& told);
+runtime::CoTenant co_tenant_of(const CoTenantFields& fields);
 
 }  // namespace pmoss::bindings

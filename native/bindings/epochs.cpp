@@ -139,7 +139,7 @@ class SharedEpochBatch {
 EpochTask make_task(int slices, int nodes, int sockets, int epochs, int moves_per_epoch,
                     double seconds, double limit_us, double price_per_gb, double noise,
                     double throughput_variation, std::vector<double> variations,
-                    std::vector<std::uint8_t> seen, bool sees_offcore, std::vector<float> facts,
+                    std::vector<std::uint8_t> observed, bool sees_offcore, std::vector<float> facts,
                     std::vector<std::int32_t> core_of_tile, std::vector<std::int32_t> tile_of_core,
                     std::vector<std::uint8_t> worker_tiles) {
   EpochTask task;
@@ -154,7 +154,7 @@ EpochTask make_task(int slices, int nodes, int sockets, int epochs, int moves_pe
   task.noise = noise;
   task.throughput_variation = throughput_variation;
   task.variations = std::move(variations);
-  task.seen = std::move(seen);
+  task.observed = std::move(observed);
   task.sees_offcore = sees_offcore;
   task.facts = std::move(facts);
   task.core_of_tile = std::move(core_of_tile);

@@ -47,7 +47,7 @@ void bind_kinds(py::module_& module) {
           "\"keys\" (slices are key ranges) or \"points\" in the plane, the same in all instances "
           "(slices are the cells of a grid).")
       .def_readonly("usual_workload", &IndexKind::usual_workload,
-                    "What it gets unless told otherwise.")
+                    "The workload that it gets by default.")
       .def_readonly("profiled_by_formulas", &IndexKind::profiled_by_formulas,
                     "Whether profiles take milliseconds; else the index is built and run for them.")
       .def(

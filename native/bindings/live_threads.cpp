@@ -22,8 +22,8 @@ using threads::LoadOptions;
 class WhatCounts {
  public:
   static const WhatCounts& here() {
-    static const WhatCounts found;
-    return found;
+    static const WhatCounts counts;
+    return counts;
   }
   const pmu::ThreadCounters::Options& options() const noexcept { return options_; }
   /// Without the events that do not run here.

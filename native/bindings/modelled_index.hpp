@@ -27,7 +27,7 @@ struct ModelledIndex {
 /// The same in a batch, whose threads have no lock of the interpreter.
 class ModelledRuns : public environment::Runs {
  public:
-  explicit ModelledRuns(std::shared_ptr<ModelledIndex> of) : of_(std::move(of)) {}
+  explicit ModelledRuns(std::shared_ptr<ModelledIndex> index) : of_(std::move(index)) {}
   environment::RunningIndex& index() override { return of_->running; }
   environment::Epoch run(const environment::Conditions& conditions, double seconds,
                          double limit_us) override {

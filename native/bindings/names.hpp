@@ -15,12 +15,13 @@ namespace pmoss::bindings {
 template <typename Value, std::size_t n>
 Value named(const char* what, const std::string& name,
             const std::array<std::pair<const char*, Value>, n>& names) {
-  std::string known;
+  std::string choices;
   for (const auto& [text, value] : names) {
     if (name == text) return value;
-    known += (known.empty() ? "" : ", ") + std::string(text);
+    choices += (choices.empty() ? "" : ", ") + std::string(text);
   }
-  throw std::invalid_argument(std::string(what) + " is '" + name + "'; it must be one of " + known);
+  throw std::invalid_argument(std::string(what) + " is '" + name + "'; it must be one of " +
+                              choices);
 }
 
 inline Routing routing_named(const std::string& name) {

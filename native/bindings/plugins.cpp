@@ -26,9 +26,9 @@ void bind_plugins(py::module_& module) {
          const py::object& progress) {
         kinds::PluginCheck check{operations, threads, seed};
         if (!progress.is_none()) {
-          check.progress = [&progress](std::uint64_t done, std::uint64_t of) {
+          check.progress = [&progress](std::uint64_t done, std::uint64_t all) {
             const py::gil_scoped_acquire acquire;
-            progress(done, of);
+            progress(done, all);
           };
         }
         const py::gil_scoped_release release;

@@ -45,30 +45,30 @@ std::vector<T> taken(const py::dict& arrays, const char* name) {
   return {values.begin(), values.end()};
 }
 
-/// Calls told(name, member) for each array of the queries.
-template <typename Told>
-void each_column(Told told) {
-  told("first_touch", &TracedQuery::first_touch);
-  told("first_page", &TracedQuery::first_page);
-  told("instructions", &TracedQuery::instructions);
-  told("branch_misses", &TracedQuery::branch_misses);
-  told("dependent", &TracedQuery::dependent);
-  told("streaming", &TracedQuery::streaming);
-  told("writes", &TracedQuery::writes);
-  told("page_changes", &TracedQuery::pages);
-  told("slice", &TracedQuery::slice);
-  told("kind", &TracedQuery::kind);
+/// Calls visit(name, member) for each array of the queries.
+template <typename Visit>
+void each_column(Visit visit) {
+  visit("first_touch", &TracedQuery::first_touch);
+  visit("first_page", &TracedQuery::first_page);
+  visit("instructions", &TracedQuery::instructions);
+  visit("branch_misses", &TracedQuery::branch_misses);
+  visit("dependent", &TracedQuery::dependent);
+  visit("streaming", &TracedQuery::streaming);
+  visit("writes", &TracedQuery::writes);
+  visit("page_changes", &TracedQuery::pages);
+  visit("slice", &TracedQuery::slice);
+  visit("kind", &TracedQuery::kind);
 }
 
-/// Calls told(name, member) for each array of the lines, the pages and the slices.
-template <typename Told>
-void each_list(Told told) {
-  told("page_touches", &Trace::page_touches);
-  told("slice_of_line", &Trace::slice_of_line);
-  told("address_page_of_line", &Trace::address_page_of_line);
-  told("slice_of_page", &Trace::slice_of_page);
-  told("address_page_of_page", &Trace::address_page_of_page);
-  told("bytes_of_slice", &Trace::bytes_of_slice);
+/// Calls visit(name, member) for each array of the lines, the pages and the slices.
+template <typename Visit>
+void each_list(Visit visit) {
+  visit("page_touches", &Trace::page_touches);
+  visit("slice_of_line", &Trace::slice_of_line);
+  visit("address_page_of_line", &Trace::address_page_of_line);
+  visit("slice_of_page", &Trace::slice_of_page);
+  visit("address_page_of_page", &Trace::address_page_of_page);
+  visit("bytes_of_slice", &Trace::bytes_of_slice);
 }
 
 /// A touch as a word: the line, and a bit each for writing, streaming and locking.

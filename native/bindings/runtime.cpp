@@ -208,10 +208,10 @@ py::dict to_dict(const Measurement& m) {
   result["roles_share_cores"] = m.roles_share_cores;
   py::list shared;
   for (const runtime::SharedCore& core : m.shared_cores) {
-    py::dict told;
-    told["cpus"] = core.cpus;
-    told["roles"] = core.roles;
-    shared.append(std::move(told));
+    py::dict entry;
+    entry["cpus"] = core.cpus;
+    entry["roles"] = core.roles;
+    shared.append(std::move(entry));
   }
   result["shared_cores"] = std::move(shared);
   result["unbound_roles"] = m.unbound_roles;
@@ -237,7 +237,7 @@ void def_run(py::class_<Runner>& runner_class, const char* name, Run run, const 
             std::uint64_t seed, std::uint32_t window, std::uint32_t batch, std::vector<int> nodes,
             const std::string& routing, const std::string& data, const std::string& strategy,
             const std::string& pace, std::uint32_t lazy_nodes, bool always_move,
-            std::vector<int> interleave_nodes, const std::vector<ToldCoTenant>& co_tenants,
+            std::vector<int> interleave_nodes, const std::vector<CoTenantFields>& co_tenants,
             std::vector<int> sweeper_cpus, double sweep_seconds, std::size_t kept_rounds,
             const py::object& cancelled, const Others&... others) {
         MeasureOptions options;
@@ -275,7 +275,7 @@ void def_run(py::class_<Runner>& runner_class, const char* name, Run run, const 
       py::arg("routing") = "core", py::arg("data") = "keep", py::arg("strategy") = "copy",
       py::arg("pace") = "lazy", py::arg("lazy_nodes") = usual.migration.lazy_nodes,
       py::arg("always_move") = false, py::arg("interleave_nodes") = std::vector<int>{},
-      py::arg("co_tenants") = std::vector<ToldCoTenant>{},
+      py::arg("co_tenants") = std::vector<CoTenantFields>{},
       py::arg("sweeper_cpus") = std::vector<int>{}, py::arg("sweep_seconds") = usual.sweep_seconds,
       py::arg("kept_rounds") = usual.kept_rounds, py::arg("cancelled") = py::none(), arguments...,
       doc);
@@ -326,7 +326,7 @@ class LiveRun {
       if (round) return to_dict(*round);
       check_signals();
       if (!running || !(left > 0.0)) return py::none();
-      // Without the lock: who changes the schedule meanwhile must not wait for a round. In parts,
+      // Without the lock: a thread that changes the schedule must not wait for a round. In parts,
       // so that Ctrl-C gets its turn, and that the end of the run is seen.
       const py::gil_scoped_release release;
       run_->await_round(std::chrono::duration<double>(std::min(left, 0.05)));
@@ -473,11 +473,11 @@ py::object load_report(const Runner& runner) {
   if (report.loaders.empty()) return py::none();
   py::list loaders;
   for (const runtime::Loader& loader : report.loaders) {
-    py::dict told;
-    told["cpu"] = loader.cpu;
-    told["node"] = loader.node;
-    told["slices"] = std::count(loader.slices.begin(), loader.slices.end(), true);
-    loaders.append(std::move(told));
+    py::dict entry;
+    entry["cpu"] = loader.cpu;
+    entry["node"] = loader.node;
+    entry["slices"] = std::count(loader.slices.begin(), loader.slices.end(), true);
+    loaders.append(std::move(entry));
   }
   py::dict result;
   result["loaders"] = std::move(loaders);
@@ -524,7 +524,7 @@ void bind_runtime(py::module_& module) {
       .def_property_readonly("next_insert_record", &Runner::next_insert_record)
       .def_property_readonly(
           "hidden_memory", [](const Runner& r) { return r.index().hidden_memory(); },
-          "Why nobody can tell where the data lie; empty if somebody can.")
+          "Why the place of the data is unknown; empty if it is known.")
       .def_property_readonly(
           "load_report", &load_report,
           "What bound loaders did, or None: \"loaders\" (\"cpu\", \"node\", number of "

@@ -104,10 +104,11 @@ void bind_scan_paths(py::module_& module) {
               const py::gil_scoped_release release;
               paths.run_batch(scans, ways, seeds, threads, outcomes);
             }
-            py::dict told;
-            told["run_time_us"] = gathered(outcomes, &ScanOutcome::run_time_us);
-            told["link_traffic_gb_per_s"] = gathered(outcomes, &ScanOutcome::link_traffic_gb_per_s);
-            told["engine_traffic_gb_per_s"] =
+            py::dict columns;
+            columns["run_time_us"] = gathered(outcomes, &ScanOutcome::run_time_us);
+            columns["link_traffic_gb_per_s"] =
+                gathered(outcomes, &ScanOutcome::link_traffic_gb_per_s);
+            columns["engine_traffic_gb_per_s"] =
                 gathered(outcomes, &ScanOutcome::engine_traffic_gb_per_s);
             if (links) {
               const auto width = static_cast<py::ssize_t>(paths.link_names().size());
@@ -119,9 +120,9 @@ void bind_scan_paths(py::module_& module) {
                   *out++ = link.overhead_gb_per_s;
                 }
               }
-              told["links"] = traffic;
+              columns["links"] = traffic;
             }
-            return told;
+            return columns;
           },
           py::arg("execution_node").noconvert(), py::arg("storage_node").noconvert(),
           py::arg("rows").noconvert(), py::arg("results").noconvert(), py::kw_only(),

@@ -66,18 +66,18 @@ py::dict migrate(SharedServer& shared, const Places& cores, const Places& nodes,
   const Placement placement{view(cores), view(nodes)};
   std::vector<simulator::Move> moves;
   for (const auto& [slice, core, bytes] : given) moves.push_back({slice, core, bytes});
-  const simulator::Migration found = shared.with([&](simulator::Server& server) {
+  const simulator::Migration migration = shared.with([&](simulator::Server& server) {
     return server.migrate(placement, moves, most_gb_per_s, seed);
   });
   py::list pieces;
-  for (const auto& piece : found.pieces) {
+  for (const auto& piece : migration.pieces) {
     pieces.append(py::make_tuple(piece.seconds, piece.throughput));
   }
   py::dict result;
-  result["snapshot"] = to_dict(found.snapshot, &ComputedCounter::simulated);
+  result["snapshot"] = to_dict(migration.snapshot, &ComputedCounter::simulated);
   result["pieces"] = py::tuple(pieces);
-  result["moved_bytes"] = found.copied_bytes;
-  result["pending"] = found.pending;
+  result["moved_bytes"] = migration.copied_bytes;
+  result["pending"] = migration.pending;
   return result;
 }
 

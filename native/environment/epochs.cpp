@@ -30,7 +30,7 @@ struct Column {
 };
 
 const std::vector<Column>& columns() {
-  static const std::vector<Column> found = [] {
+  static const std::vector<Column> all = [] {
     std::vector<Column> result;
     for (const ComputedCounter& counter : computed_counters) {
       if (!counter.analytic) continue;
@@ -39,7 +39,7 @@ const std::vector<Column>& columns() {
     }
     return result;
   }();
-  return found;
+  return all;
 }
 
 }  // namespace
@@ -77,7 +77,7 @@ EpochBatch::EpochBatch(EpochTask task, std::size_t environments, EpochRows rows,
   check_least("epochs", task_.epochs, 1);
   check_least("moves_per_epoch", task_.moves_per_epoch, 1);
   check_length("variations", task_.variations.size(), counter_names.size());
-  check_length("seen", task_.seen.size(), counter_names.size());
+  check_length("seen", task_.observed.size(), counter_names.size());
   check_length("worker_tiles", task_.worker_tiles.size(), task_.tiles());
 }
 
@@ -163,9 +163,9 @@ void EpochBatch::advance(std::size_t environment, std::size_t slice, std::size_t
     } else {
       ++results_.illegal_actions[environment];
     }
-    const auto most = static_cast<double>(task_.moves_per_epoch);
+    const auto allowed_moves = static_cast<double>(task_.moves_per_epoch);
     const auto made = static_cast<double>(results_.moves[environment]);
-    *row.moves_left = static_cast<float>((most - made) / most);
+    *row.moves_left = static_cast<float>((allowed_moves - made) / allowed_moves);
     if (results_.moves[environment] < task_.moves_per_epoch) return;
   }
   const std::int64_t epoch = ++results_.epoch[environment];
@@ -242,7 +242,7 @@ void EpochBatch::show_epoch(std::size_t environment) {
   std::fill_n(row.slice_counters, slices * counters, 0.0F);
   episode.of_tiles.assign(task_.tiles() * counters, 0.0);
   for (const auto& [rate, column] : columns()) {
-    if (task_.seen[column] == 0) continue;
+    if (task_.observed[column] == 0) continue;
     for (std::size_t s = 0; s < slices; ++s) {
       const std::size_t at = s * counters + column;
       const double value = snapshot.slices[s].*rate;

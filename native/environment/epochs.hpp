@@ -24,7 +24,7 @@ struct EpochTask {
   double noise = 0.0;         ///< strength
   double throughput_variation = 0.0;
   std::vector<double> variations;          ///< of each counter, by counter_names
-  std::vector<std::uint8_t> seen;          ///< likewise: whether observations hold it
+  std::vector<std::uint8_t> observed;      ///< likewise: whether observations hold it
   bool sees_offcore = true;                ///< memories and links
   std::vector<float> facts;                ///< the end of `meta`
   std::vector<std::int32_t> core_of_tile;  ///< -1: no core

@@ -58,9 +58,9 @@ void Task::check_room() const {
   if (max_slices_of_node.empty()) return;
   check_length("max_slices_of_node", max_slices_of_node.size(), nodes());
   std::size_t room = 0;
-  for (const std::int32_t most : max_slices_of_node) {
-    check_least("max_slices_of_node", most, 0);
-    room += size(most);
+  for (const std::int32_t limit : max_slices_of_node) {
+    check_least("max_slices_of_node", limit, 0);
+    room += size(limit);
   }
   if (room < size(slices)) refuse("max_slices_of_node: leaves no room for all slices");
 }
@@ -203,8 +203,8 @@ bool Rules::is_legal(const Place& place, const Observations& row) const {
 void Rules::begin_mask(Load& load, std::int8_t* mask, std::int8_t* nodes) const {
   load.tiles.assign(task_.tiles(), 0);
   load.nodes.assign(task_.nodes(), 0);
-  const auto& most = task_.max_slices_of_node;
-  const auto full = [&](std::size_t node) { return !most.empty() && most[node] == 0; };
+  const auto& limits = task_.max_slices_of_node;
+  const auto full = [&](std::size_t node) { return !limits.empty() && limits[node] == 0; };
   for (std::size_t t = 0; t < task_.tiles(); ++t) {
     const bool worker = task_.worker_tiles[t] != 0;
     mask[t] = static_cast<std::int8_t>(worker && (nodes != nullptr || !full(place_of(t).node)));
@@ -215,8 +215,8 @@ void Rules::begin_mask(Load& load, std::int8_t* mask, std::int8_t* nodes) const 
 
 void Rules::fill_mask(Load& load, const Place& to, std::int8_t* mask, std::int8_t* nodes) const {
   if (++load.tiles[to.tile] == task_.max_slices_per_core) mask[to.tile] = 0;
-  const auto& most = task_.max_slices_of_node;
-  if (++load.nodes[to.node] != (most.empty() ? 0 : most[to.node])) return;
+  const auto& limits = task_.max_slices_of_node;
+  if (++load.nodes[to.node] != (limits.empty() ? 0 : limits[to.node])) return;
   if (nodes != nullptr) {
     nodes[to.node] = 0;
     return;
@@ -317,12 +317,12 @@ void Rules::show_next(const Progress& progress, const Observations& row) const {
 }
 
 void Rules::show_room(const Load& load, const Observations& row) const {
-  const auto& most = task_.max_slices_of_node;
+  const auto& limits = task_.max_slices_of_node;
   for (std::size_t n = 0; n < task_.nodes(); ++n) {
     float room = 1.0F;
-    if (!most.empty() && most[n] > 0) {
-      room = 1.0F - static_cast<float>(load.nodes[n]) / static_cast<float>(most[n]);
-    } else if (!most.empty()) {
+    if (!limits.empty() && limits[n] > 0) {
+      room = 1.0F - static_cast<float>(load.nodes[n]) / static_cast<float>(limits[n]);
+    } else if (!limits.empty()) {
       room = 0.0F;
     }
     row.node_room[n] = room;

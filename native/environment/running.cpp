@@ -20,7 +20,7 @@ Machine completed(Machine machine) {
   return machine;
 }
 
-double part(double mine, double of) { return of > 0.0 ? mine / of : 0.0; }
+double part(double amount, double whole) { return whole > 0.0 ? amount / whole : 0.0; }
 
 void sort_unique(std::vector<int>& values) {
   std::sort(values.begin(), values.end());
@@ -246,7 +246,7 @@ double RunningIndex::left(const Copy& copy) const {
 }
 
 /// The model's snapshot, slice by slice as they are now.
-Snapshot RunningIndex::seen(const analytic::Model& model) const {
+Snapshot RunningIndex::observe(const analytic::Model& model) const {
   Snapshot result = model.snapshot();
   if (asked_.shift == 0) return result;
   std::vector<SliceRates> of_slice(result.slices.size());
@@ -308,7 +308,7 @@ Epoch RunningIndex::advance(analytic::Model& model, double seconds, double limit
     const double spent = arrives ? need : rest;
     epoch.pieces.push_back({spent, throughput});
     epoch.within += spent * throughput * within();
-    if (copying.size() <= copies_.size() / 2) copying.push_back(seen(model));
+    if (copying.size() <= copies_.size() / 2) copying.push_back(observe(model));
     changed.clear();
     rest -= spent;
     const double bytes = arrives ? copy.bytes : std::min(copy.bytes, spent * bytes_per_s);
@@ -324,7 +324,7 @@ Epoch RunningIndex::advance(analytic::Model& model, double seconds, double limit
     const double throughput = change(model, nullptr, changed);
     epoch.pieces.push_back({rest, throughput});
     epoch.within += rest * throughput * within();
-    settled = seen(model);
+    settled = observe(model);
     changed.clear();
   }
   const std::size_t moving = epoch.pieces.size() - (rest > 0.0 ? 1 : 0);

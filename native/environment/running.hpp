@@ -110,7 +110,7 @@ class RunningIndex {
   void place(analytic::Model& model);
   void add_cold_lines(double seconds);
   double change(analytic::Model& model, const Copy* copy, std::vector<int> slices);
-  Snapshot seen(const analytic::Model& model) const;
+  Snapshot observe(const analytic::Model& model) const;
   double left(const Copy& copy) const;
   Epoch advance(analytic::Model& model, double seconds, double limit_us);
   Progress progress() const { return {nodes_, pending_, copies_, moved_, unsettled_, asked_}; }

@@ -32,7 +32,7 @@ Team::Team(int threads)
 
 Team::~Team() {
   if (is_forked()) {
-    // There is nobody to join.
+    // A forked child has no threads to join.
     static_cast<void>(threads_.release());
   } else {
     dismiss();
@@ -48,10 +48,10 @@ void Team::dismiss() noexcept {
 }
 
 void Team::serve(std::size_t part) {
-  for (std::uint64_t seen = 0;;) {
-    round_.wait(seen);
+  for (std::uint64_t round = 0;;) {
+    round_.wait(round);
     // No thread misses a round: run() waits for every part.
-    ++seen;
+    ++round;
     if (over_) return;
     play(part);
     if (--busy_ == 0) busy_.notify_one();

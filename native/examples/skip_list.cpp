@@ -80,9 +80,9 @@ class SkipList {
     const auto tracer = tracer_of(log...);
     const std::unique_lock lock(locks_[slice]);
     const Path path = path_to(slice, key, tracer);
-    if (Node* const there = path[0]->next()[0]; there != nullptr && there->key == key) {
-      there->value = value;
-      tracer.writes(&there->value, sizeof value);
+    if (Node* const next = path[0]->next()[0]; next != nullptr && next->key == key) {
+      next->value = value;
+      tracer.writes(&next->value, sizeof value);
       return false;
     }
     Node* const node = make_node(memory_[slice]->current(), key, value, height);
@@ -99,23 +99,24 @@ class SkipList {
   std::size_t scan(std::uint64_t first, std::size_t limit, std::uint64_t* keys,
                    std::uint64_t* values, Log&... log) const {
     const auto tracer = tracer_of(log...);
-    std::size_t found = 0;
-    for (std::uint32_t s = slice_of_key(first, slices()); s < slices() && found < limit; ++s) {
+    std::size_t count = 0;
+    for (std::uint32_t s = slice_of_key(first, slices()); s < slices() && count < limit; ++s) {
       const std::shared_lock lock(locks_[s]);
       Node* node = path_to(s, first, tracer)[0]->next()[0];
-      for (; node != nullptr && found < limit; node = node->next()[0]) {
+      for (; node != nullptr && count < limit; node = node->next()[0]) {
         tracer.reads(node, sizeof *node);
-        keys[found] = node->key;
-        values[found++] = node->value;
+        keys[count] = node->key;
+        values[count++] = node->value;
       }
     }
-    return found;
+    return count;
   }
 
   std::uint32_t slices() const noexcept { return static_cast<std::uint32_t>(heads_.size()); }
   std::uint64_t size() const noexcept {
-    return std::accumulate(memory_.begin(), memory_.end(), std::uint64_t{0},
-                           [](std::uint64_t sum, const auto& of) { return sum + of->size; });
+    return std::accumulate(
+        memory_.begin(), memory_.end(), std::uint64_t{0},
+        [](std::uint64_t sum, const auto& memory) { return sum + memory->size; });
   }
   SliceMemory& memory(std::uint32_t slice) { return *memory_.at(slice); }
   const SliceMemory& memory(std::uint32_t slice) const { return *memory_.at(slice); }
@@ -219,9 +220,10 @@ std::shared_ptr<const recording::Trace> record(const WorkloadSpec& spec, std::ui
   for (const std::uint64_t key : recording::keys_of_instance(spec)) list.insert(key, key);
   // An estimate: ten instructions for a node, and half of the turns are a surprise.
   const auto cost = [](std::uint32_t) {
-    return [](Operation::Kind, const TouchLog& log, std::size_t found) {
+    return [](Operation::Kind, const TouchLog& log, std::size_t results) {
       const auto touched = static_cast<double>(log.entries().size());
-      return OperationCost{50.0 + 10.0 * touched + 5.0 * static_cast<double>(found), 0.5 * touched};
+      return OperationCost{50.0 + 10.0 * touched + 5.0 * static_cast<double>(results),
+                           0.5 * touched};
     };
   };
   return std::make_shared<const recording::Trace>(

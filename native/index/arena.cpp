@@ -33,11 +33,11 @@ void* SliceArena::allocate(std::size_t bytes) {
   const std::lock_guard lock(mutex_);
   for (Unused** at = &unused_; *at != nullptr; at = &(*at)->next) {
     if ((*at)->bytes != padded) continue;
-    Unused* const found = *at;
-    *at = found->next;
+    Unused* const reused = *at;
+    *at = reused->next;
     bytes_used_ += padded;
     ++nodes_;
-    return found;
+    return reused;
   }
   if (used_in_last_ + padded > chunk_bytes) {
     chunks_.push_back(pool_->take(placement_, &placement_error_));

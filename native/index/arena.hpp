@@ -38,7 +38,7 @@ class SliceArena {
   /// Memory for one node, aligned to a cache line; `bytes` is at most chunk_bytes. Its content is
   /// undefined. Throws std::bad_alloc.
   void* allocate(std::size_t bytes);
-  /// Takes memory back that allocate(bytes) gave and that nobody has seen. It is handed out again.
+  /// Takes back memory from allocate(bytes) that no thread has seen. It is handed out again.
   void take_back(void* memory, std::size_t bytes) noexcept;
 
   /// Whether the address lies in one of the chunks.

@@ -347,8 +347,8 @@ std::size_t BTree::scan(const EpochGuard&, std::uint64_t first, std::size_t limi
 std::size_t BTree::scan(const EpochGuard&, const Place& place, std::uint64_t first,
                         std::size_t limit, std::uint64_t* keys,
                         std::uint64_t* values) const noexcept {
-  const Place* const known = place.leaf != nullptr ? &place : nullptr;
-  return scan_with(known, first, limit, keys, values, Untraced{});
+  const Place* const hint = place.leaf != nullptr ? &place : nullptr;
+  return scan_with(hint, first, limit, keys, values, Untraced{});
 }
 
 std::size_t BTree::scan(std::uint64_t first, std::size_t limit, std::uint64_t* keys,
@@ -358,14 +358,14 @@ std::size_t BTree::scan(std::uint64_t first, std::size_t limit, std::uint64_t* k
 }
 
 template <class Tracer>
-std::size_t BTree::scan_with(const Place* known, std::uint64_t first, std::size_t limit,
+std::size_t BTree::scan_with(const Place* hint, std::uint64_t first, std::size_t limit,
                              std::uint64_t* keys, std::uint64_t* values,
                              Tracer tracer) const noexcept {
   if (limit == 0) return 0;
   const auto& search = searches<Tracer>();
   Place at;
-  if (known != nullptr) {
-    at = *known;
+  if (hint != nullptr) {
+    at = *hint;
   } else {
     const auto& root = roots_[slice_of_key(first, slices_)];
     at.leaf = search.find_leaf(root, first, at.version, tracer);
@@ -378,20 +378,20 @@ std::size_t BTree::scan_with(const Place* known, std::uint64_t first, std::size_
   for (;;) {
     const unsigned count = at.leaf->safe_count();
     const std::uint64_t next = versioned_load(at.leaf->next);
-    const std::size_t there = count > at.position ? count - at.position : 0;
-    const std::size_t n = std::min(there, limit - done);
-    if (n == there && next != 0) {
+    const std::size_t left = count > at.position ? count - at.position : 0;
+    const std::size_t n = std::min(left, limit - done);
+    if (n == left && next != 0) {
       tracer.reads_ahead(Node::as_node(next), line_bytes);
       __builtin_prefetch(Node::as_node(next));
     }
     if (keys != nullptr) copy_words(at.leaf->keys + at.position, n, keys + done, tracer);
     if (values != nullptr) copy_words(at.leaf->words + at.position, n, values + done, tracer);
     if (at.leaf->read_valid(at.version)) {
-      known = nullptr;
+      hint = nullptr;
       done += n;
       if (done == limit || next == 0) return done;
       at.leaf = Node::as_node(next);
-    } else if (known != nullptr) {
+    } else if (hint != nullptr) {
       // It may have been moved long ago, and lack what this thread has inserted since then.
       return scan_with(nullptr, first, limit, keys, values, tracer);
     }

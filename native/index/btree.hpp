@@ -94,7 +94,8 @@ class BTree {
                            bool* found) const noexcept;
 
   /// Where a batch has found a key, or where it would be. It is a hint: an operation that is given
-  /// one skips the search unless somebody has written there since. It lasts as long as the guard.
+  /// one skips the search unless another thread has written there since. It lasts as long as the
+  /// guard.
   using Place = index_detail::Place;
 
   /// The same, and fills `places` for what is to be done with the keys besides.
@@ -104,8 +105,8 @@ class BTree {
                                                 places);
   }
   bool insert(const EpochGuard& guard, const Place& place, std::uint64_t key, std::uint64_t value) {
-    const int told = insert_there(place, key, value);
-    return told < 0 ? insert(guard, key, value) : told == 1;
+    const int outcome = insert_there(place, key, value);
+    return outcome < 0 ? insert(guard, key, value) : outcome == 1;
   }
   bool update(const EpochGuard& guard, const Place& place, std::uint64_t key,
               std::uint64_t value) noexcept {
@@ -187,7 +188,7 @@ class BTree {
   template <class Tracer>
   bool erase_with(std::uint64_t key, Tracer tracer) noexcept;
   template <class Tracer>
-  std::size_t scan_with(const Place* known, std::uint64_t first, std::size_t limit,
+  std::size_t scan_with(const Place* hint, std::uint64_t first, std::size_t limit,
                         std::uint64_t* keys, std::uint64_t* values, Tracer tracer) const noexcept;
   int insert_there(const Place& place, std::uint64_t key, std::uint64_t value) noexcept;
   static bool update_there(const Place& place, std::uint64_t key, std::uint64_t value) noexcept;

@@ -163,7 +163,7 @@ BTreeMigration::Outcome BTreeMigration::try_move(unsigned level) {
 }
 
 /// One attempt, too.
-unsigned BTreeMigration::move_leaves(unsigned most) {
+unsigned BTreeMigration::move_leaves(unsigned limit) {
   const EpochGuard guard;
   Way way;
   if (find(1, way) != Outcome::done) return 0;
@@ -174,14 +174,15 @@ unsigned BTreeMigration::move_leaves(unsigned most) {
   if (first > 0) way.low = versioned_load(parent.keys[first - 1]);
   // Also those that move next: their first lines are fetched in time.
   std::array<Node*, 2 * most_leaves> leaves;
-  const unsigned seen = std::min(2 * most, count + 1 - first);
-  for (unsigned i = 0; i < seen; ++i) {
+  const unsigned count_read = std::min(2 * limit, count + 1 - first);
+  for (unsigned i = 0; i < count_read; ++i) {
     leaves[i] = Node::as_node(versioned_load(parent.words[first + i]));
   }
   if (!parent.read_valid(way.version)) return 0;
-  std::for_each_n(leaves.begin(), seen, index_detail::fetch_head);
+  std::for_each_n(leaves.begin(), count_read, index_detail::fetch_head);
   const auto is_there = [this](const Node* leaf) { return target_->owns(leaf); };
-  const auto end = std::find_if(leaves.begin(), leaves.begin() + std::min(most, seen), is_there);
+  const auto end =
+      std::find_if(leaves.begin(), leaves.begin() + std::min(limit, count_read), is_there);
   const auto linked = static_cast<unsigned>(end - leaves.begin());
   if (linked == 0) return 0;
   keep_spares(linked);

@@ -57,7 +57,7 @@ class BTreeMigration final : public SliceMigration {
   Outcome try_move(unsigned level);
   /// Moves leaves from the cursor on, at most so many, and puts it behind them. Returns their
   /// number; 0 if that leaf has to move by itself.
-  unsigned move_leaves(unsigned most);
+  unsigned move_leaves(unsigned limit);
   /// Puts the cursor behind a node that ends with this key, or at the end of the level.
   void advance(const std::optional<std::uint64_t>& high) noexcept;
   void keep_spares(unsigned nodes);

@@ -72,8 +72,8 @@ void BTree::fetch_to_scan(const Place& place, std::size_t limit) const noexcept 
   const Node* const leaf = place.leaf;
   if (leaf == nullptr) return;
   const unsigned count = leaf->safe_count();
-  const std::size_t there = count > place.position ? count - place.position : 0;
-  const std::size_t n = std::min(there, limit);
+  const std::size_t left = count > place.position ? count - place.position : 0;
+  const std::size_t n = std::min(left, limit);
   fetch_words<false>(leaf->keys + place.position, n);
   fetch_words<false>(leaf->words + place.position, n);
   const std::uint64_t next = versioned_load(leaf->next);

@@ -37,41 +37,41 @@ Chunk ChunkPool::take(const numa::Placement& placement, int* refused) {
   return map(placement, refused);
 }
 
-bool ChunkPool::holds(const numa::Placement& placement, std::size_t most) const {
+bool ChunkPool::holds(const numa::Placement& placement, std::size_t limit) const {
   const std::lock_guard lock(mutex_);
   const auto kept = free_.find(placement);
-  return kept != free_.end() && kept->second.size() >= most;
+  return kept != free_.end() && kept->second.size() >= limit;
 }
 
-void ChunkPool::give_back(Chunk chunk, const numa::Placement& placement, std::size_t most) {
-  if (holds(placement, most)) return;
+void ChunkPool::give_back(Chunk chunk, const numa::Placement& placement, std::size_t limit) {
+  if (holds(placement, limit)) return;
   // A node may have been full, or the pages older than their placement. Such pages are of no use to
   // a caller that asks for this place.
   const numa::ResidentPages pages = numa::resident_pages(chunk.get(), chunk_bytes);
   if (pages.error_number != 0) return;
   numa::Placement home = placement;
   if (home.kind == numa::Placement::Kind::first_touch) {
-    // All of it was touched first on one node, so it serves whoever asks for that one.
+    // All of it was touched first on one node, so it serves requests for that one.
     if (pages.on_node.size() != 1) return;
     home = numa::Placement::on(pages.on_node.begin()->first);
-    if (holds(home, most)) return;
+    if (holds(home, limit)) return;
     if (numa::set_placement(chunk.get(), chunk_bytes, home) != 0) return;
   } else if (pages.home(home) != pages.total()) {
     return;
   }
   const std::lock_guard lock(mutex_);
   auto& kept = free_[home];
-  if (kept.size() < most) kept.push_back(std::move(chunk));
+  if (kept.size() < limit) kept.push_back(std::move(chunk));
 }
 
 void ChunkPool::reserve(const numa::Placement& placement, std::size_t chunks) {
   std::vector<Chunk> fresh;
   {
     const std::lock_guard lock(mutex_);
-    const std::size_t there = free_[placement].size();
-    if (there >= chunks) return;
-    fresh.reserve(chunks - there);
-    chunks -= there;
+    const std::size_t kept = free_[placement].size();
+    if (kept >= chunks) return;
+    fresh.reserve(chunks - kept);
+    chunks -= kept;
   }
   while (fresh.size() < chunks) {
     fresh.push_back(map(placement, nullptr));

@@ -35,10 +35,10 @@ class ChunkPool {
   /// Its content is undefined. Throws std::bad_alloc. Sets `refused`, if not null, to the errno of
   /// a placement that the kernel refuses; the chunk is good all the same.
   Chunk take(const numa::Placement& placement, int* refused = nullptr);
-  /// Keeps it for the next that asks for this placement, unless `most` are kept there already. A
+  /// Keeps it for the next that asks for this placement, unless `limit` are kept there already. A
   /// chunk is freed, too, if its pages have come to lie elsewhere. One whose pages lie where they
   /// were touched first is kept for their node, if they are all on one.
-  void give_back(Chunk chunk, const numa::Placement& placement, std::size_t most);
+  void give_back(Chunk chunk, const numa::Placement& placement, std::size_t limit);
 
   /// Holds `chunks` at least, with all pages touched. Throws std::bad_alloc.
   void reserve(const numa::Placement& placement, std::size_t chunks);
@@ -48,7 +48,7 @@ class ChunkPool {
 
  private:
   Chunk map(const numa::Placement& placement, int* refused);
-  bool holds(const numa::Placement& placement, std::size_t most) const;
+  bool holds(const numa::Placement& placement, std::size_t limit) const;
 
   bool huge_pages_;
   mutable std::mutex mutex_;

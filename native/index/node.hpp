@@ -47,39 +47,40 @@ struct alignas(64) Node {
 
   /// The version of an unlocked node; waits while a writer holds it.
   std::uint64_t read_begin() const noexcept {
-    std::uint64_t seen = version.load(std::memory_order_acquire);
-    for (Backoff backoff; seen & 1; seen = version.load(std::memory_order_acquire)) {
+    std::uint64_t version_read = version.load(std::memory_order_acquire);
+    for (Backoff backoff; version_read & 1;
+         version_read = version.load(std::memory_order_acquire)) {
       backoff.pause();
     }
-    return seen;
+    return version_read;
   }
 
   /// Whether everything read since read_begin() belongs to the version it returned.
-  bool read_valid(std::uint64_t seen) const noexcept {
+  bool read_valid(std::uint64_t version_read) const noexcept {
 #if PMOSS_TSAN
-    return show_read(seen);
+    return show_read(version_read);
 #else
     std::atomic_thread_fence(std::memory_order_acquire);
-    return version.load(std::memory_order_relaxed) == seen;
+    return version.load(std::memory_order_relaxed) == version_read;
 #endif
   }
 
 #if PMOSS_TSAN
   /// The same, and shows ThreadSanitizer that the node was read. It does so under the lock, so that
   /// no later write comes in between. The caller must hold no lock.
-  bool show_read(std::uint64_t seen) const noexcept {
+  bool show_read(std::uint64_t version_read) const noexcept {
     auto& shared = const_cast<std::atomic<std::uint64_t>&>(version);
     for (Backoff backoff;; backoff.pause()) {
-      std::uint64_t found = seen;
-      if (shared.compare_exchange_strong(found, seen + 1, std::memory_order_acquire,
+      std::uint64_t current = version_read;
+      if (shared.compare_exchange_strong(current, version_read + 1, std::memory_order_acquire,
                                          std::memory_order_relaxed)) {
         break;
       }
       // Locked since then: by a writer, or by another reader that does the same.
-      if (found != seen + 1) return false;
+      if (current != version_read + 1) return false;
     }
     __tsan_read_range(const_cast<std::uint64_t*>(&base), sizeof *this - sizeof version);
-    shared.store(seen, std::memory_order_release);
+    shared.store(version_read, std::memory_order_release);
     return true;
   }
 #endif
@@ -107,9 +108,9 @@ struct alignas(64) Node {
 
   // --- writing: only by the thread that holds the lock, or before the node is published ---
 
-  /// Locks the node if nothing has changed since it was read as `seen`.
-  bool lock(std::uint64_t seen) noexcept {
-    if (!version.compare_exchange_strong(seen, seen + 1, std::memory_order_acquire,
+  /// Locks the node if nothing has changed since `version_read`.
+  bool lock(std::uint64_t version_read) noexcept {
+    if (!version.compare_exchange_strong(version_read, version_read + 1, std::memory_order_acquire,
                                          std::memory_order_relaxed)) {
       return false;
     }

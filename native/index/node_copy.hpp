@@ -10,9 +10,9 @@ namespace pmoss::index_detail {
 /// Makes `to` a copy of `from`, whose lock is held, as if `from` had been written to.
 void copy_locked(const Node& from, Node* to) noexcept;
 
-/// The same for a leaf that nobody has locked, which had `count` keys when it was read as
+/// The same for a leaf that is not locked, which had `count` keys when it was read as
 /// `version`. The copy is followed by the leaf `next`. It is of use only if the leaf can be locked
-/// at that version afterwards. finish_copies() comes before anybody may see the copy.
+/// at that version afterwards. finish_copies() comes before other threads may see the copy.
 void copy_unlocked(const Node& from, std::uint64_t version, unsigned count, std::uint64_t next,
                    Node* to) noexcept;
 void finish_copies() noexcept;

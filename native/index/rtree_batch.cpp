@@ -166,17 +166,17 @@ struct RTree::Descent {
     std::size_t c = 0;
     for (std::size_t r = 0; r < ranges.size(); ++r) {
       const std::size_t start = values.size();
-      std::size_t found = 0;
+      std::size_t hits = 0;
       for (std::size_t w = v; w < leaves.size && leaves.visits[w].range == r; ++w) {
-        found += static_cast<std::size_t>(std::popcount(leaves.visits[w].hits));
+        hits += static_cast<std::size_t>(std::popcount(leaves.visits[w].hits));
       }
-      values.resize(start + found + copied_beyond);
+      values.resize(start + hits + copied_beyond);
       std::uint64_t* to = values.data() + start;
       for (; v < leaves.size && leaves.visits[v].range == r; ++v) {
         const Visit& visit = leaves.visits[v];
         to = kernels.copy(visit.node->leaf_words(stride), visit.hits, to);
       }
-      values.resize(start + found);
+      values.resize(start + hits);
       bool valid = true;
       for (; c < cell_count && cells[c].range == r; ++c) valid = valid && cells[c].is_valid();
       if (!valid) {

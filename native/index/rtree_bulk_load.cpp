@@ -39,13 +39,13 @@ RTreeEntry as_entry(const LoadedPoint& p) {
 }
 RTreeEntry as_entry(const RTreeEntry& e) { return e; }
 
-/// Cuts `entries` into tiles of `most` entries or a few less on average and calls `take(tile)` for
-/// each: slabs of columns, each cut into rows. As far as the fanout and the least that a split
+/// Cuts `entries` into tiles of `capacity` entries or a few less on average and calls `take(tile)`
+/// for each: slabs of columns, each cut into rows. As far as the fanout and the least that a split
 /// leaves allow, tiles get different numbers of entries, as inserts would have it; otherwise all
 /// leaves would be full at the same time.
 template <class Entry, class Take>
-void tile(std::span<Entry> entries, std::size_t most, std::size_t fanout, Take take) {
-  const std::size_t tiles = (entries.size() + most - 1) / most;
+void tile(std::span<Entry> entries, std::size_t capacity, std::size_t fanout, Take take) {
+  const std::size_t tiles = (entries.size() + capacity - 1) / capacity;
   const auto slabs = static_cast<std::size_t>(std::ceil(std::sqrt(static_cast<double>(tiles))));
   const std::size_t mean = entries.size() / tiles;
   const std::size_t least = fanout * 2 / 5;
@@ -73,12 +73,12 @@ void tile(std::span<Entry> entries, std::size_t most, std::size_t fanout, Take t
 
 struct RTree::Loader {
   RTree& tree;
-  std::size_t most;  // entries of a node
+  std::size_t capacity;  // entries of a node
 
   template <class Entry>
   std::vector<RTreeEntry> pack(std::uint32_t slice, unsigned level, std::span<Entry> entries) {
     std::vector<RTreeEntry> nodes;
-    tile(entries, most, tree.fanout_, [&](std::span<Entry> part) {
+    tile(entries, capacity, tree.fanout_, [&](std::span<Entry> part) {
       Node* const node = tree.new_node(slice, level);
       for (const Entry& entry : part) {
         const RTreeEntry plain = as_entry(entry);
@@ -103,7 +103,7 @@ struct RTree::Loader {
 namespace {
 
 void check(std::span<const Point> points, std::span<const std::uint64_t> values, double fill,
-           std::uint64_t there) {
+           std::uint64_t stored) {
   if (points.size() != values.size()) {
     throw std::invalid_argument(std::to_string(points.size()) + " points and " +
                                 std::to_string(values.size()) +
@@ -112,7 +112,7 @@ void check(std::span<const Point> points, std::span<const std::uint64_t> values,
   if (!(fill >= 0.4 && fill <= 1.0)) {
     throw std::invalid_argument("fill is " + std::to_string(fill) + "; it must lie in 0.4 .. 1");
   }
-  if (there != 0) throw std::logic_error("a tree can be bulk-loaded only while it is empty");
+  if (stored != 0) throw std::logic_error("a tree can be bulk-loaded only while it is empty");
 }
 
 }  // namespace

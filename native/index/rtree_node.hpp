@@ -23,7 +23,7 @@ namespace pmoss::index_detail {
 /// a reader need not notice any change but a split. The root counts the splits of its slice.
 struct alignas(64) RTreeNode {
   std::atomic<std::uint64_t> splits;  // of a root: odd while a node is being split
-  std::atomic<std::uint32_t> writer;  // of a root: 1 while somebody inserts into the slice
+  std::atomic<std::uint32_t> writer;  // of a root: 1 while a thread inserts into the slice
   std::atomic<std::uint32_t> count;
   std::uint32_t level;   // 0 is a leaf
   std::uint32_t stride;  // coordinates in an array: the capacity in whole lines
@@ -71,15 +71,15 @@ struct alignas(64) RTreeNode {
 
   /// The number of splits so far; waits while one goes on.
   std::uint64_t read_begin() const noexcept {
-    std::uint64_t seen = splits.load(std::memory_order_acquire);
-    for (Backoff backoff; seen & 1; seen = splits.load(std::memory_order_acquire)) {
+    std::uint64_t splits_read = splits.load(std::memory_order_acquire);
+    for (Backoff backoff; splits_read & 1; splits_read = splits.load(std::memory_order_acquire)) {
       backoff.pause();
     }
-    return seen;
+    return splits_read;
   }
-  bool read_valid(std::uint64_t seen) const noexcept {
+  bool read_valid(std::uint64_t splits_read) const noexcept {
     std::atomic_thread_fence(std::memory_order_acquire);
-    return splits.load(std::memory_order_relaxed) == seen;
+    return splits.load(std::memory_order_relaxed) == splits_read;
   }
 
   /// The entries that the rectangle touches, as bits. What was appended later may be missing.

@@ -211,13 +211,13 @@ Isa best_isa() noexcept {
 }
 
 void set_search_isa(Isa isa) {
-  const auto* const found = index_detail::find_kernels(isa);
-  if (found == nullptr) {
+  const auto* const kernels_of_isa = index_detail::find_kernels(isa);
+  if (kernels_of_isa == nullptr) {
     throw std::invalid_argument("isa is " + std::to_string(static_cast<int>(isa)) +
                                 "; this processor or build supports up to " +
                                 std::to_string(static_cast<int>(best_isa())));
   }
-  index_detail::chosen_kernels.store(found, std::memory_order_relaxed);
+  index_detail::chosen_kernels.store(kernels_of_isa, std::memory_order_relaxed);
 }
 
 Isa search_isa() noexcept { return index_detail::kernels().isa; }

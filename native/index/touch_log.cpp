@@ -24,12 +24,12 @@ void TouchLog::clear() noexcept {
 void TouchLog::add_line(std::uint64_t line, bool writes, bool streams, bool locks) noexcept {
   std::size_t place = mix64(line) % places;
   while (seen_[place].epoch == epoch_ && seen_[place].line != line) place = (place + 1) % places;
-  Seen& seen = seen_[place];
-  if (seen.epoch == epoch_) {
-    if (!writes || seen.written) return;
-    seen.written = true;
+  Seen& last_touch = seen_[place];
+  if (last_touch.epoch == epoch_) {
+    if (!writes || last_touch.written) return;
+    last_touch.written = true;
   } else {
-    seen = {line, epoch_, writes};
+    last_touch = {line, epoch_, writes};
     ++lines_;
   }
   if (entries_.size() < capacity) {

@@ -20,13 +20,13 @@ namespace {
 constexpr std::uint32_t slices = 16;
 constexpr std::size_t longest_scan = 100;
 
-/// Counts the operations of all threads for whoever watches.
+/// Counts the operations of all threads, and reports them to the caller.
 class CheckProgress {
  public:
   explicit CheckProgress(const PluginCheck& check)
       : check_(check), all_(check.operations * (check.threads + 1)) {}
 
-  static constexpr std::uint64_t step = 1024;  ///< operations, until it is told again
+  static constexpr std::uint64_t step = 1024;  ///< operations between two reports
 
   void add(std::uint64_t operations) {
     if (!check_.progress) return;
@@ -65,7 +65,7 @@ class Client {
     for (const std::uint64_t key : keys) model_[key] = key;
   }
 
-  /// `alone`: nobody else writes, so that scans and sizes are known exactly.
+  /// `alone`: no other thread writes, so that scans and sizes are known exactly.
   void run(std::uint64_t operations, bool alone) {
     for (std::uint64_t i = 0; i < operations; ++i) {
       if (i % CheckProgress::step == 0)
@@ -165,13 +165,13 @@ class Client {
   void scan(bool alone) {
     const std::uint64_t first = random_.below(4) == 0 ? own_key() : random_.next();
     const std::size_t limit = 1 + random_.below(longest_scan);
-    const std::size_t found = index_.scan(first, limit, scanned_keys_, scanned_values_);
-    index_.check_scan(first, found, scanned_keys_, scanned_values_);
+    const std::size_t count = index_.scan(first, limit, scanned_keys_, scanned_values_);
+    index_.check_scan(first, count, scanned_keys_, scanned_values_);
     auto at = model_.lower_bound(first);
-    for (std::size_t i = 0; i < found; ++i) {
+    for (std::size_t i = 0; i < count; ++i) {
       const std::uint64_t key = scanned_keys_[i];
       if ((key & 15) != number_) {
-        if (alone) say("scan", key, "a key that nobody has written");
+        if (alone) say("scan", key, "a key that was never written");
         continue;
       }
       if (at == model_.end() || at->first != key) {
@@ -180,7 +180,7 @@ class Client {
       if (scanned_values_[i] != at->second) say("scan", key, "a wrong value");
       ++at;
     }
-    if (found < limit && at != model_.end()) say("scan", at->first, "an end before this key");
+    if (count < limit && at != model_.end()) say("scan", at->first, "an end before this key");
   }
 
   [[noreturn]] void say(const char* operation, std::uint64_t key, const std::string& what) const {
@@ -225,17 +225,17 @@ std::string look_at_memory(const PluginIndex& index) {
   }
   std::uint64_t pages = 0;
   for (std::uint32_t slice = 0; slice < index.slices(); ++slice) {
-    const numa::ResidentPages found = PluginSliceMemory(index, slice).resident_pages();
-    if (found.error_number != 0) {
+    const numa::ResidentPages resident = PluginSliceMemory(index, slice).resident_pages();
+    if (resident.error_number != 0) {
       return "visit_memory: the kernel does not say where the pages lie: " +
-             numa::explain_memory_error(found.error_number);
+             numa::explain_memory_error(resident.error_number);
     }
-    if (found.total() == 0) {
+    if (resident.total() == 0) {
       throw index.library().error("visit_memory() of slice " + std::to_string(slice) + " of " +
                                   std::to_string(slices) +
                                   ", which holds records, tells of no page that is there");
     }
-    pages += found.total();
+    pages += resident.total();
   }
   return "visit_memory: " + std::to_string(pages) + " pages in " + std::to_string(slices) +
          " slices, some of them in several";
@@ -255,9 +255,9 @@ std::string load_sorted(const std::shared_ptr<const PluginLibrary>& library,
   PluginIndex index(library, {slices, keys.size()});
   at_once(index, check.threads, [&](unsigned number) {
     for (std::uint32_t slice = number; slice < slices; slice += check.threads) {
-      const auto from = [&](std::uint32_t of) {
-        return of < slices
-                   ? std::lower_bound(keys.begin(), keys.end(), first_key_of_slice(of, slices))
+      const auto from = [&](std::uint32_t part) {
+        return part < slices
+                   ? std::lower_bound(keys.begin(), keys.end(), first_key_of_slice(part, slices))
                    : keys.end();
       };
       index.load_sorted(slice, {from(slice), from(slice + 1)});
@@ -275,10 +275,10 @@ std::string load_sorted(const std::shared_ptr<const PluginLibrary>& library,
             "lookup() does not find the key " + std::to_string(key));
   }
   if (index.has_scan()) {
-    std::vector<std::uint64_t> found(keys.size()), values(keys.size());
-    const std::size_t count = index.scan(0, keys.size(), found.data(), values.data());
-    index.check_scan(0, count, found.data(), values.data());
-    require(count == keys.size() && found == keys, "scan() of all records gives others");
+    std::vector<std::uint64_t> scanned(keys.size()), values(keys.size());
+    const std::size_t count = index.scan(0, keys.size(), scanned.data(), values.data());
+    index.check_scan(0, count, scanned.data(), values.data());
+    require(count == keys.size() && scanned == keys, "scan() of all records gives others");
   }
   for (std::size_t i = 0; i < keys.size(); i += 100) {
     require(!index.insert(keys[i], keys[i] + 1), "insert() gives 1 for a key that was there");
@@ -289,7 +289,7 @@ std::string load_sorted(const std::shared_ptr<const PluginLibrary>& library,
 }
 
 /// Throws PluginError for what is no size.
-std::string told_bytes(const PluginIndex& index) {
+std::string describe_bytes(const PluginIndex& index) {
   const std::string bytes = std::to_string(std::lround(index.bytes_per_record()));
   return index.library().api().bytes_per_record != nullptr
              ? "bytes_per_record: " + bytes
@@ -308,7 +308,7 @@ std::vector<std::string> check_plugin(const std::string& path, const PluginCheck
                                 "; it must be at least 1000");
   }
   const auto library = std::make_shared<const PluginLibrary>(path);
-  std::vector<std::string> told{library->api().name};
+  std::vector<std::string> report{library->api().name};
   PluginIndex index(library, {slices, check.operations});
   CheckProgress progress(check);
   const auto each = std::to_string(check.operations);
@@ -319,8 +319,8 @@ std::vector<std::string> check_plugin(const std::string& path, const PluginCheck
     alone.load(1000);
     alone.run(check.operations, true);
     alone.look_through();
-    told.push_back("one thread: " + each + " operations, " + std::to_string(alone.records()) +
-                   " records, every answer as in the model");
+    report.push_back("one thread: " + each + " operations, " + std::to_string(alone.records()) +
+                     " records, every answer as in the model");
   }
   const std::uint64_t before = index.size();
   std::vector<Client> clients;
@@ -335,14 +335,14 @@ std::vector<std::string> check_plugin(const std::string& path, const PluginCheck
   std::uint64_t records = before;
   for (const Client& client : clients) records += client.records();
   clients.front().require_size(records);
-  told.push_back(std::to_string(check.threads) + " threads at once: " + each +
-                 " operations each, every answer as in the models");
-  told.push_back(index.has_scan() ? "scan: in order, nothing missed"
-                                  : "scan is missing: workloads with scans are refused");
-  told.push_back(load_sorted(library, check));
-  told.push_back(look_at_memory(index));
-  told.push_back(told_bytes(index));
-  return told;
+  report.push_back(std::to_string(check.threads) + " threads at once: " + each +
+                   " operations each, every answer as in the models");
+  report.push_back(index.has_scan() ? "scan: in order, nothing missed"
+                                    : "scan is missing: workloads with scans are refused");
+  report.push_back(load_sorted(library, check));
+  report.push_back(look_at_memory(index));
+  report.push_back(describe_bytes(index));
+  return report;
 }
 
 }  // namespace pmoss::kinds

@@ -264,7 +264,7 @@ void drive_plugin(const DrivenPlugin& asked) {
   ::_exit(0);  // closing the index would be watched, too
 }
 
-void count_plugin(const DrivenPlugin& asked, std::uint64_t most) {
+void count_plugin(const DrivenPlugin& asked, std::uint64_t limit) {
   // What is counted with the library, and without it.
   struct Names {
     const char *own, *idle;
@@ -277,7 +277,7 @@ void count_plugin(const DrivenPlugin& asked, std::uint64_t most) {
   std::array<std::vector<std::size_t>, names.size()> of_kind;
   for (std::size_t query = 0; query < driven.queries(); ++query) {
     std::vector<std::size_t>& chosen = of_kind.at(driven.kind(query));
-    if (chosen.size() < most) chosen.push_back(query);
+    if (chosen.size() < limit) chosen.push_back(query);
   }
   valgrind::start_counting();
   valgrind::write_counts("begin");

@@ -28,9 +28,9 @@ struct DrivenPlugin {
 /// process. Throws PluginError if the library fails.
 [[noreturn]] void drive_plugin(const DrivenPlugin& asked);
 
-/// The same, counting under Callgrind: runs up to `most` queries of each kind, and before these the
-/// same on an index that does nothing. Counts are written by the kind's number, and with "idle"
+/// The same, counting under Callgrind: runs up to `limit` queries of each kind, and before these
+/// the same on an index that does nothing. Counts are written by the kind's number, and with "idle"
 /// before it.
-void count_plugin(const DrivenPlugin& asked, std::uint64_t most);
+void count_plugin(const DrivenPlugin& asked, std::uint64_t limit);
 
 }  // namespace pmoss::kinds

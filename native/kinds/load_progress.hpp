@@ -8,7 +8,7 @@
 
 namespace pmoss::kinds {
 
-/// Counts records for whoever watches: ascending, and all of the loader's at the end. The passes
+/// Counts records for a progress bar: ascending, and all of the loader's at the end. The passes
 /// over the keys count as a tenth of the records, since they take time as well.
 class LoadProgress {
  public:

@@ -47,9 +47,9 @@ class OwnWords {
 
  private:
   static std::size_t words_in(const std::string& path) {
-    struct stat told{};
-    if (::stat(path.c_str(), &told) != 0) throw std::runtime_error(path + ": cannot be read");
-    return static_cast<std::size_t>(told.st_size) / sizeof(Word);
+    struct stat status{};
+    if (::stat(path.c_str(), &status) != 0) throw std::runtime_error(path + ": cannot be read");
+    return static_cast<std::size_t>(status.st_size) / sizeof(Word);
   }
 
   std::size_t count_;

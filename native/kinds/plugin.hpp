@@ -21,8 +21,8 @@ struct PluginCheck {
   std::uint64_t operations = 200'000;  ///< of each thread
   unsigned threads = 4;
   std::uint64_t seed = 0;
-  /// Told of operations that were done, of all; one thread at a time calls it.
-  std::function<void(std::uint64_t done, std::uint64_t of)> progress = {};
+  /// Takes the operations done so far, and all of them. One thread at a time calls it.
+  std::function<void(std::uint64_t done, std::uint64_t all)> progress = {};
 };
 
 /// Runs random operations on an index of the library and holds every answer against a model: first

@@ -69,8 +69,8 @@ struct Visited {
 
 PluginIndex::PluginIndex(std::shared_ptr<const PluginLibrary> library, const Options& options)
     : library_(std::move(library)), slices_(options.slices) {
-  const pmoss_index_options told{options.slices, options.expected_records};
-  pmoss_index* const opened = api().open(&told);
+  const pmoss_index_options plugin_options{options.slices, options.expected_records};
+  pmoss_index* const opened = api().open(&plugin_options);
   if (opened == nullptr) throw library_->error("open() gives NULL");
   index_ = {opened, [library = library_](pmoss_index* index) { library->api().close(index); }};
 }
@@ -78,8 +78,8 @@ PluginIndex::PluginIndex(std::shared_ptr<const PluginLibrary> library, const Opt
 PluginIndex::Thread::Thread(const PluginIndex& index)
     : library_(index.library_), index_(index.index_) {
   if (library_->api().attach_thread == nullptr) return;
-  const int told = library_->api().attach_thread(index_.get());
-  if (told != 1) index.fail(told, "attach_thread");
+  const int status = library_->api().attach_thread(index_.get());
+  if (status != 1) index.fail(status, "attach_thread");
 }
 
 PluginIndex::Thread::~Thread() {
@@ -87,11 +87,12 @@ PluginIndex::Thread::~Thread() {
 }
 
 double PluginIndex::bytes_per_record() const {
-  const double told = api().bytes_per_record != nullptr ? api().bytes_per_record(index_.get()) : 64;
-  if (!(told >= 0.0 && told < 1e9)) {
-    throw library_->error("bytes_per_record() gives " + std::to_string(told));
+  const double bytes =
+      api().bytes_per_record != nullptr ? api().bytes_per_record(index_.get()) : 64;
+  if (!(bytes >= 0.0 && bytes < 1e9)) {
+    throw library_->error("bytes_per_record() gives " + std::to_string(bytes));
   }
-  return told;
+  return bytes;
 }
 
 void PluginIndex::load(std::span<const std::uint64_t> keys) {
@@ -105,14 +106,14 @@ void PluginIndex::load(std::span<const std::uint64_t> keys) {
 }
 
 void PluginIndex::load_sorted(std::uint32_t slice, std::span<const std::uint64_t> keys) {
-  const int told = api().load_sorted(index_.get(), first_key_of_slice(slice, slices_),
-                                     last_key_of(slice), keys.data(), keys.data(), keys.size());
-  if (told != 1) fail(told, "load_sorted");
+  const int status = api().load_sorted(index_.get(), first_key_of_slice(slice, slices_),
+                                       last_key_of(slice), keys.data(), keys.data(), keys.size());
+  if (status != 1) fail(status, "load_sorted");
 }
 
-bool PluginIndex::require_absent(int told, std::uint64_t key, std::uint64_t value) const {
-  if (told == 1) wrong(key, value, "lookup");
-  if (told != 0) fail(told, "lookup");
+bool PluginIndex::require_absent(int status, std::uint64_t key, std::uint64_t value) const {
+  if (status == 1) wrong(key, value, "lookup");
+  if (status != 0) fail(status, "lookup");
   return false;
 }
 
@@ -135,20 +136,21 @@ void PluginIndex::lookup_batch(const std::uint64_t* keys, std::size_t count, std
     return;
   }
   static_assert(sizeof(bool) == 1);
-  auto* const told = reinterpret_cast<std::uint8_t*>(found);
-  if (!answer(api().lookup_batch(index_.get(), keys, count, values, told), "lookup_batch")) {
+  auto* const answers = reinterpret_cast<std::uint8_t*>(found);
+  if (!answer(api().lookup_batch(index_.get(), keys, count, values, answers), "lookup_batch")) {
     fail(0, "lookup_batch");
   }
   // One branch for all that can be wrong with all of them.
   std::uint64_t wrong = 0;
   for (std::size_t i = 0; i < count; ++i) {
-    wrong |= (((values[i] - keys[i]) / most_added) & -std::uint64_t{told[i]}) | (told[i] >> 1);
+    wrong |=
+        (((values[i] - keys[i]) / most_added) & -std::uint64_t{answers[i]}) | (answers[i] >> 1);
   }
   if (wrong == 0) [[likely]]
     return;
   for (std::size_t i = 0; i < count; ++i) {
-    if (told[i] > 1) fail(told[i], "lookup_batch");
-    if (told[i] == 1) check(keys[i], values[i], "lookup_batch");
+    if (answers[i] > 1) fail(answers[i], "lookup_batch");
+    if (answers[i] == 1) check(keys[i], values[i], "lookup_batch");
   }
 }
 
@@ -176,7 +178,7 @@ std::vector<MemoryPiece> PluginIndex::memory_of(std::uint32_t slice) const {
 
 void PluginIndex::wrong(std::uint64_t key, std::uint64_t value, const char* operation) const {
   throw library_->error(std::string(operation) + "() of the key " + std::to_string(key) +
-                        " gives the value " + std::to_string(value) + ", which nobody has written");
+                        " gives the value " + std::to_string(value) + ", which was never written");
 }
 
 numa::ResidentPages PluginSliceMemory::resident_pages() const {

@@ -66,8 +66,8 @@ class PluginIndex {
   /// The same for all records of a slice that has none. The keys ascend.
   void load_sorted(std::uint32_t slice, std::span<const std::uint64_t> keys);
   bool lookup(std::uint64_t key, std::uint64_t& value) const {
-    const int told = ask(key, value);
-    return is_right(told, key, value) || require_absent(told, key, value);
+    const int status = ask(key, value);
+    return is_right(status, key, value) || require_absent(status, key, value);
   }
   // The same in two steps: between them a caller keeps nothing but the key. Each instruction and
   // each saved register counts: the fewer there are, the more lookups whose data come from memory
@@ -76,11 +76,11 @@ class PluginIndex {
     return api().lookup(index_.get(), key, &value);
   }
   /// Whether the record was found, with a value that it can have.
-  static bool is_right(int told, std::uint64_t key, std::uint64_t value) {
-    return told == 1 && value - key < most_added;
+  static bool is_right(int status, std::uint64_t key, std::uint64_t value) {
+    return status == 1 && value - key < most_added;
   }
   /// False, or throws if the answer is anything but that there is no such key.
-  bool require_absent(int told, std::uint64_t key, std::uint64_t value) const;
+  bool require_absent(int status, std::uint64_t key, std::uint64_t value) const;
   bool insert(std::uint64_t key, std::uint64_t value) {
     return answer(api().insert(index_.get(), key, value), "insert");
   }
@@ -91,7 +91,7 @@ class PluginIndex {
   int ask_update(std::uint64_t key, std::uint64_t value) {
     return api().update(index_.get(), key, value);
   }
-  bool checked_update(int told) const { return answer(told, "update"); }
+  bool checked_update(int status) const { return answer(status, "update"); }
   /// Looks at all records of one scan in eight, which its first key draws: looking takes a tenth of
   /// the time of a short scan.
   std::size_t scan(std::uint64_t first, std::size_t limit, std::uint64_t* keys,
@@ -103,10 +103,10 @@ class PluginIndex {
   /// The same, and looks at no record.
   std::size_t scan_unseen(std::uint64_t first, std::size_t limit, std::uint64_t* keys,
                           std::uint64_t* values) const {
-    const std::int64_t found = api().scan(index_.get(), first, limit, keys, values);
-    if (static_cast<std::uint64_t>(found) > limit) [[unlikely]]
-      fail(found, "scan");
-    return static_cast<std::size_t>(found);
+    const std::int64_t count = api().scan(index_.get(), first, limit, keys, values);
+    if (static_cast<std::uint64_t>(count) > limit) [[unlikely]]
+      fail(count, "scan");
+    return static_cast<std::size_t>(count);
   }
   /// Throws for the first record of a scan that is wrong.
   void check_scan(std::uint64_t first, std::size_t count, const std::uint64_t* keys,
@@ -114,7 +114,7 @@ class PluginIndex {
   void lookup_batch(const std::uint64_t* keys, std::size_t count, std::uint64_t* values,
                     bool* found) const;
 
-  /// The memory of a slice in whole pages, ascending, without overlaps. Empty if nobody can tell.
+  /// The memory of a slice in whole pages, ascending, without overlaps. Empty if it is unknown.
   std::vector<MemoryPiece> memory_of(std::uint32_t slice) const;
 
  private:
@@ -125,12 +125,12 @@ class PluginIndex {
   static constexpr std::uint64_t golden_ratio = 0x9e3779b97f4a7c15;
 
   const pmoss_index_api& api() const noexcept { return library_->api(); }
-  bool answer(int told, const char* operation) const {
-    if (told == 1 || told == 0) return told == 1;
-    fail(told, operation);
+  bool answer(int status, const char* operation) const {
+    if (status == 1 || status == 0) return status == 1;
+    fail(status, operation);
   }
-  [[noreturn]] void fail(std::int64_t told, const char* operation) const {
-    throw library_->error(std::string(operation) + "() gives " + std::to_string(told));
+  [[noreturn]] void fail(std::int64_t status, const char* operation) const {
+    throw library_->error(std::string(operation) + "() gives " + std::to_string(status));
   }
   void check(std::uint64_t key, std::uint64_t value, const char* operation) const {
     if (value - key >= most_added) wrong(key, value, operation);

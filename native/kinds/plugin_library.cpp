@@ -19,7 +19,7 @@ constexpr std::size_t required_bytes = offsetof(pmoss_index_api, lookup_batch);
 void PluginLibrary::Close::operator()(void* handle) const noexcept { ::dlclose(handle); }
 
 PluginLibrary::PluginLibrary(const std::string& path) : path_(path) {
-  // Its symbols serve nobody else: two libraries may bring functions of the same name.
+  // Its symbols stay its own: two libraries may bring functions of the same name.
   handle_.reset(::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL));
   if (!handle_) {
     const char* const why = ::dlerror();
@@ -41,8 +41,8 @@ PluginLibrary::PluginLibrary(const std::string& path) : path_(path) {
                 std::to_string(required_bytes) + ": set it to sizeof(struct pmoss_index_api)");
   }
   std::memcpy(&api_, api, std::min<std::size_t>(api->struct_size, sizeof api_));
-  const auto require = [this](bool there, const char* name) {
-    if (!there) throw error(std::string(name) + " is missing (NULL)");
+  const auto require = [this](bool given, const char* name) {
+    if (!given) throw error(std::string(name) + " is missing (NULL)");
   };
   require(api_.name != nullptr, "name");
   require(api_.open != nullptr, "open");

@@ -52,13 +52,13 @@ std::vector<const IndexKind*> all_kinds() {
 }
 
 const IndexKind& kind_named(const std::string& name) {
-  const auto found = registry().find(name);
-  if (found != registry().end()) return found->second;
-  std::string known;
+  const auto entry = registry().find(name);
+  if (entry != registry().end()) return entry->second;
+  std::string choices;
   for (const IndexKind* const kind : all_kinds()) {
-    known += (known.empty() ? "" : ", ") + kind->name;
+    choices += (choices.empty() ? "" : ", ") + kind->name;
   }
-  throw std::invalid_argument("index is '" + name + "'; it must be one of " + known);
+  throw std::invalid_argument("index is '" + name + "'; it must be one of " + choices);
 }
 
 }  // namespace pmoss::kinds

@@ -29,19 +29,19 @@ class Questions {
     std::uint64_t value = 0;
     if (found("lookup", index_.ask(key, value))) {
       wrong("lookup() finds the key " + std::to_string(key) + " with the value " +
-            std::to_string(value) + ", which nobody has written: expected nothing");
+            std::to_string(value) + ", which was never written: expected nothing");
     }
   }
 
   void require_batch(std::span<const std::uint64_t> keys) const {
-    constexpr std::size_t most = 64;
-    std::uint64_t values[most];
-    bool there[most];
-    for (std::size_t first = 0; first < keys.size(); first += most) {
-      const auto part = keys.subspan(first, std::min(most, keys.size() - first));
-      index_.lookup_batch(part.data(), part.size(), values, there);
+    constexpr std::size_t batch = 64;
+    std::uint64_t values[batch];
+    bool is_found[batch];
+    for (std::size_t first = 0; first < keys.size(); first += batch) {
+      const auto part = keys.subspan(first, std::min(batch, keys.size() - first));
+      index_.lookup_batch(part.data(), part.size(), values, is_found);
       for (std::size_t i = 0; i < part.size(); ++i) {
-        if (!there[i]) missed("lookup_batch", part[i]);
+        if (!is_found[i]) missed("lookup_batch", part[i]);
         require_value("lookup_batch", part[i], values[i]);
       }
     }
@@ -88,11 +88,11 @@ class Questions {
   [[noreturn]] void wrong(const std::string& what) const { throw index_.library().error(what); }
 
  private:
-  bool found(const char* operation, int told) const {
-    if (told != 0 && told != 1) {
-      wrong(std::string(operation) + "() gives " + std::to_string(told));
+  bool found(const char* operation, int status) const {
+    if (status != 0 && status != 1) {
+      wrong(std::string(operation) + "() gives " + std::to_string(status));
     }
-    return told == 1;
+    return status == 1;
   }
 
   [[noreturn]] void missed(const char* operation, std::uint64_t key) const {
@@ -103,7 +103,7 @@ class Questions {
   void require_value(const char* operation, std::uint64_t key, std::uint64_t value) const {
     if (value - key <= most_added_) return;
     wrong(std::string(operation) + "() of the key " + std::to_string(key) + " gives the value " +
-          std::to_string(value) + ", which nobody has written: expected " + expected(key));
+          std::to_string(value) + ", which was never written: expected " + expected(key));
   }
 
   std::string expected(std::uint64_t key) const {
@@ -116,11 +116,11 @@ class Questions {
 };
 
 /// The least keys from `first` on, ascending.
-Keys neighbours(std::span<const std::uint64_t> keys, std::uint64_t first, std::size_t most) {
+Keys neighbours(std::span<const std::uint64_t> keys, std::uint64_t first, std::size_t limit) {
   Keys least;  // a heap: the largest is in front
   for (const std::uint64_t key : keys) {
     if (key < first) continue;
-    if (least.size() == most) {
+    if (least.size() == limit) {
       if (key >= least.front()) continue;
       std::ranges::pop_heap(least);
       least.pop_back();
@@ -140,7 +140,7 @@ void SampledAnswers::note(std::uint32_t slice, std::span<const std::uint64_t> ke
   Stretch& stretch = stretches_[slice * parts / slices_];
   {
     const std::scoped_lock lock(mutex_);
-    // The first slice of a part that has records, whoever comes first.
+    // The first slice of a part that has records, in whatever order threads come.
     if (!stretch.loaded.empty() && stretch.slice < slice) return;
   }
   Keys loaded = neighbours(keys, keys[keys.size() / 2], longest_stretch);

@@ -40,9 +40,9 @@ class ExecutorOfKeys final : public runtime::QueryExecutor {
     std::uint64_t value = 0;
     if constexpr (requires { &Tree::ask; }) {
       const std::uint64_t key = item.key();
-      const int told = tree_.ask(key, value);
-      if (!Tree::is_right(told, key, value)) [[unlikely]]
-        return miss(told, key, value);
+      const int status = tree_.ask(key, value);
+      if (!Tree::is_right(status, key, value)) [[unlikely]]
+        return miss(status, key, value);
     } else {
       const bool found =
           under(guard, [&](auto&... own) { return tree_.lookup(own..., item.key(), value); });
@@ -66,8 +66,8 @@ class ExecutorOfKeys final : public runtime::QueryExecutor {
   }
 
  private:
-  [[gnu::noinline]] void miss(int told, std::uint64_t key, std::uint64_t value) {
-    tree_.require_absent(told, key, value);
+  [[gnu::noinline]] void miss(int status, std::uint64_t key, std::uint64_t value) {
+    tree_.require_absent(status, key, value);
     ++totals_.not_found;
   }
 
@@ -93,29 +93,29 @@ class ExecutorOfKeys final : public runtime::QueryExecutor {
   void update(const EpochGuard& guard, std::uint64_t key, std::uint64_t value,
               const Place&... place) {
     if constexpr (requires { &Tree::ask_update; }) {
-      const int told = tree_.ask_update(key, value);
-      if (told != 1) [[unlikely]]
-        miss_update(told);
+      const int status = tree_.ask_update(key, value);
+      if (status != 1) [[unlikely]]
+        miss_update(status);
     } else {
       const auto write = [&](auto&... own) { return tree_.update(own..., place..., key, value); };
       totals_.not_found += under(guard, write) ? 0 : 1;
     }
   }
 
-  [[gnu::noinline]] void miss_update(int told) {
-    tree_.checked_update(told);
+  [[gnu::noinline]] void miss_update(int status) {
+    tree_.checked_update(status);
     ++totals_.not_found;
   }
 
   template <class... Place>
   [[gnu::noinline]] void scan(const EpochGuard& guard, const runtime::Item& item,
                               const Place&... place) {
-    const std::size_t found = under(guard, [&](auto&... own) {
+    const std::size_t count = under(guard, [&](auto&... own) {
       return tree_.scan(own..., place..., item.key(), item.scan_length(), scan_keys_.data(),
                         scan_values_.data());
     });
     std::uint64_t sum = 0;
-    for (std::size_t i = 0; i < found; ++i) sum ^= scan_values_[i];
+    for (std::size_t i = 0; i < count; ++i) sum ^= scan_values_[i];
     totals_.checksum ^= sum;
   }
 

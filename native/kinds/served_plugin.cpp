@@ -37,8 +37,8 @@ void ServedPlugin::load_chosen(const std::vector<bool>& chosen, std::atomic<std:
                                const std::function<bool()>& cancelled) {
   const PluginIndex::Thread thread(index_);
   LoadProgress progress(done, spec_.records, chosen);
-  // Calls told(slice, key) for the records of the chosen slices; false if cancelled.
-  const auto each = [&](auto told) {
+  // Calls visit(slice, key) for the records of the chosen slices; false if cancelled.
+  const auto each = [&](auto visit) {
     for (std::uint64_t record = 0; record < spec_.records; ++record) {
       if ((record & 0xfff) == 0) {
         if (cancelled()) return false;
@@ -46,20 +46,20 @@ void ServedPlugin::load_chosen(const std::vector<bool>& chosen, std::atomic<std:
       }
       const std::uint64_t key = spec_.space.key(record, spec_.seed);
       const std::uint32_t slice = pmoss::slice_of_key(key, slices());
-      if (chosen[slice]) told(slice, key);
+      if (chosen[slice]) visit(slice, key);
     }
     progress.end_pass();
     return true;
   };
   std::vector<std::uint64_t> end(slices());  // of the keys of each slice
   if (!each([&](std::uint32_t slice, std::uint64_t) { ++end[slice]; })) return;
-  std::uint64_t most = end.front();
+  std::uint64_t largest = end.front();
   for (std::uint32_t slice = 1; slice < slices(); ++slice) {
-    most = std::max(most, end[slice]);
+    largest = std::max(largest, end[slice]);
     end[slice] += end[slice - 1];
   }
   const OwnWords held(end.back());
-  const OwnWords scratch(index_.loads_sorted() ? most : 0);
+  const OwnWords scratch(index_.loads_sorted() ? largest : 0);
   std::vector<std::uint64_t> next(slices());  // where the next key of a slice goes
   std::copy(end.begin(), end.end() - 1, next.begin() + 1);
   if (!each([&](std::uint32_t slice, std::uint64_t key) { held.data()[next[slice]++] = key; })) {

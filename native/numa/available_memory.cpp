@@ -132,7 +132,8 @@ std::uint64_t left_in_groups(const fs::path& root) {
   return left;
 }
 
-/// What the nodes leave that the process may use; no limit if those are all, or nobody says.
+/// What the nodes leave that the process may use; no limit if those are all, or the kernel does not
+/// say.
 std::uint64_t left_on_nodes(const fs::path& root) {
   std::ifstream status(root / "proc/self/status");
   std::vector<int> allowed;
@@ -151,9 +152,9 @@ std::uint64_t left_on_nodes(const fs::path& root) {
   std::uint64_t left = 0;
   for (const int node : with_memory) {
     if (!is_allowed(node)) continue;
-    const auto here = available_on_node(node, root);
-    if (!here) return no_limit;
-    left += *here;
+    const auto available = available_on_node(node, root);
+    if (!available) return no_limit;
+    left += *available;
   }
   return left;
 }

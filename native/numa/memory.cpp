@@ -51,9 +51,9 @@ class PartMove {
     const std::size_t at_first = elsewhere;
     // Of a huge page, moving any part moves all: one page is tried first, the others only if they
     // have stayed. Each call costs the kernel a lengthy set-up, however few the pages.
-    for (const std::size_t most : {std::size_t{1}, bytes_}) {
+    for (const std::size_t limit : {std::size_t{1}, bytes_}) {
       if (elsewhere == 0 || error_ != 0) break;
-      move(std::min(most, elsewhere));
+      move(std::min(limit, elsewhere));
       elsewhere = find_elsewhere();
     }
     for (int attempt = 0; attempt < retries; ++attempt) {
@@ -175,10 +175,10 @@ ResidentPages resident_pages(const void* address, std::size_t bytes) {
     const auto at = reinterpret_cast<std::uintptr_t>(first + done);
     part = std::min(huge_page_bytes - at % huge_page_bytes, bytes - done);
     if (part == huge_page_bytes && is_huge_page(first + done)) {
-      ResidentPages one = resident_pages(first + done, page_bytes, call);
-      for (auto& [node, pages] : one.on_node) pages *= huge_page_bytes / page_bytes;
-      one.absent *= huge_page_bytes / page_bytes;
-      result += one;
+      ResidentPages huge_page = resident_pages(first + done, page_bytes, call);
+      for (auto& [node, pages] : huge_page.on_node) pages *= huge_page_bytes / page_bytes;
+      huge_page.absent *= huge_page_bytes / page_bytes;
+      result += huge_page;
     } else {
       result += resident_pages(first + done, part, call);
     }

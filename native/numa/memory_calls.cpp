@@ -41,7 +41,7 @@ class NodeMask {
 struct ScanRequest {
   std::uint64_t size = sizeof(ScanRequest);
   std::uint64_t flags, start, end, walked_to, regions, most_regions, most_pages;
-  std::uint64_t inverted, all_of, any_of, told;
+  std::uint64_t inverted, all_of, any_of, reported;
 };
 struct Region {
   std::uint64_t start, end, categories;
@@ -74,7 +74,7 @@ int refused_placement() {
   if (page == MAP_FAILED) throw std::bad_alloc();
   int error = 0;
   try {
-    // As set_placement() does where somebody has asked for a node.
+    // As set_placement() does where a node was asked for.
     if (::syscall(SYS_mbind, page, page_bytes, MPOL_DEFAULT, nullptr, 0UL, 0U) != 0) error = errno;
     if (error == 0) {
       *static_cast<volatile std::byte*>(page) = std::byte{1};
@@ -127,16 +127,16 @@ bool is_huge_page(const void* address) noexcept {
   // Of the process as it is now: a fork must not ask about its parent.
   const int map = ::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
   if (map < 0) return false;
-  Region found{};
+  Region region{};
   ScanRequest request{};
   request.start = reinterpret_cast<std::uintptr_t>(address);
   request.end = request.start + huge_page_bytes;
-  request.regions = reinterpret_cast<std::uintptr_t>(&found);
+  request.regions = reinterpret_cast<std::uintptr_t>(&region);
   request.most_regions = 1;
-  request.all_of = request.told = page_is_huge;
+  request.all_of = request.reported = page_is_huge;
   const long regions = ::ioctl(map, scan_page_map, &request);
   ::close(map);
-  return regions == 1 && found.start == request.start && found.end == request.end;
+  return regions == 1 && region.start == request.start && region.end == request.end;
 }
 
 PageCall system_page_call() {

@@ -1,4 +1,4 @@
-// Memory whose place can be asked for and changed, whoever allocated it.
+// Memory of any allocator, whose place can be asked for and changed.
 #pragma once
 
 #include "numa/memory.hpp"

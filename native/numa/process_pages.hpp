@@ -1,4 +1,4 @@
-// Where the memory of this process lies, whoever allocated it.
+// Where the memory of this process lies, of whatever allocator.
 #pragma once
 
 #include <filesystem>

@@ -54,8 +54,8 @@ ThreadCounters::ThreadCounters(const std::vector<Availability>& probed, const Op
     : options_(options), opener_(opener), cpu_(cpu), availability_(probed) {
   const auto available = [&](Availability::Source source) {
     std::vector<Event> events;
-    for (const Availability& one : availability_) {
-      if (one.source == source) events.push_back(one.event);
+    for (const Availability& availability : availability_) {
+      if (availability.source == source) events.push_back(availability.event);
     }
     return events;
   };

@@ -102,7 +102,7 @@ class ThreadCounters {
                    std::vector<Group>& groups);
   void leave_out(Event event, int error_number, std::string reason);
   bool runs(const Group& group) const;
-  /// Maps pages, decides who takes turns, and lists events().
+  /// Maps pages, decides which counters take turns, and lists events().
   void arrange();
   void map_pages(Group& group) const;
   static bool read_pages(const Group& group, Snapshot& snapshot, std::size_t number) noexcept;

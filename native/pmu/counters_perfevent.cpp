@@ -25,9 +25,9 @@ ThreadCounters::ThreadCounters(const std::vector<Availability>& probed, const Op
     : wrapped_(std::make_shared<Wrapped>()), availability_(probed) {
   for (Availability& available : availability_) {
     perf_event_attr wanted{};
-    const bool known = detail::encode(available.event, cpu, options.names, wanted);
+    const bool encoded = detail::encode(available.event, cpu, options.names, wanted);
     bool open = false;
-    for (std::size_t i = 0; known && !open && i < wrapped_->wrapper.events.size(); ++i) {
+    for (std::size_t i = 0; encoded && !open && i < wrapped_->wrapper.events.size(); ++i) {
       const perf_event_attr& attributes = wrapped_->wrapper.events[i].pe;
       open = attributes.type == wanted.type && attributes.config == wanted.config;
       if (open) wrapped_->counted.emplace_back(i, available.event);

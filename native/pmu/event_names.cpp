@@ -31,16 +31,16 @@ NameEncoder load() {
   const auto encode = reinterpret_cast<Encode>(::dlsym(library, "pfm_get_os_event_encoding"));
   if (initialize == nullptr || encode == nullptr || initialize() != 0) return {};
   return [encode](const std::string& name, perf_event_attr& attributes) {
-    perf_event_attr found{};
-    found.size = sizeof found;
+    perf_event_attr result{};
+    result.size = sizeof result;
     EncodeArgument argument{};
-    argument.attributes = &found;
+    argument.attributes = &result;
     argument.size = sizeof argument;
     if (encode(name.c_str(), user_and_kernel, os_perf_event, &argument) != 0) return false;
-    attributes.type = found.type;
-    attributes.config = found.config;
-    attributes.config1 = found.config1;
-    attributes.config2 = found.config2;
+    attributes.type = result.type;
+    attributes.config = result.config;
+    attributes.config1 = result.config1;
+    attributes.config2 = result.config2;
     return true;
   };
 }

@@ -95,18 +95,19 @@ bool counts_on(const CpuIdentity& cpu, const Encoding& encoding) noexcept {
 }  // namespace
 
 bool encode(Event event, const CpuIdentity& cpu, perf_event_attr& attributes) noexcept {
-  const auto found =
+  const auto encoding_of_event =
       std::find_if(std::begin(encodings), std::end(encodings), [&](const Encoding& encoding) {
         return encoding.event == event && counts_on(cpu, encoding);
       });
-  if (found == std::end(encodings)) return false;
-  attributes.type = found->type;
-  attributes.config = found->config;
+  if (encoding_of_event == std::end(encodings)) return false;
+  attributes.type = encoding_of_event->type;
+  attributes.config = encoding_of_event->config;
   if (cpu.core_pmu == 0) return true;
   // The kernel takes the PMU of its own events from the upper half of the code.
   constexpr unsigned pmu_shift = 32;
-  if (found->type == PERF_TYPE_RAW) attributes.type = cpu.core_pmu;
-  if (found->type == PERF_TYPE_HARDWARE || found->type == PERF_TYPE_HW_CACHE) {
+  if (encoding_of_event->type == PERF_TYPE_RAW) attributes.type = cpu.core_pmu;
+  if (encoding_of_event->type == PERF_TYPE_HARDWARE ||
+      encoding_of_event->type == PERF_TYPE_HW_CACHE) {
     attributes.config |= std::uint64_t{cpu.core_pmu} << pmu_shift;
   }
   return true;
@@ -119,11 +120,11 @@ bool encode(Event event, const CpuIdentity& cpu, const NameEncoder& names,
   return std::any_of(named_encodings.begin(), named_encodings.end(),
                      [&](const NamedEncoding& encoding) {
                        if (encoding.event != event) return false;
-                       perf_event_attr found = attributes;
-                       if (!names(encoding.name, found)) return false;
+                       perf_event_attr named = attributes;
+                       if (!names(encoding.name, named)) return false;
                        // The library may know the event of another kind of core alone.
-                       if (cpu.core_pmu != 0 && found.type != cpu.core_pmu) return false;
-                       attributes = found;
+                       if (cpu.core_pmu != 0 && named.type != cpu.core_pmu) return false;
+                       attributes = named;
                        return true;
                      });
 }

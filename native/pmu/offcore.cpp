@@ -149,24 +149,24 @@ OffcoreCounters::OffcoreCounters(const fs::path& root, const CpuOpener& opener,
     for (const int reader : numa::parse_cpu_list(*cpus)) {
       const numa::Cpu* const home = topology->find(reader);
       if (home == nullptr) continue;
-      for (const Counted& one : counted) {
+      for (const Counted& event : counted) {
         perf_event_attr attributes{};
         attributes.size = sizeof attributes;
         attributes.type = static_cast<std::uint32_t>(*type);
         attributes.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
-        if (!place_fields(unit, one.fields, attributes)) continue;
-        open("node" + std::to_string(home->node) + "_" + one.quantity + "_gb_per_s",
-             one.bytes_per_count, opener(attributes, reader));
+        if (!place_fields(unit, event.fields, attributes)) continue;
+        open("node" + std::to_string(home->node) + "_" + event.quantity + "_gb_per_s",
+             event.bytes_per_count, opener(attributes, reader));
       }
     }
   }
 }
 
 void OffcoreCounters::open(const std::string& name, double bytes_per_count, int descriptor) {
-  const auto known = std::find_if(quantities_.begin(), quantities_.end(),
-                                  [&](const auto& quantity) { return quantity.name == name; });
-  const auto at = static_cast<std::size_t>(known - quantities_.begin());
-  if (known == quantities_.end()) quantities_.push_back({name, 0, 0, ""});
+  const auto same_name = std::find_if(quantities_.begin(), quantities_.end(),
+                                      [&](const auto& quantity) { return quantity.name == name; });
+  const auto at = static_cast<std::size_t>(same_name - quantities_.begin());
+  if (same_name == quantities_.end()) quantities_.push_back({name, 0, 0, ""});
   OffcoreQuantity& quantity = quantities_[at];
   if (descriptor < 0) {
     quantity.error_number = -descriptor;

@@ -67,8 +67,8 @@ PlannedQueries plan_queries(const WorkloadSpec& spec, std::uint32_t slices,
     std::uint32_t slice = slice_of_key(operation.key, slices);
     if (operation.kind == Operation::Kind::scan && !sorted.empty()) {
       const auto from = std::lower_bound(sorted.begin(), sorted.end(), operation.key);
-      const auto found = std::min<std::ptrdiff_t>(operation.scan_length, sorted.end() - from);
-      const std::uint32_t last = found > 0 ? slice_of_key(*(from + found - 1), slices) : slice;
+      const auto count = std::min<std::ptrdiff_t>(operation.scan_length, sorted.end() - from);
+      const std::uint32_t last = count > 0 ? slice_of_key(*(from + count - 1), slices) : slice;
       if (last > slice) {
         slice += static_cast<std::uint32_t>(routing.below(last - slice + std::uint64_t{1}));
       }
@@ -109,22 +109,22 @@ void AccessTrace::leave_out_what_stays() {
 
 void AccessTrace::find_streams() {
   std::unordered_map<std::uint64_t, Distance> distances;
-  // Calls told(access, distance of its instruction from an earlier one's, lines between them).
-  const auto each = [&](auto told) {
+  // Calls visit(access, distance of its instruction from an earlier one's, lines between them).
+  const auto each = [&](auto visit) {
     for (std::size_t query = 0; query + 1 < first_.size(); ++query) {
       for (std::size_t i = first_[query]; i < first_[query + 1]; ++i) {
         Access& access = accesses_[i];
         if (access.stays || access.writes || access.goes_on) continue;
         std::array<std::uint32_t, remembered> sites{};
-        std::size_t known = 0;
-        for (std::size_t j = i; j-- > first_[query] && known < remembered;) {
+        std::size_t sites_before = 0;
+        for (std::size_t j = i; j-- > first_[query] && sites_before < remembered;) {
           const Access& earlier = accesses_[j];
           if (earlier.stays || earlier.goes_on) continue;
-          const auto end = sites.begin() + static_cast<std::ptrdiff_t>(known);
+          const auto end = sites.begin() + static_cast<std::ptrdiff_t>(sites_before);
           if (std::find(sites.begin(), end, earlier.site) != end) continue;
-          sites[known++] = earlier.site;
+          sites[sites_before++] = earlier.site;
           const std::uint64_t pair = std::uint64_t{access.site} << 32 | earlier.site;
-          told(access, distances[pair], access.line - earlier.line);
+          visit(access, distances[pair], access.line - earlier.line);
         }
       }
     }
@@ -168,9 +168,10 @@ void AccessTrace::number_pages(Trace& trace, std::vector<std::uint32_t>& page_of
         static_cast<std::uint64_t>(block - blocks.begin()) * pages_of_block +
         page % pages_of_block);
     // The lower slice where two touch it as often.
-    std::pair<std::size_t, int> most{0, 0};
-    for (const auto& [slice, count] : touches.at(page)) most = std::max(most, {count, -slice});
-    trace.slice_of_page[number] = static_cast<std::uint16_t>(-most.second);
+    std::pair<std::size_t, int> most_touched{0, 0};
+    for (const auto& [slice, count] : touches.at(page))
+      most_touched = std::max(most_touched, {count, -slice});
+    trace.slice_of_page[number] = static_cast<std::uint16_t>(-most_touched.second);
   }
   for (const auto& [line, number] : line_ids_) {
     page_of[number] = page_ids_.at(line / lines_of_page);

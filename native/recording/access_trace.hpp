@@ -38,7 +38,7 @@ PlannedQueries plan_queries(const WorkloadSpec& spec, std::uint32_t slices,
 ///
 /// Such a list tells no more than addresses. What the built-in indexes say of themselves is
 /// inferred:
-/// - A store to data is waited for by nobody. An instruction with a lock prefix takes a lock.
+/// - No instruction waits for a store to data. An instruction with a lock prefix takes a lock.
 /// - A line is fetched beside others where its distance from a line before it in the query is
 /// always
 ///   the same: its address was known when that one's was. Everything else is waited for.

@@ -27,7 +27,7 @@ struct Cost {
 
   auto operator()(std::uint32_t slice) const {
     const double levels = tree.height(slice);
-    return [levels](Operation::Kind kind, const TouchLog& log, std::size_t found) {
+    return [levels](Operation::Kind kind, const TouchLog& log, std::size_t results) {
       switch (kind) {
         case Operation::Kind::insert:
           return insert_cost(levels, static_cast<double>(std::count_if(
@@ -36,7 +36,7 @@ struct Cost {
         case Operation::Kind::update:
           return update_cost(levels);
         case Operation::Kind::scan:
-          return scan_cost(levels, static_cast<double>(found));
+          return scan_cost(levels, static_cast<double>(results));
         case Operation::Kind::lookup:
           break;
       }

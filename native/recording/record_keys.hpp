@@ -80,31 +80,31 @@ class KeyRecorder {
     log_.clear();
     std::uint32_t slice = slice_of_key(operation.key, tree_.slices());
     const auto cost_of = cost_(slice);
-    std::size_t found = 0;
+    std::size_t results = 0;
     switch (operation.kind) {
       case Operation::Kind::lookup: {
         std::uint64_t value = 0;
-        found = tree_.lookup(operation.key, value, log_) ? 1 : 0;
+        results = tree_.lookup(operation.key, value, log_) ? 1 : 0;
         break;
       }
       case Operation::Kind::insert:
         tree_.insert(operation.key, operation.key, log_);
         break;
       case Operation::Kind::update:
-        found = tree_.update(operation.key, operation.key + 1, log_) ? 1 : 0;
+        results = tree_.update(operation.key, operation.key + 1, log_) ? 1 : 0;
         break;
       case Operation::Kind::scan:
-        found =
+        results =
             tree_.scan(operation.key, operation.scan_length, keys_.data(), values_.data(), log_);
-        if (found > 0) {
-          const std::uint32_t last = slice_of_key(keys_[found - 1], tree_.slices());
+        if (results > 0) {
+          const std::uint32_t last = slice_of_key(keys_[results - 1], tree_.slices());
           if (last > slice) {
             slice += static_cast<std::uint32_t>(routing_.below(last - slice + std::uint64_t{1}));
           }
         }
         break;
     }
-    const OperationCost cost = cost_of(operation.kind, log_, found);
+    const OperationCost cost = cost_of(operation.kind, log_, results);
     builder_.add(log_, {slice, static_cast<std::uint8_t>(operation.kind),
                         worker_.instructions + cost.instructions,
                         worker_.branch_misses + cost.branch_misses});

@@ -128,7 +128,7 @@ class WorkerSums {
               : std::min(result_.user_read_groups, counters.user_read_groups());
   }
 
-  /// What nobody counted is 0.
+  /// What was not counted is 0.
   void clear_column(std::size_t event) {
     for (std::size_t slice = 0; slice < slices_; ++slice) {
       result_.slice_counters[slice * pmu::event_count + event] = 0.0;

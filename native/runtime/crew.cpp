@@ -26,12 +26,12 @@ std::uint64_t ticks_once_calibrated() {
 }  // namespace
 
 Crew::AdvanceRecords::~AdvanceRecords() {
-  std::uint64_t most = 0, issued = 0;
+  std::uint64_t most_draws = 0, issued = 0;
   for (const auto& router : routers) {
-    most = std::max(most, router->totals().insert_draws);
+    most_draws = std::max(most_draws, router->totals().insert_draws);
     issued += router->totals().issued;
   }
-  written.next_insert_record += most * routers.size();
+  written.next_insert_record += most_draws * routers.size();
   // An update adds how many queries its worker has executed.
   written.most_added = std::max(written.most_added, issued);
 }

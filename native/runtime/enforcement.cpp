@@ -19,8 +19,8 @@ void Enforcement::add(ScheduleChange change) {
   const std::scoped_lock lock(mutex_);
   // Those whose time has come take effect before it, and those of later times do not hold it up.
   change.after_seconds = std::max(change.after_seconds, seconds());
-  const auto later = [](double time, const ScheduleChange& one) {
-    return time < one.after_seconds;
+  const auto later = [](double time, const ScheduleChange& queued) {
+    return time < queued.after_seconds;
   };
   changes_.insert(std::upper_bound(changes_.begin(), changes_.end(), change.after_seconds, later),
                   std::move(change));

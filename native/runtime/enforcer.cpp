@@ -157,24 +157,25 @@ bool Enforcer::copy_part(const Goal& goal, std::size_t part) {
 
 void Enforcer::arrive(const Goal& goal) {
   numa::PlacedMemory& memory = index_.memory(goal.slice);
-  SlicePlacement found = find_placement(memory, goal.to);
-  if (found.error_number != 0 && goal.to.kind == numa::Placement::Kind::node) {
+  SlicePlacement placement = find_placement(memory, goal.to);
+  if (placement.error_number != 0 && goal.to.kind == numa::Placement::Kind::node) {
     // Spare memory of the pool may be what fills the node. A copy takes pages of other nodes where
     // the kernel would have to reclaim some, and moving them makes it do that.
     index_.free_spare_memory();
     const numa::PageMove move = memory.move_pages(goal.to.node);
     report_.pages += move.moved;
-    found = find_placement(memory, goal.to);
-    if (found.error_number != 0 && move.error_number != 0) found.error_number = move.error_number;
+    placement = find_placement(memory, goal.to);
+    if (placement.error_number != 0 && move.error_number != 0)
+      placement.error_number = move.error_number;
   }
-  require_allowed(goal.slice, found.error_number);
+  require_allowed(goal.slice, placement.error_number);
   const bool superseded = goals_.empty() || goals_[goal.slice].to != goal.to;
-  if (found.error_number == 0) {
+  if (placement.error_number == 0) {
     ++report_.slices;
     homes_[goal.slice] = Home{goal.to, false};
     if (!superseded) place_later_pages(goals_[goal.slice]);
   } else if (!superseded) {
-    fail(goals_[goal.slice], found);
+    fail(goals_[goal.slice], placement);
   }
   // The move may have begun before the schedule that wants the same.
   if (!superseded) {
@@ -189,8 +190,8 @@ void Enforcer::place_later_pages(const Goal& goal) {
   homes_[goal.slice]->then_first_touch |= goal.then_first_touch;
 }
 
-void Enforcer::fail(const Goal& goal, const SlicePlacement& found) {
-  failed_.push_back({goal, found});
+void Enforcer::fail(const Goal& goal, const SlicePlacement& placement) {
+  failed_.push_back({goal, placement});
   count_failures();
 }
 
@@ -210,8 +211,8 @@ void Enforcer::count_failures() {
   report_.pages_failed = 0;
   report_.error_number = 0;
   for (const Failure& failure : failed_) {
-    report_.pages_failed += failure.found.pages - failure.found.home;
-    report_.error_number = failure.found.error_number;
+    report_.pages_failed += failure.placement.pages - failure.placement.home;
+    report_.error_number = failure.placement.error_number;
   }
 }
 
@@ -230,22 +231,23 @@ void Enforcer::finish() {
   index_.free_spare_memory();
   placements_.resize(goals_.size());
   for (const Goal& goal : goals_) {
-    SlicePlacement& found = placements_[goal.slice];
-    found = find_placement(index_.memory(goal.slice), goal.to);
-    require_allowed(goal.slice, found.error_number);
+    SlicePlacement& placement = placements_[goal.slice];
+    placement = find_placement(index_.memory(goal.slice), goal.to);
+    require_allowed(goal.slice, placement.error_number);
     std::optional<Home>& home = homes_[goal.slice];
     if (home && home->then_first_touch) {
-      found.error_number = 0;  // what has been touched since lies where it should
-    } else if (found.error_number != 0) {
+      placement.error_number = 0;  // what has been touched since lies where it should
+    } else if (placement.error_number != 0) {
       home.reset();
     }
     const auto waits = [&](const Goal& other) { return other.slice == goal.slice; };
-    found.pending = found.error_number != 0 && std::any_of(wanted_.begin(), wanted_.end(), waits);
+    placement.pending =
+        placement.error_number != 0 && std::any_of(wanted_.begin(), wanted_.end(), waits);
     const auto failure = std::find_if(failed_.begin(), failed_.end(), [&](const Failure& other) {
       return other.goal.slice == goal.slice;
     });
-    if (failure != failed_.end() && found.error_number != 0) {
-      found.error_number = failure->found.error_number;
+    if (failure != failed_.end() && placement.error_number != 0) {
+      placement.error_number = failure->placement.error_number;
     }
   }
 }

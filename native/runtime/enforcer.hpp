@@ -102,7 +102,7 @@ class Enforcer {
   };
   struct Failure {
     Goal goal;
-    SlicePlacement found;
+    SlicePlacement placement;
   };
 
   Goal goal_of(std::uint32_t slice, const Schedule& schedule) const;
@@ -114,7 +114,7 @@ class Enforcer {
   /// The slice has been moved: asks the kernel whether it is there, and notes that.
   void arrive(const Goal& goal);
   void place_later_pages(const Goal& goal);
-  void fail(const Goal& goal, const SlicePlacement& found);
+  void fail(const Goal& goal, const SlicePlacement& placement);
   void try_failed_again();
   void count_failures();
 

@@ -103,8 +103,9 @@ void LiveRun::change(const Schedule& schedule, MigrationPace pace) {
 std::optional<Round> LiveRun::next_round(std::chrono::duration<double> time, const Poll& poll) {
   using Time = std::chrono::steady_clock;
   constexpr std::chrono::duration<double> poll_interval(0.05);
-  constexpr std::chrono::duration<double> most(1e6);  // the clock ends at some time
-  const auto until = Time::now() + std::chrono::duration_cast<Time::duration>(std::min(time, most));
+  constexpr std::chrono::duration<double> longest(1e6);  // the clock ends at some time
+  const auto until =
+      Time::now() + std::chrono::duration_cast<Time::duration>(std::min(time, longest));
   for (;;) {
     // Before rounds are read: they may come faster than a reader takes them.
     if (running()) guarded([&] { crew_->check(); });

@@ -1,4 +1,4 @@
-// A run that goes on until it is told to stop: its schedule changes while queries are served, and
+// A run that goes on until stop() is called. Its schedule changes while queries are served, and
 // every sweeping round is a whole snapshot.
 #pragma once
 
@@ -42,7 +42,7 @@ class Exclusive {
 /// Rounds on their way to a reader. Who appends never waits for the reader: when there is no room,
 /// the oldest round is dropped.
 ///
-/// Example with room for 2: rounds 5, 6 and 7 are appended and nobody reads. The next one read is
+/// Example with room for 2: rounds 5, 6 and 7 are appended, and none is read. The next one read is
 /// 6, with dropped = 1; then comes 7, with dropped = 0.
 class RoundQueue {
  public:
@@ -95,8 +95,8 @@ class LiveRun {
   /// Lets the workers empty their queues, ends all threads, and returns what the whole run counted.
   /// Throws for a wrong answer, see check_answers().
   Measurement stop(const Poll& poll);
-  /// Ends all threads at once. Queries that wait in queues are not answered, and nothing is told.
-  /// Changes nothing once the run has ended.
+  /// Ends all threads at once. Queries that wait in queues are not answered, and nothing is
+  /// reported. Changes nothing once the run has ended.
   void end() noexcept;
   bool running() const noexcept { return crew_.has_value(); }
 

@@ -16,14 +16,14 @@ struct Loader {
   std::vector<bool> slices;  ///< [slices] whose records it loads
 };
 
-/// Loaders for an index whose data nobody can move: what they touch first lies on their node. Those
+/// Loaders for an index whose data cannot be moved: what they touch first lies on their node. Those
 /// of a slice are bound to CPUs of its node.
 ///
-/// `nodes` are [slices], the kernel's numbers. There are at most `most` loaders, but one for each
+/// `nodes` are [slices], the kernel's numbers. There are at most `max_loaders`, but one for each
 /// node. Throws PlacementRefused for a node without a CPU in `allowed`.
 std::vector<Loader> plan_bound_loaders(const std::vector<int>& nodes,
                                        const numa::Topology& topology,
-                                       const std::vector<int>& allowed, unsigned most);
+                                       const std::vector<int>& allowed, unsigned max_loaders);
 
 /// What bound loaders did.
 struct LoadReport {

@@ -33,7 +33,7 @@ struct MeasureOptions {
   Schedule schedule;
   std::vector<ScheduleChange> changes;  ///< in the order of their times
   Enforcer::Settings migration;         ///< how data come to where a schedule wants them
-  int enforcer_cpu = -1;  ///< of the stitcher, who enforces; -1: one of the sweepers' CPUs
+  int enforcer_cpu = -1;  ///< of the stitcher, which enforces; -1: one of the sweepers' CPUs
   /// Of the sweepers (choose_sweepers()). A sweeper without a CPU here runs wherever the kernel
   /// puts it.
   std::vector<int> sweeper_cpus;
@@ -46,9 +46,9 @@ struct MeasureOptions {
   std::uint32_t outstanding_per_worker = 32;  ///< closed: queries in flight = this x workers
   double rate_mqs = 0.0;                      ///< open: arrivals in million queries per second
   double seconds = 1.0;
-  /// It lasts until it is told to stop, whatever `seconds` are. Its rounds are read one by one.
+  /// It lasts until it is stopped, whatever `seconds` are. Its rounds are read one by one.
   bool until_stopped = false;
-  std::size_t kept_rounds = 64;  ///< of these, for a reader who is late; older ones are dropped
+  std::size_t kept_rounds = 64;  ///< of these, for a late reader; older ones are dropped
   double warmup_seconds = 0.2;
   std::uint64_t seed = 0;
   std::uint32_t batch = 1;           ///< queries that a worker executes together, at most 64

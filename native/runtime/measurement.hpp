@@ -91,7 +91,7 @@ struct Measurement : Counts {
 
   // Where the roles really ran.
   std::vector<int> router_cpus;
-  /// Per worker, pages of its queues and counts, and those of them on its node; 0 if nobody asked.
+  /// Per worker, pages of its queues and counts, and those of them on its node; 0 if not asked for.
   std::vector<std::uint64_t> worker_pages;
   std::vector<std::uint64_t> worker_pages_home;
   std::vector<int> sweeper_cpus;  ///< of each node's, the one off the cores, the stitcher; or -1
@@ -102,7 +102,7 @@ struct Measurement : Counts {
   std::vector<std::string> unbound_roles;  ///< that run wherever the kernel puts them
 };
 
-/// One sweeping round of a run that goes on until it is told to stop: all slices, whole.
+/// One sweeping round of a run that goes on until it is stopped: all slices, whole.
 /// `seconds` is the mean of the workers' times since they were asked last.
 struct Round : Counts {
   std::uint64_t number = 0;

@@ -32,9 +32,9 @@ template <typename Value>
 }
 
 void require_distinct(const std::vector<int>& worker_cpus) {
-  std::set<int> seen;
+  std::set<int> distinct;
   for (const int cpu : worker_cpus) {
-    if (!seen.insert(cpu).second) {
+    if (!distinct.insert(cpu).second) {
       refuse("worker_cpus names CPU " + std::to_string(cpu) +
              " twice; it must name each CPU at most once");
     }
@@ -51,7 +51,7 @@ void require_allowed(const std::vector<int>& cpus, const std::set<int>& allowed,
   }
 }
 
-/// Without these calls nobody could say where the data were while they were measured.
+/// Without these calls the place of the data during a measurement would be unknown.
 void require_placement(const Schedule& schedule) {
   if (schedule.data == DataPlacement::keep) return;
   const int error = numa::refused_placement();
@@ -156,12 +156,12 @@ void validate_numbers(const MeasureOptions& options) {
   if (!(options.warmup_seconds >= 0.0 && options.warmup_seconds <= 3600.0)) {
     refuse("warmup_seconds", options.warmup_seconds, "be at least 0 and at most 3600");
   }
-  constexpr std::uint32_t most = 1U << 24;
-  if (options.queue_items == 0 || options.queue_items > most) {
-    refuse("queue_items", options.queue_items, "lie in 1 .. " + std::to_string(most));
+  constexpr std::uint32_t limit = 1U << 24;
+  if (options.queue_items == 0 || options.queue_items > limit) {
+    refuse("queue_items", options.queue_items, "lie in 1 .. " + std::to_string(limit));
   }
-  if (options.window > most) {
-    refuse("window", options.window, "be at most " + std::to_string(most));
+  if (options.window > limit) {
+    refuse("window", options.window, "be at most " + std::to_string(limit));
   }
   if (options.load == LoadKind::closed && options.outstanding_per_worker == 0) {
     refuse("outstanding_per_worker", options.outstanding_per_worker,
@@ -255,12 +255,12 @@ std::uint64_t Plan::tokens(std::size_t router) const noexcept {
 }
 
 std::size_t Plan::queue_items() const noexcept {
-  constexpr std::size_t most = (std::size_t{1} << 20) / sizeof(Item);
+  constexpr std::size_t limit = (std::size_t{1} << 20) / sizeof(Item);
   const std::size_t asked = options.queue_items;
   if (options.load != LoadKind::closed) return asked;
   const std::uint64_t all = std::uint64_t{options.outstanding_per_worker} * workers();
   const std::uint64_t each = (all + routers() - 1) / routers();
-  return std::max<std::size_t>(asked, std::min<std::uint64_t>(each, most));
+  return std::max<std::size_t>(asked, std::min<std::uint64_t>(each, limit));
 }
 
 bool Plan::enforces() const noexcept {

@@ -8,9 +8,9 @@ namespace {
 
 /// A physical core goes by the lowest of its CPUs.
 int core_of(int cpu, const numa::Topology& topology) {
-  const numa::Cpu* const found = topology.find(cpu);
-  if (found == nullptr || found->siblings.empty()) return cpu;
-  return *std::min_element(found->siblings.begin(), found->siblings.end());
+  const numa::Cpu* const known_cpu = topology.find(cpu);
+  if (known_cpu == nullptr || known_cpu->siblings.empty()) return cpu;
+  return *std::min_element(known_cpu->siblings.begin(), known_cpu->siblings.end());
 }
 
 }  // namespace
@@ -25,15 +25,15 @@ std::vector<SharedCore> find_shared_cores(const std::vector<Role>& roles,
   for (const auto& [core, its_roles] : on_core) {
     std::set<int> cpus;
     std::set<Role::Kind> kinds;
-    SharedCore told;
+    SharedCore shared_core;
     for (const Role* role : its_roles) {
       cpus.insert(role->cpu);
       kinds.insert(role->kind);
-      told.roles.push_back(role->name);
+      shared_core.roles.push_back(role->name);
     }
     if (cpus.size() == its_roles.size() && kinds.size() == 1) continue;
-    told.cpus.assign(cpus.begin(), cpus.end());
-    shared.push_back(std::move(told));
+    shared_core.cpus.assign(cpus.begin(), cpus.end());
+    shared.push_back(std::move(shared_core));
   }
   return shared;
 }

@@ -10,7 +10,7 @@
 namespace pmoss::runtime {
 
 /// A physical core on which roles compete: two on one of its CPUs, or different kinds of them on
-/// its hardware threads. Workers on all threads of a core are not told: that is what SMT is for.
+/// its hardware threads. Workers on all threads of a core are not listed: that is what SMT is for.
 struct SharedCore {
   std::vector<int> cpus;           ///< that carry a role, ascending
   std::vector<std::string> roles;  ///< such as "worker 3", "router 0", "stitcher"
@@ -41,7 +41,7 @@ struct SweeperCpus {
 };
 
 /// Each node's sweeper takes the first of `cpus` on its node. The off-core sweeper and the stitcher
-/// take the next that nobody has, and share the first and the last of all if there are none.
+/// take the next ones without a role. If there are none, they share the first and the last of all.
 SweeperCpus choose_sweepers(const std::vector<int>& cpus, const std::vector<int>& nodes,
                             const std::map<int, int>& node_of);
 

@@ -98,9 +98,9 @@ LoadReport Runner::load_report() const {
   return load_report_;
 }
 
-void Runner::report(LoadReport told) {
+void Runner::report(LoadReport load_report) {
   const std::lock_guard lock(report_mutex_);
-  load_report_ = std::move(told);
+  load_report_ = std::move(load_report);
 }
 
 void Runner::load_with(std::vector<Loader>& loaders, const Progress& progress) {

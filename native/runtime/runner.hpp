@@ -61,7 +61,7 @@ class Runner {
  private:
   std::vector<Loader> plan_loaders(const std::vector<int>& nodes) const;
   void load_with(std::vector<Loader>& loaders, const Progress& progress);
-  void report(LoadReport told);
+  void report(LoadReport load_report);
 
   WorkloadSpec spec_;
   std::unique_ptr<ServedIndex> index_;

@@ -123,7 +123,7 @@ class ServedIndex {
   /// Where the data of a slice lie.
   virtual numa::PlacedMemory& memory(std::uint32_t slice) = 0;
   virtual const numa::PlacedMemory& memory(std::uint32_t slice) const = 0;
-  /// Why that cannot be told; empty if it can. Such data lie where they are touched first.
+  /// Why that is unknown; empty if it is known. Such data lie where they are touched first.
   virtual std::string hidden_memory() const { return ""; }
   /// Frees memory that slices have left and that is kept for the next one that moves.
   virtual void free_spare_memory() = 0;
@@ -136,7 +136,7 @@ class ServedIndex {
   /// may still hold.
   virtual std::size_t reclaim() = 0;
 
-  /// Whether it is code of others, whose answers nobody has checked.
+  /// Whether it is code of others, whose answers are unchecked.
   virtual bool is_foreign() const noexcept { return false; }
   /// Asks for a sample of the records and throws for the first wrong answer. Not while others use
   /// the index: it updates records, and writes back what was there.

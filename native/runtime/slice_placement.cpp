@@ -32,18 +32,18 @@ std::string SlicePlacement::cause() const {
 }
 
 SlicePlacement find_placement(const numa::PlacedMemory& memory, const numa::Placement& wanted) {
-  SlicePlacement found;
-  found.where = memory.resident_pages();
-  found.error_number = found.where.error_number;
-  if (found.error_number != 0) return found;
-  found.pages = found.where.total();
-  found.home = found.where.home(wanted);
-  if (found.home == found.pages) return found;
-  found.error_number = memory.placement_error();
-  if (found.error_number == 0) {
-    found.error_number = has_room(wanted, found.pages - found.home) ? EBUSY : ENOMEM;
+  SlicePlacement placement;
+  placement.where = memory.resident_pages();
+  placement.error_number = placement.where.error_number;
+  if (placement.error_number != 0) return placement;
+  placement.pages = placement.where.total();
+  placement.home = placement.where.home(wanted);
+  if (placement.home == placement.pages) return placement;
+  placement.error_number = memory.placement_error();
+  if (placement.error_number == 0) {
+    placement.error_number = has_room(wanted, placement.pages - placement.home) ? EBUSY : ENOMEM;
   }
-  return found;
+  return placement;
 }
 
 }  // namespace pmoss::runtime

@@ -10,7 +10,7 @@ namespace pmoss::runtime {
 
 /// What the kernel answered about one slice, in pages of 4 KiB.
 struct SlicePlacement {
-  std::uint64_t pages = 0;  ///< that are there; 0 if nobody asked
+  std::uint64_t pages = 0;  ///< that are resident; 0 if not asked for
   std::uint64_t home = 0;   ///< of these, where the schedule wants them
   int error_number = 0;     ///< why others lie elsewhere; 0 if none does
   bool pending = false;     ///< the measurement ended before the slice was moved

@@ -13,8 +13,8 @@ Rounds::Rounds(double seconds, double interval_seconds) noexcept {
     count_ = endless;
     return;
   }
-  constexpr double most = 10'000.0;
-  interval_ = std::max(std::min(interval_seconds, seconds), seconds / most);
+  constexpr double most_rounds = 10'000.0;
+  interval_ = std::max(std::min(interval_seconds, seconds), seconds / most_rounds);
   // A hair less than the quotient of numbers that are not exact.
   count_ = static_cast<std::size_t>(std::floor(seconds / interval_ + 1e-6));
 }
@@ -49,7 +49,7 @@ bool Rounds::is_past_last(std::size_t round) {
 
 std::optional<double> Rounds::wait(std::size_t round, const Control& control) {
   // An aborted measurement should not wait for long.
-  constexpr Time::duration most = std::chrono::milliseconds(50);
+  constexpr Time::duration longest = std::chrono::milliseconds(50);
   if (round >= count_) return std::nullopt;
   control.wait_while(Phase::warmup);
   Phase phase = control.phase();
@@ -58,7 +58,7 @@ std::optional<double> Rounds::wait(std::size_t round, const Control& control) {
     while ((phase = control.phase()) == Phase::measuring) {
       const Time::duration left = end - Time::now();
       if (left <= Time::duration::zero()) break;
-      std::this_thread::sleep_for(std::min(left, most));
+      std::this_thread::sleep_for(std::min(left, longest));
     }
   }
   if (phase == Phase::abort) return std::nullopt;
@@ -100,8 +100,8 @@ void sweep_offcore(const Control& control, Rounds& rounds, const pmu::OffcoreCou
 
 void Stitcher::stitch() {
   for (CoreSnapshot& core : cores_.take()) waiting_[core.round].cores.push_back(std::move(core));
-  for (OffcoreSnapshot& one : offcore_.take()) {
-    waiting_[one.round].offcore.push_back(std::move(one));
+  for (OffcoreSnapshot& snapshot : offcore_.take()) {
+    waiting_[snapshot.round].offcore.push_back(std::move(snapshot));
   }
   while (!waiting_.empty()) {
     const auto first = waiting_.begin();

@@ -46,7 +46,7 @@ class Window {
     double processor_ticks;                  ///< below 0 if that is not known
   };
 
-  /// Whether it still has to be told of each slice that has a query.
+  /// Whether the caller still has to list each slice that has a query.
   bool lists_slices() const noexcept { return !many(); }
   /// A query of this slice was completed, whether a window is open or not.
   void touch(std::uint32_t slice) noexcept {

@@ -345,10 +345,10 @@ void Worker::close_window() noexcept {
 
 void Worker::learn_cost(std::uint64_t ticks) noexcept {
   // The core may have been lost meanwhile, which is no cost of the window.
-  constexpr double most = 4.0;
+  constexpr double limit = 4.0;
   constexpr double memory = 16.0;
   window_cost_ +=
-      (std::min(static_cast<double>(ticks), most * window_cost_) - window_cost_) / memory;
+      (std::min(static_cast<double>(ticks), limit * window_cost_) - window_cost_) / memory;
 }
 
 void Worker::book_window() noexcept {

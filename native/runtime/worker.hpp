@@ -77,7 +77,7 @@ class Worker {
   /// Before work that belongs to no slice: charges the last query, and closes an open window.
   void suspend_service() noexcept;
   void enter(Phase phase) noexcept;
-  /// What was counted so far goes to the sweeper, who has asked for it.
+  /// The counts so far go to the sweeper, which has asked for them.
   void hand_over(bool idle) noexcept;
   /// A part of the measuring phase ends here.
   void end_part() noexcept;

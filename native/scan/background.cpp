@@ -18,19 +18,19 @@ Background::Background(const std::vector<int>& cpus, std::size_t bytes) {
     std::future<void> start = started.get_future();
     threads_.emplace_back(
         [this, cpu, bytes, started = std::move(started)](const std::stop_token& stop) mutable {
-          std::vector<std::byte> here, there;
+          std::vector<std::byte> source, target;
           try {
             numa::pin_thread(cpu);
-            here.resize(bytes);  // first touched by its own thread
-            there.resize(bytes);
+            source.resize(bytes);  // first touched by its own thread
+            target.resize(bytes);
           } catch (...) {
             started.set_exception(std::current_exception());
             return;
           }
           started.set_value();
           while (!stop.stop_requested()) {
-            std::memcpy(there.data(), here.data(), bytes);
-            here.swap(there);
+            std::memcpy(target.data(), source.data(), bytes);
+            source.swap(target);
             copied_.fetch_add(bytes, std::memory_order_relaxed);
           }
         });

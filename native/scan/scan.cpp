@@ -40,15 +40,15 @@ class Collector {
       const auto position = static_cast<std::uint32_t>(first + done);
       const std::byte* const at = values + done * value_bytes;
       if (roomy) {
-        const std::size_t found =
+        const std::size_t matches =
             kernel_(at, n, range_, position, positions_.data() + outcome_.written);
-        outcome_.matches += found;
-        outcome_.written += found;
+        outcome_.matches += matches;
+        outcome_.written += matches;
       } else {
-        const std::size_t found = kernel_(at, n, range_, position, spill_.data());
-        const std::size_t kept = std::min(found, room);
+        const std::size_t matches = kernel_(at, n, range_, position, spill_.data());
+        const std::size_t kept = std::min(matches, room);
         std::copy_n(spill_.data(), kept, positions_.data() + outcome_.written);
-        outcome_.matches += found;
+        outcome_.matches += matches;
         outcome_.written += kept;
       }
       done += n;

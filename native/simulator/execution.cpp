@@ -138,10 +138,10 @@ Execution::Work Execution::begin(std::size_t c, std::uint32_t query_index, doubl
 double Execution::translate(std::size_t physical, std::uint32_t query, SliceCounts& counts) {
   double ns = 0.0;
   for (const std::uint32_t page : trace_->pages_of(query)) {
-    const Tlb::Found found = tlb_.touch(physical, translated_[page]);
-    if (found == Tlb::Found::first_level) continue;
-    ns += found == Tlb::Found::walk ? machine_.page_walk_ns : machine_.tlb_ns;
-    counts.walks += found == Tlb::Found::walk ? 1 : 0;
+    const Tlb::Found result = tlb_.touch(physical, translated_[page]);
+    if (result == Tlb::Found::first_level) continue;
+    ns += result == Tlb::Found::walk ? machine_.page_walk_ns : machine_.tlb_ns;
+    counts.walks += result == Tlb::Found::walk ? 1 : 0;
   }
   counts.walk_ns += ns;
   return ns;

@@ -30,12 +30,13 @@ std::size_t filter_scalar(const LruLevel& level, const LruLevel* next, const std
     const std::uint32_t line = lines[i];
     if (next != nullptr) __builtin_prefetch(set_of(*next, line), 1);
     TagSet& set = *set_of(level, line);
-    const unsigned found = matches(set, line);
-    const auto place = static_cast<std::size_t>(std::countr_zero(found | 1U << (level.ways - 1)));
+    const unsigned matching = matches(set, line);
+    const auto place =
+        static_cast<std::size_t>(std::countr_zero(matching | 1U << (level.ways - 1)));
     for (std::size_t way = place; way > 0; --way) set.tags[way] = set.tags[way - 1];
     set.tags[0] = line;
     missed[misses] = line;
-    misses += found == 0 ? 1 : 0;
+    misses += matching == 0 ? 1 : 0;
   }
   return misses;
 }
@@ -72,28 +73,28 @@ PMOSS_TARGET inline __m256 merged(__m256i old, __m256i shifted, const float* mas
 PMOSS_TARGET std::size_t filter_avx2(const LruLevel& level, const LruLevel* next,
                                      const std::uint32_t* lines, std::size_t n,
                                      std::uint32_t* missed) noexcept {
-  const LruLevel here = level;
+  const LruLevel copy = level;
   const LruLevel ahead = next == nullptr ? LruLevel{nullptr, 0, 0} : *next;
-  const unsigned last = 1U << 2 * (here.ways - 1);  // two bits per place
+  const unsigned last = 1U << 2 * (copy.ways - 1);  // two bits per place
   std::size_t misses = 0;
   for (std::size_t i = 0; i < n; ++i) {
     const std::uint32_t line = lines[i];
     if (ahead.tags != nullptr) __builtin_prefetch(set_of(ahead, line), 1);
-    auto* const set = reinterpret_cast<float*>(set_of(here, line)->tags.data());
+    auto* const set = reinterpret_cast<float*>(set_of(copy, line)->tags.data());
     const __m256i a = _mm256_castps_si256(_mm256_load_ps(set));
     const __m256i b = _mm256_castps_si256(_mm256_load_ps(set + 8));
     const __m256i key = _mm256_set1_epi32(static_cast<int>(line));
     const __m256i equal =
         _mm256_packs_epi32(_mm256_cmpeq_epi32(a, key), _mm256_cmpeq_epi32(b, key));
-    const auto found = static_cast<unsigned>(_mm256_movemask_epi8(equal));
-    const auto place = static_cast<std::size_t>(std::countr_zero(found | last)) / 2;
+    const auto matching = static_cast<unsigned>(_mm256_movemask_epi8(equal));
+    const auto place = static_cast<std::size_t>(std::countr_zero(matching | last)) / 2;
     const auto* const mask = reinterpret_cast<const float*>(up_to.of_place[place].data());
     const __m256i shifted_a = _mm256_alignr_epi8(a, _mm256_permute2x128_si256(key, b, 0x20), 12);
     const __m256i shifted_b = _mm256_alignr_epi8(b, a, 12);
     _mm256_store_ps(set, merged(a, shifted_a, mask));
     _mm256_store_ps(set + 8, merged(b, shifted_b, mask + 8));
     missed[misses] = line;
-    misses += found == 0 ? 1 : 0;
+    misses += matching == 0 ? 1 : 0;
   }
   return misses;
 }
@@ -104,21 +105,21 @@ PMOSS_TARGET std::size_t filter_avx2(const LruLevel& level, const LruLevel* next
 PMOSS_TARGET std::size_t filter_avx512(const LruLevel& level, const LruLevel* next,
                                        const std::uint32_t* lines, std::size_t n,
                                        std::uint32_t* missed) noexcept {
-  const LruLevel here = level;
+  const LruLevel copy = level;
   const LruLevel ahead = next == nullptr ? LruLevel{nullptr, 0, 0} : *next;
-  const unsigned last = 1U << (here.ways - 1);
+  const unsigned last = 1U << (copy.ways - 1);
   std::size_t misses = 0;
   for (std::size_t i = 0; i < n; ++i) {
     const std::uint32_t line = lines[i];
     if (ahead.tags != nullptr) __builtin_prefetch(set_of(ahead, line), 1);
-    std::uint32_t* const set = set_of(here, line)->tags.data();
+    std::uint32_t* const set = set_of(copy, line)->tags.data();
     const __m512i tags = _mm512_load_si512(set);
     const __m512i key = _mm512_set1_epi32(static_cast<int>(line));
-    const unsigned found = _mm512_cmpeq_epi32_mask(tags, key);
-    const auto chosen = static_cast<__mmask16>(_blsmsk_u32(found | last));
+    const unsigned matching = _mm512_cmpeq_epi32_mask(tags, key);
+    const auto chosen = static_cast<__mmask16>(_blsmsk_u32(matching | last));
     _mm512_store_si512(set, _mm512_mask_alignr_epi32(tags, chosen, tags, key, 15));
     missed[misses] = line;
-    misses += found == 0 ? 1 : 0;
+    misses += matching == 0 ? 1 : 0;
   }
   return misses;
 }

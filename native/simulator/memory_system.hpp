@@ -14,7 +14,7 @@
 
 namespace pmoss::simulator {
 
-/// One touch, and who served it.
+/// One touch, and the memory or cache that served it.
 struct Served {
   enum class By : std::uint8_t { l2, domain, modified_elsewhere, memory };
   By by;

@@ -12,7 +12,7 @@ void require(bool right, const std::string& message) {
   if (!right) throw std::invalid_argument(message);
 }
 
-std::string told(const char* name, double value) {
+std::string described(const char* name, double value) {
   return std::string(name) + " is " + std::to_string(value);
 }
 
@@ -22,17 +22,17 @@ void check(const OffloadParameters& parameters, const Machine& machine) {
   const OffloadParameters& p = parameters;
   const int nodes = machine.nodes();
   require(p.sockets_per_blade > 0 && nodes % p.sockets_per_blade == 0,
-          told("sockets_per_blade", p.sockets_per_blade) + "; must divide the number of nodes, " +
-              std::to_string(nodes));
+          described("sockets_per_blade", p.sockets_per_blade) +
+              "; must divide the number of nodes, " + std::to_string(nodes));
   require(machine.sockets() == nodes, "blades are modelled with one node per socket");
   require(p.hubs_per_blade > 0 && p.sockets_per_blade % p.hubs_per_blade == 0,
-          told("hubs_per_blade", p.hubs_per_blade) + "; must divide sockets_per_blade");
+          described("hubs_per_blade", p.hubs_per_blade) + "; must divide sockets_per_blade");
   const std::pair<const char*, double> positive[] = {
       {"socket_link_gb_per_s", p.socket_link_gb_per_s},
       {"hub_link_gb_per_s", p.hub_link_gb_per_s},
       {"engine_line_ns", p.engine_line_ns}};
   for (const auto& [name, value] : positive) {
-    require(std::isfinite(value) && value > 0, told(name, value) + "; must be positive");
+    require(std::isfinite(value) && value > 0, described(name, value) + "; must be positive");
   }
   const std::pair<const char*, double> not_negative[] = {
       {"line_overhead_bytes", p.line_overhead_bytes},
@@ -47,7 +47,7 @@ void check(const OffloadParameters& parameters, const Machine& machine) {
       {"block_overhead_us", p.block_overhead_us},
       {"engine_coherence_ns", p.engine_coherence_ns}};
   for (const auto& [name, value] : not_negative) {
-    require(std::isfinite(value) && value >= 0, told(name, value) + "; must not be negative");
+    require(std::isfinite(value) && value >= 0, described(name, value) + "; must not be negative");
   }
   const std::pair<const char*, double> lines[] = {{"prefetch_lines", p.prefetch_lines},
                                                   {"prefetch_page_lines", p.prefetch_page_lines},
@@ -55,27 +55,27 @@ void check(const OffloadParameters& parameters, const Machine& machine) {
                                                   {"engine_lines", p.engine_lines}};
   for (const auto& [name, value] : lines) {
     require(value >= 1 && value <= 1 << 20 && value == std::floor(value),
-            told(name, value) + "; must be a whole number from 1 to 2^20");
+            described(name, value) + "; must be a whole number from 1 to 2^20");
   }
-  require(p.engine_lines >= copy_unit,
-          told("engine_lines", p.engine_lines) + "; must be at least " + std::to_string(copy_unit));
+  require(p.engine_lines >= copy_unit, described("engine_lines", p.engine_lines) +
+                                           "; must be at least " + std::to_string(copy_unit));
 }
 
 void check(const Scan& scan, int nodes) {
   for (const int node : {scan.execution_node, scan.storage_node}) {
     require(node >= 0 && node < nodes,
-            told("node", node) + "; the machine has nodes 0 to " + std::to_string(nodes - 1));
+            described("node", node) + "; the machine has nodes 0 to " + std::to_string(nodes - 1));
   }
   require(std::isfinite(scan.rows) && scan.rows >= 0 && scan.rows <= 1e12,
-          told("rows", scan.rows) + "; must be from 0 to 10^12");
+          described("rows", scan.rows) + "; must be from 0 to 10^12");
   require(scan.results >= 0 && scan.results <= scan.rows,
-          told("results", scan.results) + "; must be from 0 to rows");
+          described("results", scan.results) + "; must be from 0 to rows");
   const std::pair<const char*, std::pair<int, double>> workers[] = {
       {"cpu_workers", {scan.cpu_workers, scan.cpu_worker_gb_per_s}},
       {"engine_workers", {scan.engine_workers, scan.engine_worker_gb_per_s}}};
   for (const auto& [name, asked] : workers) {
     require(asked.first >= 0 && asked.first <= 256,
-            told(name, asked.first) + "; must be from 0 to 256");
+            described(name, asked.first) + "; must be from 0 to 256");
     require(asked.first == 0 || (std::isfinite(asked.second) && asked.second > 0),
             std::string(name) + ": the GB/s of each must be positive");
   }
@@ -85,16 +85,17 @@ void check_batch(std::span<const Scan> scans, std::span<const std::uint8_t> path
                  std::size_t seeds, std::size_t outcomes, int threads, int nodes) {
   require(paths.size() == scans.size() && seeds == scans.size() && outcomes == scans.size(),
           "scans, paths, seeds and outcomes must be as many");
-  require(threads >= 1, told("threads", threads) + "; must be at least 1");
+  require(threads >= 1, described("threads", threads) + "; must be at least 1");
   for (std::size_t i = 0; i < scans.size(); ++i) {
     check(scans[i], nodes);
     require(paths[i] <= static_cast<std::uint8_t>(AccessPath::relaxed),
-            told("path", paths[i]) + "; must be 0 (cpu), 1 (offload) or 2 (relaxed)");
+            described("path", paths[i]) + "; must be 0 (cpu), 1 (offload) or 2 (relaxed)");
   }
 }
 
 void check_workers(int workers) {
-  require(workers >= 1 && workers <= 256, told("workers", workers) + "; must be from 1 to 256");
+  require(workers >= 1 && workers <= 256,
+          described("workers", workers) + "; must be from 1 to 256");
 }
 
 }  // namespace pmoss::simulator

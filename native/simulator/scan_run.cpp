@@ -41,20 +41,20 @@ double extrapolate(const std::vector<double>& finish, double start, std::uint64_
 }  // namespace
 
 void ScanRun::add_background(const Scan& scan) {
-  const int here = scan.execution_node;
+  const int node = scan.execution_node;
   // A scan of local data has its background exchange data with the next socket.
-  const int peer = scan.storage_node != here ? scan.storage_node : topology_.co_tenant_of(here);
+  const int peer = scan.storage_node != node ? scan.storage_node : topology_.co_tenant_of(node);
   for (int w = 0; w < scan.cpu_workers; ++w) {
-    const std::size_t flow = add_flow(topology_.load_route(here, peer), background_unit,
+    const std::size_t flow = add_flow(topology_.load_route(node, peer), background_unit,
                                       p_.prefetch_lines, scan.cpu_worker_gb_per_s);
     flows_[flow].counted = 1;
   }
-  const int hub = topology_.hub_of(here);
+  const int hub = topology_.hub_of(node);
   for (int w = 0; w < scan.engine_workers; ++w) {
     // To and fro: every second worker copies the other way.
     const bool away = w % 2 == 1;
     const std::size_t flow =
-        add_flow(topology_.copy_route(hub, away ? here : peer, away ? peer : here, true), copy_unit,
+        add_flow(topology_.copy_route(hub, away ? node : peer, away ? peer : node, true), copy_unit,
                  p_.engine_lines, scan.engine_worker_gb_per_s);
     flows_[flow].counted = 2;
   }

@@ -20,7 +20,7 @@ namespace pmoss::simulator {
 namespace {
 
 constexpr double line_bytes = 64.0;
-constexpr std::uint32_t nobody = ~std::uint32_t{0};
+constexpr std::uint32_t none = ~std::uint32_t{0};
 
 struct Core {
   std::size_t first_mate = 0, last_mate = 0;  // the other hardware threads, in a list of all
@@ -29,8 +29,8 @@ struct Core {
   double speed = 0;                           // while it is busy
   double begin_ns = 0;
   double own_ratio = 1;  // the query's own work / the work charged to it
-  std::uint32_t slot = nobody;
-  std::uint32_t head = nobody, tail = nobody;  // its queue
+  std::uint32_t slot = none;
+  std::uint32_t head = none, tail = none;  // its queue
   std::uint32_t query = 0;
   int place = 0;  // of the completion to be, in `left_`
   bool busy = false;
@@ -40,7 +40,7 @@ struct Slot {
   double arrival_ns = 0;
   double ready_ns = 0;  // when a router hands it out
   std::uint32_t query = 0;
-  std::uint32_t next = nobody;
+  std::uint32_t next = none;
 };
 
 }  // namespace
@@ -111,8 +111,8 @@ class Server::State {
   std::vector<std::uint32_t> mates_;
   std::vector<Core> state_;
   std::vector<Slot> slots_;
-  std::uint32_t free_slots_ = nobody;
-  std::uint32_t first_dispatch_ = nobody, last_dispatch_ = nobody;
+  std::uint32_t free_slots_ = none;
+  std::uint32_t first_dispatch_ = none, last_dispatch_ = none;
   std::vector<double> router_free_ns_;
   std::size_t next_router_ = 0;
   Backlog backlog_;
@@ -180,9 +180,9 @@ void Server::State::prepare_slots() {
     n = trace_->size();
   }
   slots_.assign(n, Slot{});
-  free_slots_ = n == 0 ? nobody : 0;
+  free_slots_ = n == 0 ? none : 0;
   for (std::size_t i = 0; i + 1 < n; ++i) slots_[i].next = static_cast<std::uint32_t>(i + 1);
-  first_dispatch_ = last_dispatch_ = nobody;
+  first_dispatch_ = last_dispatch_ = none;
   router_free_ns_.assign(static_cast<std::size_t>(machine_.routers), 0.0);
   next_router_ = 0;
 }
@@ -215,8 +215,8 @@ void Server::State::offer(std::uint32_t slot) {
   double& free_ns = router_free_ns_[next_router_];
   next_router_ = next_router_ + 1 == router_free_ns_.size() ? 0 : next_router_ + 1;
   s.ready_ns = free_ns = std::max(now_, free_ns) + machine_.dispatch_ns;
-  s.next = nobody;
-  if (first_dispatch_ == nobody) {
+  s.next = none;
+  if (first_dispatch_ == none) {
     first_dispatch_ = slot;
   } else {
     slots_[last_dispatch_].next = slot;
@@ -227,14 +227,14 @@ void Server::State::offer(std::uint32_t slot) {
 void Server::State::arrive(std::uint32_t slot) {
   const std::size_t c = route(slots_[slot].query);
   Core& core = state_[c];
-  slots_[slot].next = nobody;
+  slots_[slot].next = none;
   if (!core.busy) {
     core.slot = slot;
     start(c, slots_[slot].query);
     return;
   }
   execution_->prefetch(c, slots_[slot].query);
-  if (core.head == nobody) {
+  if (core.head == none) {
     core.head = slot;
   } else {
     slots_[core.tail].next = slot;
@@ -309,7 +309,7 @@ void Server::State::complete(std::size_t c) {
     begin_moving();
   }
   core.slot = core.head;
-  if (core.slot == nobody) {
+  if (core.slot == none) {
     core.busy = false;
     completions_->set(c, Completions::never);
     tell_mates(c);
@@ -352,7 +352,7 @@ void Server::State::close_epoch(double ns) {
   if (!copies_->empty()) {
     const double passed = std::min(ns, epoch_begin_ + ns - piece_from_ns_);
     const auto arrived = copies_->advance(passed, execution_->contention());
-    for (const Copies::Arrived& one : arrived) execution_->rehome(one.slice, one.node);
+    for (const Copies::Arrived& copy : arrived) execution_->rehome(copy.slice, copy.node);
     if (!arrived.empty()) end_piece(epoch_begin_ + ns);
   }
   execution_->close_epoch(ns);
@@ -410,7 +410,7 @@ Snapshot Server::State::run(const Placement& placement, std::uint64_t seed) {
     const std::size_t core = completions_->next();
     const double completion = completions_->time(core);
     const double dispatch =
-        first_dispatch_ == nobody ? Completions::never : slots_[first_dispatch_].ready_ns;
+        first_dispatch_ == none ? Completions::never : slots_[first_dispatch_].ready_ns;
     now_ = std::min({completion, dispatch, next_arrival_});
     for (; now_ >= epoch_begin_ + epoch_ns; epoch_begin_ += epoch_ns) {
       close_epoch(epoch_ns);
@@ -424,7 +424,7 @@ Snapshot Server::State::run(const Placement& placement, std::uint64_t seed) {
     } else {
       next_arrival_ += interarrival_ns();
       const std::uint32_t slot = free_slots_;
-      if (slot == nobody) continue;  // the system is full: the query is lost
+      if (slot == none) continue;  // the system is full: the query is lost
       free_slots_ = slots_[slot].next;
       offer(slot);
     }

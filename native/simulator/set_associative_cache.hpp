@@ -21,9 +21,9 @@ struct alignas(64) TagSet {
 
 /// Which of the tags equal `tag`, a bit for each.
 inline unsigned matches_scalar(const TagSet& set, std::uint32_t tag) noexcept {
-  unsigned found = 0;
-  for (unsigned way = 0; way < 16; ++way) found |= (set.tags[way] == tag ? 1U : 0U) << way;
-  return found;
+  unsigned matching = 0;
+  for (unsigned way = 0; way < 16; ++way) matching |= (set.tags[way] == tag ? 1U : 0U) << way;
+  return matching;
 }
 
 /// The same. SSE2 belongs to every x86-64, so that it is inlined. Wider vectors are slower. With
@@ -79,19 +79,19 @@ class SetAssociativeCache {
   /// Whether the cache holds the line, which then is its most recent one.
   bool touch(std::size_t cache, std::uint32_t line) noexcept {
     const std::size_t set = set_of(cache, line);
-    const unsigned found = matches(tags_[set], line);
-    if (found == 0) return false;
-    order_[set] = moved_to_front(order_[set], static_cast<unsigned>(std::countr_zero(found)));
+    const unsigned matching = matches(tags_[set], line);
+    if (matching == 0) return false;
+    order_[set] = moved_to_front(order_[set], static_cast<unsigned>(std::countr_zero(matching)));
     return true;
   }
 
   /// touch(), or where that finds nothing insert(), which drops the line that had to go.
   bool access(std::size_t cache, std::uint32_t line) noexcept {
     const std::size_t set = set_of(cache, line);
-    const unsigned found = matches(tags_[set], line);
+    const unsigned matching = matches(tags_[set], line);
     const std::uint64_t order = order_[set];
-    if (found != 0) {
-      order_[set] = moved_to_front(order, static_cast<unsigned>(std::countr_zero(found)));
+    if (matching != 0) {
+      order_[set] = moved_to_front(order, static_cast<unsigned>(std::countr_zero(matching)));
       return true;
     }
     const auto way = static_cast<unsigned>(order >> last_nibble_ & 15);
@@ -125,9 +125,9 @@ class SetAssociativeCache {
   /// Removes the line; false if the cache does not hold it.
   bool erase(std::size_t cache, std::uint32_t line) noexcept {
     const std::size_t set = set_of(cache, line);
-    const unsigned found = matches(tags_[set], line);
-    if (found == 0) return false;
-    const auto way = static_cast<unsigned>(std::countr_zero(found));
+    const unsigned matching = matches(tags_[set], line);
+    if (matching == 0) return false;
+    const auto way = static_cast<unsigned>(std::countr_zero(matching));
     tags_[set].tags[way] = none;
     const std::uint64_t front = moved_to_front(order_[set], way);
     order_[set] = (front & ~used_nibbles_) | (front & used_nibbles_) >> 4 |

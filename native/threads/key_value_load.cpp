@@ -139,11 +139,11 @@ void KeyValueLoad::serve(std::size_t worker) {
 
 void KeyValueLoad::read(std::uint64_t number) {
   const Key key = key_of(number);
-  const std::uint64_t found = find(key);
+  const std::uint64_t place = find(key);
   const auto copy = std::make_unique_for_overwrite<std::byte[]>(options_.value_bytes);
   {
-    const std::scoped_lock lock(locks_[found % lock_count]);
-    std::memcpy(copy.get(), values_.get() + found * options_.value_bytes, options_.value_bytes);
+    const std::scoped_lock lock(locks_[place % lock_count]);
+    std::memcpy(copy.get(), values_.get() + place * options_.value_bytes, options_.value_bytes);
   }
   std::uint64_t stored = 0;
   std::memcpy(&stored, copy.get(), sizeof stored);
@@ -152,10 +152,10 @@ void KeyValueLoad::read(std::uint64_t number) {
 
 void KeyValueLoad::write(std::uint64_t number, std::byte* buffer) {
   const Key key = key_of(number);
-  const std::uint64_t found = find(key);
+  const std::uint64_t place = find(key);
   std::memcpy(buffer, &key.low, sizeof key.low);
-  const std::scoped_lock lock(locks_[found % lock_count]);
-  std::memcpy(values_.get() + found * options_.value_bytes, buffer, options_.value_bytes);
+  const std::scoped_lock lock(locks_[place % lock_count]);
+  std::memcpy(values_.get() + place * options_.value_bytes, buffer, options_.value_bytes);
 }
 
 }  // namespace pmoss::threads

@@ -21,9 +21,10 @@ constexpr double step = 1e-3;
 bool MemoryTime::Resource::settle(const LoadedLatency& curve) {
   const double top = curve.at(1.0);
   const double use = std::min(demand, 1.0);
-  const double here = curve.at(use);
-  const double slope = (here - curve.at(std::max(use - step, 0.0))) / step * use / here;
-  const double on_curve = latency + (here - latency) / (1.0 + slope);
+  const double on_curve_ns = curve.at(use);
+  const double slope =
+      (on_curve_ns - curve.at(std::max(use - step, 0.0))) / step * use / on_curve_ns;
+  const double on_curve = latency + (on_curve_ns - latency) / (1.0 + slope);
   const double beyond = latency * std::clamp(demand, 0.25, 4.0);
   const double wanted = demand < 1.0 && latency <= top ? on_curve : std::max(on_curve, beyond);
   const double change = wanted / latency - 1.0;

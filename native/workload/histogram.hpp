@@ -32,7 +32,7 @@ class Histogram {
     auto rank = static_cast<std::uint64_t>(q * static_cast<double>(total));
     if (rank >= total) rank = total - 1;
     std::size_t bucket = 0;
-    for (std::uint64_t seen = counts_[0]; seen <= rank; seen += counts_[bucket]) ++bucket;
+    for (std::uint64_t passed = counts_[0]; passed <= rank; passed += counts_[bucket]) ++bucket;
     return middle_of(bucket);
   }
 

@@ -124,7 +124,7 @@ Rectangle hot_region(const WorkloadSpec& spec) {
 
 RecordSample::RecordSample(KeySpace::Kind kind, std::uint64_t records, const Grid& grid)
     : share_(grid.slices(), 0.0) {
-  const std::uint64_t n = std::min<std::uint64_t>(records, most);
+  const std::uint64_t n = std::min<std::uint64_t>(records, most_points);
   points_.reserve(n);
   cells_.reserve(n);
   for (std::uint64_t i = 0; i < n; ++i) {

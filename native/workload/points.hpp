@@ -83,7 +83,7 @@ Rectangle hot_region(const WorkloadSpec& spec);
 /// not depend on its number, and so few records take under a millisecond.
 class RecordSample {
  public:
-  static constexpr std::uint64_t most = 1 << 18;
+  static constexpr std::uint64_t most_points = 1 << 18;
 
   /// Throws std::invalid_argument like point_of_record().
   RecordSample(KeySpace::Kind kind, std::uint64_t records, const Grid& grid);

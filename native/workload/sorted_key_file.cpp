@@ -77,10 +77,10 @@ std::uint64_t SortedKeyFile::key(std::uint64_t record, std::uint64_t seed) const
 
 double SortedKeyFile::share_below(std::uint64_t key) const noexcept {
   const std::uint64_t* const first = keys_.get();
-  const std::uint64_t* const found = std::partition_point(
+  const std::uint64_t* const first_above = std::partition_point(
       first, first + size_,
       [&](const std::uint64_t& k) { return ((k - smallest_) << shift_) < key; });
-  return static_cast<double>(found - first) / static_cast<double>(size_);
+  return static_cast<double>(first_above - first) / static_cast<double>(size_);
 }
 
 }  // namespace pmoss

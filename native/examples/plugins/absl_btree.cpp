@@ -52,18 +52,18 @@ int load(pmoss_index* index, const std::uint64_t* keys, const std::uint64_t* val
 int lookup(pmoss_index* index, std::uint64_t key, std::uint64_t* value) {
   Part& part = index->part_of(key);
   const std::shared_lock lock(part.lock);
-  const auto found = part.records.find(key);
-  if (found == part.records.end()) return 0;
-  *value = found->second;
+  const auto record = part.records.find(key);
+  if (record == part.records.end()) return 0;
+  *value = record->second;
   return 1;
 }
 
 int update(pmoss_index* index, std::uint64_t key, std::uint64_t value) {
   Part& part = index->part_of(key);
   const std::unique_lock lock(part.lock);
-  const auto found = part.records.find(key);
-  if (found == part.records.end()) return 0;
-  found->second = value;
+  const auto record = part.records.find(key);
+  if (record == part.records.end()) return 0;
+  record->second = value;
   return 1;
 }
 

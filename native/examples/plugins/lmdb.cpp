@@ -75,25 +75,25 @@ int walk(pmoss_index* index, std::uint64_t first, const Use& use) {
   MDB_txn* txn = nullptr;
   MDB_cursor* cursor = nullptr;
   if (mdb_txn_begin(index->env, nullptr, MDB_RDONLY, &txn) != 0) return -1;
-  int found = mdb_cursor_open(txn, index->db, &cursor);
-  if (found == 0) {
+  int status = mdb_cursor_open(txn, index->db, &cursor);
+  if (status == 0) {
     MDB_val k{sizeof first, &first};
     MDB_val v;
-    found = mdb_cursor_get(cursor, &k, &v, MDB_SET_RANGE);
-    while (found == 0 && use(k, v)) found = mdb_cursor_get(cursor, &k, &v, MDB_NEXT);
+    status = mdb_cursor_get(cursor, &k, &v, MDB_SET_RANGE);
+    while (status == 0 && use(k, v)) status = mdb_cursor_get(cursor, &k, &v, MDB_NEXT);
     mdb_cursor_close(cursor);
   }
   mdb_txn_abort(txn);
-  return found == 0 || found == MDB_NOTFOUND ? 1 : -1;
+  return status == 0 || status == MDB_NOTFOUND ? 1 : -1;
 }
 
 int lookup(pmoss_index* index, std::uint64_t key, std::uint64_t* value) {
-  int there = 0;
+  int is_found = 0;
   const int done = walk(index, key, [&](const MDB_val& k, const MDB_val& v) {
-    if (word(k) == key) there = (*value = word(v), 1);
+    if (word(k) == key) is_found = (*value = word(v), 1);
     return false;
   });
-  return done < 0 ? done : there;
+  return done < 0 ? done : is_found;
 }
 
 std::int64_t scan(pmoss_index* index, std::uint64_t first, std::size_t limit, std::uint64_t* keys,
@@ -109,8 +109,8 @@ std::int64_t scan(pmoss_index* index, std::uint64_t first, std::size_t limit, st
 
 std::uint64_t size(pmoss_index* index) {
   const std::shared_lock lock(index->lock);
-  MDB_stat told;
-  return mdb_env_stat(index->env, &told) == 0 ? told.ms_entries : 0;
+  MDB_stat statistics;
+  return mdb_env_stat(index->env, &statistics) == 0 ? statistics.ms_entries : 0;
 }
 
 int visit_memory(pmoss_index* index, std::uint64_t first, std::uint64_t last, pmoss_visit visit,

@@ -67,29 +67,29 @@ int load(pmoss_index* index, const std::uint64_t* keys, const std::uint64_t* val
 }
 
 int lookup(pmoss_index* index, std::uint64_t key, std::uint64_t* value) {
-  rocksdb::PinnableSlice found;
+  rocksdb::PinnableSlice stored;
   const auto status =
-      index->db->Get({}, index->db->DefaultColumnFamily(), Word(key).slice(), &found);
-  if (status.ok()) *value = Word::of(found);
+      index->db->Get({}, index->db->DefaultColumnFamily(), Word(key).slice(), &stored);
+  if (status.ok()) *value = Word::of(stored);
   return status.ok() ? 1 : status.IsNotFound() ? 0 : -1;
 }
 
 int insert(pmoss_index* index, std::uint64_t key, std::uint64_t value) {
   const std::lock_guard lock(index->writers[(key >> 4) % index->writers.size()]);
   std::uint64_t old = 0;
-  const int there = lookup(index, key, &old);
-  if (there < 0 || !index->db->Put(unlogged(), Word(key).slice(), Word(value).slice()).ok()) {
+  const int is_found = lookup(index, key, &old);
+  if (is_found < 0 || !index->db->Put(unlogged(), Word(key).slice(), Word(value).slice()).ok()) {
     return -1;
   }
-  if (there == 0) ++index->size;
-  return 1 - there;
+  if (is_found == 0) ++index->size;
+  return 1 - is_found;
 }
 
 int update(pmoss_index* index, std::uint64_t key, std::uint64_t value) {
   const std::lock_guard lock(index->writers[(key >> 4) % index->writers.size()]);
   std::uint64_t old = 0;
-  const int there = lookup(index, key, &old);
-  if (there != 1) return there;
+  const int is_found = lookup(index, key, &old);
+  if (is_found != 1) return is_found;
   return index->db->Put(unlogged(), Word(key).slice(), Word(value).slice()).ok() ? 1 : -1;
 }
 

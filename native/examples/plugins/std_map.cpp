@@ -27,9 +27,9 @@ int load(pmoss_index* index, const std::uint64_t* keys, const std::uint64_t* val
 
 int lookup(pmoss_index* index, std::uint64_t key, std::uint64_t* value) {
   const std::shared_lock lock(index->lock);
-  const auto found = index->records.find(key);
-  if (found == index->records.end()) return 0;
-  *value = found->second;
+  const auto record = index->records.find(key);
+  if (record == index->records.end()) return 0;
+  *value = record->second;
   return 1;
 }
 
@@ -40,9 +40,9 @@ int insert(pmoss_index* index, std::uint64_t key, std::uint64_t value) {
 
 int update(pmoss_index* index, std::uint64_t key, std::uint64_t value) {
   const std::unique_lock lock(index->lock);
-  const auto found = index->records.find(key);
-  if (found == index->records.end()) return 0;
-  found->second = value;
+  const auto record = index->records.find(key);
+  if (record == index->records.end()) return 0;
+  record->second = value;
   return 1;
 }
 

@@ -22,9 +22,9 @@ pmoss_index* open(const pmoss_index_options* options) {
 void close(pmoss_index* index) { delete index; }
 
 int lookup(pmoss_index* index, std::uint64_t key, std::uint64_t* value) {
-  Records::const_accessor found;
-  if (!index->records.find(found, key)) return 0;
-  *value = found->second;
+  Records::const_accessor record;
+  if (!index->records.find(record, key)) return 0;
+  *value = record->second;
   return 1;
 }
 
@@ -42,9 +42,9 @@ int load(pmoss_index* index, const std::uint64_t* keys, const std::uint64_t* val
 }
 
 int update(pmoss_index* index, std::uint64_t key, std::uint64_t value) {
-  Records::accessor found;
-  if (!index->records.find(found, key)) return 0;
-  found->second = value;
+  Records::accessor record;
+  if (!index->records.find(record, key)) return 0;
+  record->second = value;
   return 1;
 }
 

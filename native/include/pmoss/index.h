@@ -35,7 +35,7 @@ struct pmoss_index_options {
   uint64_t expected_records; /* about so many will be loaded */
 };
 
-/* Told of a piece of memory by visit_memory(). */
+/* visit_memory() calls it for each piece of memory. */
 typedef void (*pmoss_visit)(void* context, const void* address, size_t bytes);
 
 /* Functions that return int give 1 (yes), 0 (no) or a negative number for a failure, which ends the

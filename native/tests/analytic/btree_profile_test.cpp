@@ -17,15 +17,15 @@ void expect_shares_of_the_generator(const WorkloadSpec& workload, int slices) {
   const SliceProfiles p = BTreeProfiler(workload, slices).profiles(workload.seed);
   OperationGenerator generator(workload, 5, workload.records, 1);
   constexpr int draws = 400'000;
-  std::vector<double> seen(static_cast<std::size_t>(slices), 0.0);
+  std::vector<double> queries(static_cast<std::size_t>(slices), 0.0);
   for (int i = 0; i < draws; ++i) {
-    seen[slice_of_key(generator.next().key, static_cast<std::uint32_t>(slices))] += 1.0;
+    queries[slice_of_key(generator.next().key, static_cast<std::uint32_t>(slices))] += 1.0;
   }
   double chi_square = 0.0;
-  for (std::size_t s = 0; s < seen.size(); ++s) {
+  for (std::size_t s = 0; s < queries.size(); ++s) {
     const double expected = draws * p.share[s];
     if (expected < 5.0) continue;
-    chi_square += (seen[s] - expected) * (seen[s] - expected) / expected;
+    chi_square += (queries[s] - expected) * (queries[s] - expected) / expected;
   }
   // 63 degrees of freedom: 99.99 % of samples lie below 115. Ranks beyond the individually placed
   // ones are taken as uniform, which adds a little.

@@ -98,9 +98,9 @@ TEST(Decay, GivesTheBitsOfTheScalarFormulasAtEveryWidth) {
         sum.queries += r + bursts[i] * r * r * free;
         sum.slope += rates[i] * (1.0 + bursts[i] * (free * free - 1.0));
       }
-      const Queued found = kernels.queue(rates.data(), bursts.data(), n, 90.0);
-      ASSERT_EQ(found.queries, sum.queries) << kernels.name << ' ' << n;
-      ASSERT_EQ(found.slope, sum.slope) << kernels.name << ' ' << n;
+      const Queued queued = kernels.queue(rates.data(), bursts.data(), n, 90.0);
+      ASSERT_EQ(queued.queries, sum.queries) << kernels.name << ' ' << n;
+      ASSERT_EQ(queued.slope, sum.slope) << kernels.name << ' ' << n;
     }
   }
 }
@@ -115,8 +115,8 @@ TEST(Decay, MixesRowsOfATableInTheSameBitsAtEveryWidth) {
     rows.push_back({{&table[i * 4 * mixed_sums], other}, {a.data(), b.data()}});
   }
   for (const DecayKernels& kernels : all_decay_kernels()) {
-    std::vector<double> found(rows.size() * mixed_sums);
-    kernels.mix_rows(rows.data(), rows.size(), 0.3, found.data());
+    std::vector<double> mixed(rows.size() * mixed_sums);
+    kernels.mix_rows(rows.data(), rows.size(), 0.3, mixed.data());
     for (std::size_t i = 0; i < rows.size(); ++i) {
       for (std::size_t k = 0; k < mixed_sums; ++k) {
         double sums[2];
@@ -126,7 +126,7 @@ TEST(Decay, MixesRowsOfATableInTheSameBitsAtEveryWidth) {
           sums[time] = w[0] * v[0] + w[1] * v[mixed_sums] + w[2] * v[2 * mixed_sums] +
                        w[3] * v[3 * mixed_sums];
         }
-        ASSERT_EQ(found[i * mixed_sums + k], 0.3 * sums[0] + (1.0 - 0.3) * sums[1])
+        ASSERT_EQ(mixed[i * mixed_sums + k], 0.3 * sums[0] + (1.0 - 0.3) * sums[1])
             << kernels.name << ' ' << i << ' ' << k;
       }
     }
@@ -141,9 +141,9 @@ TEST(Decay, FindsTheFirstOfTheGreatest) {
         for (std::size_t second = first; second < n; ++second) {
           std::vector<double> with = values;
           with[first] = with[second] = 2.0;
-          const Greatest found = kernels.greatest(with.data(), n);
-          ASSERT_EQ(found.value, 2.0) << kernels.name << ' ' << n;
-          ASSERT_EQ(found.at, first) << kernels.name << ' ' << n << ' ' << second;
+          const Greatest result = kernels.greatest(with.data(), n);
+          ASSERT_EQ(result.value, 2.0) << kernels.name << ' ' << n;
+          ASSERT_EQ(result.at, first) << kernels.name << ' ' << n << ' ' << second;
         }
       }
     }
@@ -152,17 +152,17 @@ TEST(Decay, FindsTheFirstOfTheGreatest) {
 }
 
 TEST(Decay, OnlyWrittenLinesGoBack) {
-  const std::vector<double> one(4, 1.0), none(4, 0.0), half(4, 0.5);
+  const std::vector<double> ones(4, 1.0), zeros(4, 0.0), halves(4, 0.5);
   const auto dirtied = [&](const std::vector<double>& dirty, const std::vector<double>& past) {
     return decay_kernels()
-        .sum_row({one.data(), one.data(), dirty.data(), past.data(), past.data(), 4})
+        .sum_row({ones.data(), ones.data(), dirty.data(), past.data(), past.data(), 4})
         .dirtied;
   };
-  EXPECT_EQ(dirtied(none, half), 0.0);
-  EXPECT_EQ(dirtied(none, none), 0.0);
-  EXPECT_EQ(dirtied(one, half), 2.0);
+  EXPECT_EQ(dirtied(zeros, halves), 0.0);
+  EXPECT_EQ(dirtied(zeros, zeros), 0.0);
+  EXPECT_EQ(dirtied(ones, halves), 2.0);
   // Each line is touched once while it stays, and every other touch writes.
-  EXPECT_EQ(dirtied(half, one), 2.0);
+  EXPECT_EQ(dirtied(halves, ones), 2.0);
 }
 
 }  // namespace

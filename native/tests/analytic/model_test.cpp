@@ -93,10 +93,10 @@ TEST_P(EveryLoad, OnAMeshFarOwnersOfSharedLinesCostMore) {
   ReadyModel plain(unmeshed(m), load(), overlapping(64), {});
   // Each slice shares lines with the next one, which the other core serves. Both pairs of cores
   // have one at the edge and one in the middle.
-  const auto between = [&](Model& of, std::int32_t one, std::int32_t other) {
+  const auto between = [&](Model& tested, std::int32_t even, std::int32_t odd) {
     std::vector<std::int32_t> cores, nodes(64, 0);
-    for (int s = 0; s < 64; ++s) cores.push_back(s % 2 == 0 ? one : other);
-    return of.place({cores, nodes});
+    for (int s = 0; s < 64; ++s) cores.push_back(s % 2 == 0 ? even : odd);
+    return tested.place({cores, nodes});
   };
   EXPECT_GT(between(model, 0, 1), between(model, 0, 2));
   EXPECT_EQ(between(plain, 0, 1), between(plain, 0, 1));
@@ -306,12 +306,12 @@ TEST_P(EveryLoad, ACoTenantNeverHelps) {
     for (const auto taken : {&Interference::busy_share, &Interference::sibling_busy_share,
                              &Interference::llc_lines_per_ns, &Interference::dram_gb_per_s,
                              &Interference::link_gb_per_s}) {
-      Interference one = quiet();
-      (one.*taken)[1] = 0.3;
-      const double disturbed = throughput(one, seed);
+      Interference interference = quiet();
+      (interference.*taken)[1] = 0.3;
+      const double disturbed = throughput(interference, seed);
       EXPECT_LE(disturbed, x * (1.0 + 1e-9));
-      (one.*taken)[1] = 0.9;
-      EXPECT_LE(throughput(one, seed), disturbed * (1.0 + 1e-9));
+      (interference.*taken)[1] = 0.9;
+      EXPECT_LE(throughput(interference, seed), disturbed * (1.0 + 1e-9));
     }
   }
 }

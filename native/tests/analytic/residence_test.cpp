@@ -87,13 +87,13 @@ TEST(Residents, MissAsOftenAsAnLruCacheOfTheirSize) {
   for (int i = 0; i < 400'000; ++i) {
     const bool hot = random.uniform() < 0.5;
     const std::uint64_t line = hot ? random.below(popular) : popular + random.below(others);
-    const auto found = at.find(line);
+    const auto resident = at.find(line);
     if (i > 50'000) {
       touches += 1.0;
-      misses += found == at.end() ? 1.0 : 0.0;
+      misses += resident == at.end() ? 1.0 : 0.0;
     }
-    if (found != at.end()) {
-      recency.erase(found->second);
+    if (resident != at.end()) {
+      recency.erase(resident->second);
     } else if (recency.size() == capacity) {
       at.erase(recency.back());
       recency.pop_back();

@@ -225,9 +225,9 @@ TEST(Batch, WithoutAnOracleReadingsAreTaken) {
 
 TEST(Batch, TheRestingStayAndThreadsChangeNothing) {
   constexpr std::size_t n = 7;
-  Arrays one(n), other(n);
-  Batch alone(Rules(small_task()), oracles(n), one.observations(), one.results(), 1);
-  Batch shared(Rules(small_task()), oracles(n), other.observations(), other.results(), 3);
+  Arrays serial(n), threaded(n);
+  Batch alone(Rules(small_task()), oracles(n), serial.observations(), serial.results(), 1);
+  Batch shared(Rules(small_task()), oracles(n), threaded.observations(), threaded.results(), 3);
   std::vector<std::int64_t> actions(n);
   std::iota(actions.begin(), actions.end(), 0);
   for (auto& action : actions) action %= 3;
@@ -239,11 +239,11 @@ TEST(Batch, TheRestingStayAndThreadsChangeNothing) {
     EXPECT_EQ(batch->placed(4).size(), 0U);
     EXPECT_EQ(batch->placed(5).size(), 1U);
   }
-  EXPECT_EQ(one.tile[4], -1);
-  EXPECT_EQ(one.rewards[4], 0.0);
-  EXPECT_EQ(one.machine, other.machine);
-  EXPECT_EQ(one.rewards, other.rewards);
-  EXPECT_EQ(one.illegal, other.illegal);
+  EXPECT_EQ(serial.tile[4], -1);
+  EXPECT_EQ(serial.rewards[4], 0.0);
+  EXPECT_EQ(serial.machine, threaded.machine);
+  EXPECT_EQ(serial.rewards, threaded.rewards);
+  EXPECT_EQ(serial.illegal, threaded.illegal);
 }
 
 TEST(Batch, EveryStepCopiesAllRows) {

@@ -123,8 +123,8 @@ TEST_F(ARunningIndex, CountsWithinALimitWhatIsAnsweredByThen) {
   begin();
   const double all = run(1.0).queries;
   EXPECT_EQ(run(1.0, 1e9).within, all);
-  const double most = run(1.0, 1e9).snapshot.latency_p99_us;
-  const Epoch limited = run(1.0, 0.5 * most);
+  const double latency_us = run(1.0, 1e9).snapshot.latency_p99_us;
+  const Epoch limited = run(1.0, 0.5 * latency_us);
   EXPECT_LT(limited.within, limited.queries);
 }
 
@@ -154,19 +154,19 @@ TEST_F(ARunningIndex, ServesAnotherMixAsAnIndexThatGetsItAlone) {
 
 TEST_F(ARunningIndex, ServesTheShareOfAnOpenLoadThatArrives) {
   begin();
-  const double most = run(1.0).queries;
+  const double saturated = run(1.0).queries;
   EXPECT_THROW(index_.run(model_, {{}, {0, 0.5, 0}}, 1.0, 0.0), std::invalid_argument);
-  EXPECT_EQ(run(1.0).queries, most);
-  analytic::Model open(small_machine(), {pmoss::Load::Kind::open, 32, 0.8 * most});
+  EXPECT_EQ(run(1.0).queries, saturated);
+  analytic::Model open(small_machine(), {pmoss::Load::Kind::open, 32, 0.8 * saturated});
   const std::vector<std::int32_t> cores(slices, 0);
   index_.begin(
       open, {analytic::BTreeProfiler(analytic::lookups_and_inserts(1'000'000), slices).profiles(1)},
       {}, cores);
   for (const double share : {0.5, 1.0, 0.25}) {
     const Epoch epoch = index_.run(open, {{}, {0, share, 0}}, 2.0, 0.0);
-    EXPECT_NEAR(epoch.queries, 2.0 * share * 0.8 * most, 1e-3 * most);
+    EXPECT_NEAR(epoch.queries, 2.0 * share * 0.8 * saturated, 1e-3 * saturated);
   }
-  EXPECT_NEAR(index_.run(open, {{}, {0, 2.0, 0}}, 1.0, 0.0).queries, most, 1e-3 * most);
+  EXPECT_NEAR(index_.run(open, {{}, {0, 2.0, 0}}, 1.0, 0.0).queries, saturated, 1e-3 * saturated);
   EXPECT_THROW(index_.run(open, {{}, {0, 0.0, 0}}, 1.0, 0.0), std::invalid_argument);
 }
 
@@ -197,9 +197,9 @@ TEST_F(ARunningIndex, RunsAnEpochThatHasFailedAgain) {
   EXPECT_EQ(index_.copies(), 2U);
   EXPECT_EQ(index_.pending()[3], 1.0);
   EXPECT_EQ(index_.shift(), 0);
-  const Epoch found = run(seconds);
-  EXPECT_EQ(found.moved_bytes, wanted.moved_bytes);
-  EXPECT_DOUBLE_EQ(found.queries, wanted.queries);
+  const Epoch epoch = run(seconds);
+  EXPECT_EQ(epoch.moved_bytes, wanted.moved_bytes);
+  EXPECT_DOUBLE_EQ(epoch.queries, wanted.queries);
   EXPECT_EQ(index_.copies(), 1U);
 }
 

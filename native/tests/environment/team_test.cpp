@@ -21,11 +21,11 @@ TEST(Team, CoversEveryRangeOnce) {
   for (const int threads : {1, 2, 5}) {
     Team team(threads);
     for (std::size_t count = 0; count < 12; ++count) {
-      std::vector<int> seen(count, 0);
+      std::vector<int> visits(count, 0);
       team.run(count, [&](std::size_t begin, std::size_t end) {
-        for (std::size_t i = begin; i < end; ++i) ++seen[i];
+        for (std::size_t i = begin; i < end; ++i) ++visits[i];
       });
-      EXPECT_EQ(seen, std::vector<int>(count, 1)) << threads << " threads";
+      EXPECT_EQ(visits, std::vector<int>(count, 1)) << threads << " threads";
     }
   }
 }

@@ -26,7 +26,7 @@ namespace {
 // one of QEMU's own.
 [[maybe_unused]] constexpr unsigned short exit_port = 0xf4;
 [[maybe_unused]] constexpr int first_status = 64;
-constexpr int most = 63;
+constexpr int last_status = 63;
 
 [[noreturn]] void leave(int status) {
 #if !defined(__x86_64__)
@@ -76,7 +76,7 @@ int main() {
   words.erase(words.begin(), program);
   if (words.empty()) {
     std::fputs("guest: /command is empty\n", stderr);
-    leave(most);
+    leave(last_status);
   }
   const pid_t child = ::fork();
   if (child == 0) {
@@ -85,13 +85,13 @@ int main() {
     arguments.push_back(nullptr);
     ::execv(arguments[0], arguments.data());
     std::perror(arguments[0]);
-    ::_exit(most);
+    ::_exit(last_status);
   }
   int status = 0;
   ::waitpid(child, &status, 0);
   if (WIFSIGNALED(status)) {
     std::fprintf(stderr, "guest: the command died of signal %d\n", WTERMSIG(status));
-    leave(most);
+    leave(last_status);
   }
-  leave(WEXITSTATUS(status) < most ? WEXITSTATUS(status) : most);
+  leave(WEXITSTATUS(status) < last_status ? WEXITSTATUS(status) : last_status);
 }

@@ -235,7 +235,7 @@ TEST_F(GuestFaults, OnAFullNodeDataStayElsewhereAndThatIsTold) {
     EXPECT_LT(result.migration.slices, std::uint64_t{slices});
   }
   for (void* const memory : taken) ::munmap(memory, part);
-  // What has failed is not taken for done: it is tried again, without being told to.
+  // What has failed is not taken for done: it is tried again on its own.
   for (const auto strategy :
        {runtime::MigrationStrategy::move_pages, runtime::MigrationStrategy::copy}) {
     runtime::MeasureOptions options = on({0, 1}, full);
@@ -314,8 +314,8 @@ TEST_F(GuestWithoutMemory, ItsCpusServeDataFromElsewhereAndDataAreNotPlacedThere
   EXPECT_EQ(nodes.size(), static_cast<std::size_t>(expected("PMOSS_GUEST_NODES")) - 1);
   EXPECT_EQ(std::count(nodes.begin(), nodes.end(), node), 0);
   const int cpu = node * expected("PMOSS_GUEST_CPUS");
-  const Cpu* const found = read_topology().find(cpu);
-  ASSERT_NE(found, nullptr);
+  const Cpu* const known_cpu = read_topology().find(cpu);
+  ASSERT_NE(known_cpu, nullptr);
   for (const int home : {nodes.front(), nodes.back()}) {
     const runtime::Measurement result = runner_->measure(on({cpu, 0}, home));
     EXPECT_EQ(result.worker_cpus[0], cpu);

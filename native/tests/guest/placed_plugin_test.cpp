@@ -76,10 +76,10 @@ TEST_F(PlacedPlugin, PagesFollowTheirSlices) {
       const runtime::Measurement result = runner->measure(options(wanted), {});
       EXPECT_EQ(result.not_found, 0U);
       std::uint64_t pages = 0, home = 0;
-      for (const runtime::SlicePlacement& found : result.slice_placements) {
-        EXPECT_GT(found.pages, 5U) << library;
-        pages += found.pages;
-        home += found.home;
+      for (const runtime::SlicePlacement& placement : result.slice_placements) {
+        EXPECT_GT(placement.pages, 5U) << library;
+        pages += placement.pages;
+        home += placement.home;
       }
       // Neighbours share pages at their ends, and which of them gets such a page is open. Pages
       // that followed no slice would be at home in one of four cases.
@@ -110,10 +110,10 @@ TEST_F(PlacedPlugin, BoundLoadersTouchHiddenMemoryFirst) {
     double pages = 0;
     for (const auto& [node, grown] : report.pages) pages += static_cast<double>(grown);
     for (const auto& [node, count] : share) {
-      const double found = static_cast<double>(report.pages.at(node));
-      EXPECT_NEAR(found / pages, static_cast<double>(count) / slices, 0.05) << "node " << node;
+      const double grown_here = static_cast<double>(report.pages.at(node));
+      EXPECT_NEAR(grown_here / pages, static_cast<double>(count) / slices, 0.05) << "node " << node;
       std::printf("LOADED %s node %d: %.0f of %.0f pages, %d of %u slices\n", library.c_str(), node,
-                  found, pages, count, slices);
+                  grown_here, pages, count, slices);
     }
     EXPECT_GT(runner->measure(options(wanted), {}).executed, 0U);
     std::vector<int> others = wanted;

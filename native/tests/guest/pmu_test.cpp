@@ -90,8 +90,8 @@ class GuestPmu : public testing::Test {
       return end.values[index_of(event)] - begin.values[index_of(event)];
     };
     count(1);  // warm
-    const std::uint64_t one = count(1);
-    return count(1 + rounds) - one;
+    const std::uint64_t single = count(1);
+    return count(1 + rounds) - single;
   }
 };
 

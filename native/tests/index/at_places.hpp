@@ -15,17 +15,17 @@ namespace pmoss::testing {
 enum class Others : std::uint8_t { none, of_other_threads };
 
 /// Looks up to 64 keys up together, then inserts, updates, erases and scans there. A key may come
-/// several times, so that a place is often out of date. `draw()` gives a key that nobody else
+/// several times, so that a place is often out of date. `draw()` gives a key that no other thread
 /// writes, and `check(holds, what)` takes the comparisons.
 template <class Draw, class Check>
 void run_at_places(BTree& tree, std::map<std::uint64_t, std::uint64_t>& model, Random& random,
                    Others others, Draw draw, Check check) {
-  constexpr std::size_t most = 64;
-  std::array<std::uint64_t, most> keys, values;
-  std::array<bool, most> found;
-  std::array<BTree::Place, most> places;
+  constexpr std::size_t max_keys = 64;
+  std::array<std::uint64_t, max_keys> keys, values;
+  std::array<bool, max_keys> found;
+  std::array<BTree::Place, max_keys> places;
   std::array<std::uint64_t, 300> scanned, scanned_values;
-  const std::size_t n = random.below(most + 1);
+  const std::size_t n = random.below(max_keys + 1);
   for (std::size_t i = 0; i < n; ++i) {
     keys[i] = i > 0 && random.below(4) == 0 ? keys[random.below(i)] : draw();
   }

@@ -201,7 +201,7 @@ TEST_P(BTreeConcurrent, SharedKeysHoldALastWrite) {
             ++next;
           }
           if (!verdict.check(next != record_of.end() && next->first == keys[j],
-                             "scan returns a key that nobody wrote, or not in order")) {
+                             "scan returns a key that was never written, or not in order")) {
             return;
           }
           verdict.check(values[j] >> 40 == next->second, "scan returns another record's value");

@@ -57,7 +57,7 @@ TEST(BTreeMigration, MovesEveryNodeAndLosesNoKey) {
     BTreeMigration migration(tree, slice, node0);
     std::size_t steps = 0;
     {
-      // Nothing may die while somebody could be in it.
+      // Nothing may be freed while a thread could be in it.
       const EpochGuard guard;
       while (migration.step(7)) ++steps;
       EXPECT_EQ(tree.retired().reclaim(), 1U);
@@ -114,8 +114,8 @@ TEST(BTreeMigrationConcurrent, NoUpdateIsLostWhileItsLeafIsCopied) {
     for (std::uint64_t value = 1; value <= updates && !lost.load(); ++value) {
       const std::uint64_t record = random.below(written.size());
       const std::uint64_t key = key_of_record(record, 1);
-      std::uint64_t found = 0;
-      if (!tree.lookup(key, found) || found != written[record]) lost.store(true);
+      std::uint64_t stored = 0;
+      if (!tree.lookup(key, stored) || stored != written[record]) lost.store(true);
       if (!tree.update(key, value)) lost.store(true);
       written[record] = value;
     }
@@ -271,7 +271,7 @@ TEST(BTreeMigration, AHundredSchedulesOnEightPlacesTakeAMemoryOfOneIndex) {
     return bytes / chunk_bytes;
   };
   Random random(7);
-  std::size_t most = 0;
+  std::size_t most_held = 0;
   for (int schedule = 0; schedule < 100; ++schedule) {
     for (std::uint32_t slice = 0; slice < many; ++slice) {
       BTreeMigration migration(tree, slice, place(static_cast<unsigned>(random.below(places))));
@@ -279,25 +279,25 @@ TEST(BTreeMigration, AHundredSchedulesOnEightPlacesTakeAMemoryOfOneIndex) {
       }
       tree.retired().reclaim();
     }
-    most = std::max(most, tree.chunk_pool().held());
+    most_held = std::max(most_held, tree.chunk_pool().held());
   }
-  EXPECT_LE(static_cast<double>(most), 0.1 * static_cast<double>(chunks()));
-  EXPECT_GT(most, 0U);
+  EXPECT_LE(static_cast<double>(most_held), 0.1 * static_cast<double>(chunks()));
+  EXPECT_GT(most_held, 0U);
   expect_filled(tree, records);
 }
 
 TEST(ChunkPool, KeepsNoMoreThanItIsToldAndNothingThatLiesElsewhere) {
   ChunkPool pool(false);
   const int node = numa::memory_nodes().front();
-  const auto here = numa::Placement::on(node);
+  const auto on_node = numa::Placement::on(node);
   std::vector<Chunk> chunks;
   for (int i = 0; i < 3; ++i) {
-    chunks.push_back(pool.take(here));
+    chunks.push_back(pool.take(on_node));
     *chunks.back().get() = std::byte{1};
   }
-  for (Chunk& chunk : chunks) pool.give_back(std::move(chunk), here, 2);
+  for (Chunk& chunk : chunks) pool.give_back(std::move(chunk), on_node, 2);
   EXPECT_EQ(pool.held(), 2U);
-  Chunk elsewhere = pool.take(here);
+  Chunk elsewhere = pool.take(on_node);
   *elsewhere.get() = std::byte{1};
   pool.give_back(std::move(elsewhere), numa::Placement::on(node + 1), 2);
   EXPECT_EQ(pool.held(), 1U);
@@ -395,9 +395,9 @@ TEST(BTreeMigrationConcurrent, NoKeyIsLostOrSeenTwiceUnderLoad) {
   for (const auto& model : models) {
     keys += model.size();
     for (const auto& [key, value] : model) {
-      std::uint64_t found = 0;
-      ASSERT_TRUE(tree.lookup(key, found));
-      ASSERT_EQ(found, value);
+      std::uint64_t stored = 0;
+      ASSERT_TRUE(tree.lookup(key, stored));
+      ASSERT_EQ(stored, value);
     }
   }
   EXPECT_EQ(tree.size(), keys);

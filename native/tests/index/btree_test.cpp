@@ -220,14 +220,14 @@ TEST(BTree, RandomOperationsMatchStdMap) {
           } else if (kind < 80) {
             ASSERT_EQ(tree.erase(key), map.erase(key) == 1);
           } else if (kind < 88) {
-            const auto found = map.find(key);
-            ASSERT_EQ(tree.update(key, value), found != map.end());
-            if (found != map.end()) found->second = value;
+            const auto expected = map.find(key);
+            ASSERT_EQ(tree.update(key, value), expected != map.end());
+            if (expected != map.end()) expected->second = value;
           } else if (kind < 98) {
-            const auto found = map.find(key);
+            const auto expected = map.find(key);
             std::uint64_t got = value;
-            ASSERT_EQ(tree.lookup(key, got), found != map.end());
-            ASSERT_EQ(got, found != map.end() ? found->second : value);
+            ASSERT_EQ(tree.lookup(key, got), expected != map.end());
+            ASSERT_EQ(got, expected != map.end() ? expected->second : value);
           } else {
             expect_scan(tree, map, key, random.below(600));
           }
@@ -519,13 +519,13 @@ TEST(BTree, ManySlicesCostLittle) {
       for (;; ++record) tree.insert(key_of_record(record, 0), record);
     } catch (const std::bad_alloc&) {
     }
-    const std::uint64_t there = tree.size();
-    if (there < 100'000) std::exit(3);
+    const std::uint64_t size = tree.size();
+    if (size < 100'000) std::exit(3);
     for (std::uint64_t r = 0; r < record; ++r) {
       std::uint64_t value = 0;
       if (!tree.lookup(key_of_record(r, 0), value) || value != r) std::exit(4);
     }
-    if (tree.scan(0, there + 1, nullptr, nullptr) != there) std::exit(5);
+    if (tree.scan(0, size + 1, nullptr, nullptr) != size) std::exit(5);
     // The locks are free again, too.
     if (!tree.update(key_of_record(0, 0), 1) || !tree.erase(key_of_record(0, 0))) std::exit(6);
   }

@@ -147,10 +147,10 @@ TEST(BulkLoad, LoadsPartsAsItLoadsTheWhole) {
     EXPECT_EQ(parts.slice_size(s), whole.slice_size(s));
     EXPECT_FALSE(parts.is_new(s));
   }
-  std::vector<std::uint64_t> found(keys.size() + 1);
-  ASSERT_EQ(parts.scan(0, found.size(), found.data(), nullptr), keys.size());
-  found.pop_back();
-  EXPECT_EQ(found, keys);
+  std::vector<std::uint64_t> scanned(keys.size() + 1);
+  ASSERT_EQ(parts.scan(0, scanned.size(), scanned.data(), nullptr), keys.size());
+  scanned.pop_back();
+  EXPECT_EQ(scanned, keys);
 }
 
 #if !PMOSS_SLOW

@@ -82,7 +82,7 @@ TEST_P(Epochs, AThreadThatHasEndedHoldsNothingBack) {
   EXPECT_EQ(retired.reclaim(), 0U);
 }
 
-// What is freed is unmapped: who still reads it ends the process.
+// Freed memory is unmapped: a thread that still reads it ends the process.
 TEST_P(Epochs, ConcurrentReadersNeverSeeWhatWasFreed) {
   constexpr std::uint64_t good = 7;
   RetiredArenas retired;

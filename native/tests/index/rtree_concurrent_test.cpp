@@ -43,28 +43,28 @@ TEST(RTreeConcurrent, ReadersMissNothingWhileWritersSplitNodes) {
   for (std::uint64_t reader = 0; reader < 2; ++reader) {
     threads.emplace_back([&, reader] {
       Random random(reader);
-      std::vector<std::uint64_t> seen;
+      std::vector<std::uint64_t> values;
       do {
         const Point a = points[random.below(loaded)];
         const Point b = points[random.below(loaded)];
         const Rectangle range = {std::min(a.x, b.x), std::min(a.y, b.y), std::max(a.x, b.x),
                                  std::max(a.y, b.y)};
-        seen.clear();
+        values.clear();
         if (random.below(2) == 0) {
-          tree.find(range, seen);
+          tree.find(range, values);
         } else {  // the second of two: others are on their way with it
           std::size_t ends[2];
           const Rectangle ranges[] = {{0, 0, a.x, a.y}, range};
-          tree.find_batch(ranges, seen, ends);
-          seen.erase(seen.begin(), seen.begin() + static_cast<std::ptrdiff_t>(ends[0]));
+          tree.find_batch(ranges, values, ends);
+          values.erase(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(ends[0]));
         }
-        std::sort(seen.begin(), seen.end());
-        ASSERT_EQ(std::adjacent_find(seen.begin(), seen.end()), seen.end());
-        for (const auto value : seen) ASSERT_TRUE(range.contains(place(value)));
-        std::size_t there = 0;
-        for (std::size_t i = 0; i < loaded; ++i) there += range.contains(points[i]) ? 1 : 0;
-        const auto end = std::lower_bound(seen.begin(), seen.end(), loaded);
-        ASSERT_EQ(static_cast<std::size_t>(end - seen.begin()), there);
+        std::sort(values.begin(), values.end());
+        ASSERT_EQ(std::adjacent_find(values.begin(), values.end()), values.end());
+        for (const auto value : values) ASSERT_TRUE(range.contains(place(value)));
+        std::size_t expected = 0;
+        for (std::size_t i = 0; i < loaded; ++i) expected += range.contains(points[i]) ? 1 : 0;
+        const auto end = std::lower_bound(values.begin(), values.end(), loaded);
+        ASSERT_EQ(static_cast<std::size_t>(end - values.begin()), expected);
       } while (writing.load() > 0);
     });
   }

@@ -23,7 +23,7 @@ constexpr std::uint32_t top = ~std::uint32_t{0};
 constexpr Grid grid = {2, 2};
 constexpr std::size_t loaded = 4'000;
 
-numa::Placement here() { return numa::Placement::on(numa::memory_nodes().front()); }
+numa::Placement first_node() { return numa::Placement::on(numa::memory_nodes().front()); }
 
 Point place(std::uint64_t i) { return point_of_record(KeySpace::Kind::scattered, i); }
 
@@ -65,7 +65,7 @@ TEST(RTreeMigration, MovesEveryNodeByParts) {
   const auto tree = make_tree();
   for (std::uint32_t slice = 0; slice < grid.slices(); ++slice) {
     const std::size_t nodes = tree->arena(slice).nodes();
-    RTreeMigration migration(*tree, slice, here());
+    RTreeMigration migration(*tree, slice, first_node());
     std::size_t steps = 0;
     while (migration.step(7)) ++steps;
     EXPECT_GE(steps, nodes / 7);
@@ -82,7 +82,7 @@ TEST(RTreeMigration, MovesEveryNodeByParts) {
 
 TEST(RTreeMigration, AnEmptySliceGetsItsRootInTheNewMemory) {
   RTree tree({grid, 8, false, {}});
-  RTreeMigration migration(tree, 0, here());
+  RTreeMigration migration(tree, 0, first_node());
   EXPECT_FALSE(migration.step(1));
   EXPECT_TRUE(migration.done());
   EXPECT_EQ(migration.nodes_moved(), 0U);
@@ -96,8 +96,8 @@ TEST(RTreeMigration, InsertsBetweenStepsAreFoundAndAnAbandonedMoveIsTakenUp) {
   const auto tree = make_tree();
   std::uint64_t next = loaded;
   {
-    RTreeMigration first(*tree, 1, here());
-    EXPECT_THROW(RTreeMigration(*tree, 1, here()), std::logic_error);
+    RTreeMigration first(*tree, 1, first_node());
+    EXPECT_THROW(RTreeMigration(*tree, 1, first_node()), std::logic_error);
     const EpochGuard guard;
     first.step(20);
     EXPECT_EQ(tree->retired().reclaim(), 0U) << "nothing may die before it has been left";
@@ -110,7 +110,7 @@ TEST(RTreeMigration, InsertsBetweenStepsAreFoundAndAnAbandonedMoveIsTakenUp) {
   EXPECT_EQ(tree->retired().reclaim(), 0U);
   expect_in_target(*tree, 1);
   expect_all(*tree, next);
-  EXPECT_THROW(RTreeMigration(*tree, grid.slices(), here()), std::out_of_range);
+  EXPECT_THROW(RTreeMigration(*tree, grid.slices(), first_node()), std::out_of_range);
 }
 
 TEST(RTreeMigrationConcurrent, NoPointIsLostOrSeenTwiceUnderLoad) {
@@ -129,20 +129,20 @@ TEST(RTreeMigrationConcurrent, NoPointIsLostOrSeenTwiceUnderLoad) {
   for (std::uint64_t reader = 0; reader < 2; ++reader) {
     threads.emplace_back([&, reader] {
       Random random(reader);
-      std::vector<std::uint64_t> seen;
+      std::vector<std::uint64_t> values;
       do {
         const Point a = place(random.below(loaded));
         const Point b = place(random.below(loaded));
         const Rectangle range = {std::min(a.x, b.x), std::min(a.y, b.y), std::max(a.x, b.x),
                                  std::max(a.y, b.y)};
-        seen.clear();
-        tree->find(range, seen);
-        std::sort(seen.begin(), seen.end());
-        ASSERT_EQ(std::adjacent_find(seen.begin(), seen.end()), seen.end());
-        std::size_t there = 0;
-        for (std::uint64_t i = 0; i < loaded; ++i) there += range.contains(place(i)) ? 1 : 0;
-        const auto end = std::lower_bound(seen.begin(), seen.end(), loaded);
-        ASSERT_EQ(static_cast<std::size_t>(end - seen.begin()), there);
+        values.clear();
+        tree->find(range, values);
+        std::sort(values.begin(), values.end());
+        ASSERT_EQ(std::adjacent_find(values.begin(), values.end()), values.end());
+        std::size_t expected = 0;
+        for (std::uint64_t i = 0; i < loaded; ++i) expected += range.contains(place(i)) ? 1 : 0;
+        const auto end = std::lower_bound(values.begin(), values.end(), loaded);
+        ASSERT_EQ(static_cast<std::size_t>(end - values.begin()), expected);
       } while (writing.load() > 0);
     });
   }
@@ -150,7 +150,7 @@ TEST(RTreeMigrationConcurrent, NoPointIsLostOrSeenTwiceUnderLoad) {
   std::uint64_t moved = 0;
   do {
     RTreeMigration migration(*tree, static_cast<std::uint32_t>(random.below(grid.slices())),
-                             random.below(2) == 0 ? here() : numa::Placement{});
+                             random.below(2) == 0 ? first_node() : numa::Placement{});
     while (migration.step(16)) {
     }
     moved += migration.nodes_moved();

@@ -50,7 +50,7 @@ std::vector<std::uint64_t> expected(const Data& data, const Rectangle& range) {
   return values;
 }
 
-std::vector<std::uint64_t> found(const RTree& tree, const Rectangle& range) {
+std::vector<std::uint64_t> values_in(const RTree& tree, const Rectangle& range) {
   std::vector<std::uint64_t> values;
   const RTree::Work work = tree.find(range, values);
   EXPECT_EQ(work.points, values.size());
@@ -78,9 +78,9 @@ void expect_same_as_list(const RTree& tree, const Data& data, int queries) {
   Random random(11);
   for (int i = 0; i < queries; ++i) {
     const Rectangle range = random_range(data, random);
-    ASSERT_EQ(found(tree, range), expected(data, range));
+    ASSERT_EQ(values_in(tree, range), expected(data, range));
   }
-  EXPECT_EQ(found(tree, everything), expected(data, everything));
+  EXPECT_EQ(values_in(tree, everything), expected(data, everything));
   EXPECT_EQ(tree.size(), data.points.size());
 }
 
@@ -91,15 +91,15 @@ struct Structure {
 
 /// Checks the nodes below `node`, whose parent knows it by `box`.
 void inspect(const RTree& tree, const RTreeNode& node, std::uint32_t slice, unsigned least,
-             Structure& seen) {
-  ++seen.nodes;
+             Structure& structure) {
+  ++structure.nodes;
   const unsigned n = node.count.load();
   EXPECT_GE(n, least);
   EXPECT_LE(n, tree.fanout());
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(&node) % 64, 0u);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(node.words()) % 64, 0u);
   if (node.level == 0) {
-    seen.points += n;
+    structure.points += n;
     for (unsigned i = 0; i < n; ++i) {
       EXPECT_EQ(tree.grid().slice_of({node.side(0)[i], node.side(1)[i]}), slice);
     }
@@ -109,7 +109,7 @@ void inspect(const RTree& tree, const RTreeNode& node, std::uint32_t slice, unsi
     const RTreeNode& child = *RTreeNode::as_node(node.words()[i]);
     EXPECT_EQ(child.level + 1, node.level);
     EXPECT_TRUE(node.box(i).contains(cover(child)));
-    inspect(tree, child, slice, (tree.fanout() + 1) * 2 / 5, seen);
+    inspect(tree, child, slice, (tree.fanout() + 1) * 2 / 5, structure);
   }
 }
 
@@ -123,12 +123,12 @@ Structure inspect(const RTree& tree) {
       continue;
     }
     EXPECT_EQ(tree.height(slice), root->level + 1);
-    Structure seen;
-    inspect(tree, *root, slice, root->level > 0 ? 2 : 0, seen);
-    EXPECT_EQ(seen.points, tree.slice_size(slice));
-    EXPECT_EQ(seen.nodes, tree.arena(slice).nodes());
-    all.nodes += seen.nodes;
-    all.points += seen.points;
+    Structure structure;
+    inspect(tree, *root, slice, root->level > 0 ? 2 : 0, structure);
+    EXPECT_EQ(structure.points, tree.slice_size(slice));
+    EXPECT_EQ(structure.nodes, tree.arena(slice).nodes());
+    all.nodes += structure.nodes;
+    all.points += structure.points;
   }
   return all;
 }

@@ -40,9 +40,9 @@ std::vector<std::uint32_t> touched(const recording::Trace& trace) {
 }
 
 std::vector<std::string> names() {
-  std::vector<std::string> found;
-  for (const IndexKind* const kind : all_kinds()) found.push_back(kind->name);
-  return found;
+  std::vector<std::string> result;
+  for (const IndexKind* const kind : all_kinds()) result.push_back(kind->name);
+  return result;
 }
 
 class RunnerOfKind : public testing::TestWithParam<std::string> {
@@ -132,16 +132,16 @@ INSTANTIATE_TEST_SUITE_P(All, RunnerOfKind, testing::ValuesIn(names()),
                          [](const auto& each) { return each.param; });
 
 TEST(RunnerKinds, AreFoundByNameAndOthersAreRefused) {
-  const std::vector<std::string> found = names();
-  EXPECT_TRUE(std::is_sorted(found.begin(), found.end()));
-  for (const std::string& name : found) EXPECT_EQ(kind_named(name).name, name);
+  const std::vector<std::string> all_names = names();
+  EXPECT_TRUE(std::is_sorted(all_names.begin(), all_names.end()));
+  for (const std::string& name : all_names) EXPECT_EQ(kind_named(name).name, name);
   try {
     kind_named("heap");
     ADD_FAILURE() << "found";
   } catch (const std::invalid_argument& error) {
     const std::string what = error.what();
     EXPECT_NE(what.find("index is 'heap'"), std::string::npos) << what;
-    for (const std::string& name : found) EXPECT_NE(what.find(name), std::string::npos) << what;
+    for (const std::string& name : all_names) EXPECT_NE(what.find(name), std::string::npos) << what;
   }
 }
 

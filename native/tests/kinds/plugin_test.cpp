@@ -33,18 +33,19 @@ std::string refusal(const std::string& name) {
 }
 
 TEST(Plugin, AGoodOnePasses) {
-  const auto told = check_plugin(library("good"), {.operations = 20'000, .threads = 4, .seed = 3});
-  ASSERT_EQ(told.size(), 7u);
-  EXPECT_EQ(told[0], "std::map behind one lock");
-  EXPECT_NE(told[4].find("load_sorted is missing"), std::string::npos);
-  EXPECT_NE(told[5].find("visit_memory"), std::string::npos);
+  const auto report =
+      check_plugin(library("good"), {.operations = 20'000, .threads = 4, .seed = 3});
+  ASSERT_EQ(report.size(), 7u);
+  EXPECT_EQ(report[0], "std::map behind one lock");
+  EXPECT_NE(report[4].find("load_sorted is missing"), std::string::npos);
+  EXPECT_NE(report[5].find("visit_memory"), std::string::npos);
 }
 
 TEST(Plugin, OurOwnTreePassesAsALibrary) {
-  const auto told = check_plugin(PMOSS_BTREE_PLUGIN, {.operations = 20'000, .threads = 4});
-  ASSERT_EQ(told.size(), 7u);
-  EXPECT_EQ(told[0], "the B+-tree of pmoss");
-  EXPECT_EQ(told[4], "load_sorted: 20000 records in 16 slices, each found");
+  const auto report = check_plugin(PMOSS_BTREE_PLUGIN, {.operations = 20'000, .threads = 4});
+  ASSERT_EQ(report.size(), 7u);
+  EXPECT_EQ(report[0], "the B+-tree of pmoss");
+  EXPECT_EQ(report[4], "load_sorted: 20000 records in 16 slices, each found");
 }
 
 TEST(Plugin, GivenLibrariesPass) {
@@ -53,9 +54,9 @@ TEST(Plugin, GivenLibrariesPass) {
   if (paths == nullptr) GTEST_SKIP() << "no libraries are named in PMOSS_PLUGINS_TO_CHECK";
   std::istringstream words(paths);
   for (std::string path; std::getline(words, path, ':');) {
-    const auto told = check_plugin(path, {.operations = 4'000, .threads = 4, .seed = 7});
-    EXPECT_EQ(told.size(), 7u) << path;
-    std::printf("CHECKED %s\n", told[0].c_str());
+    const auto report = check_plugin(path, {.operations = 4'000, .threads = 4, .seed = 7});
+    EXPECT_EQ(report.size(), 7u) << path;
+    std::printf("CHECKED %s\n", report[0].c_str());
   }
 }
 
@@ -66,7 +67,7 @@ TEST(Plugin, WrongOnesAreRefusedByName) {
       {"no_lookup", "lookup is missing"},
       {"no_index", "open() gives NULL"},
       {"forgets", "at the key"},
-      {"wrong_value", "which nobody has written"},
+      {"wrong_value", "which was never written"},
       {"unsorted", "keys must ascend"},
       {"miscounts", "size() gives"},
       {"fails", "insert() gives -5"},
@@ -77,8 +78,8 @@ TEST(Plugin, WrongOnesAreRefusedByName) {
       {"negative_record", "bytes_per_record() gives -64"},
   };
   for (const auto& [name, words] : wrong) {
-    const std::string told = refusal(name);
-    EXPECT_NE(told.find(words), std::string::npos) << name << ": " << told;
+    const std::string reason = refusal(name);
+    EXPECT_NE(reason.find(words), std::string::npos) << name << ": " << reason;
   }
 }
 
@@ -134,7 +135,7 @@ TEST(Plugin, IsServedAndItsPagesAreFound) {
   const auto placed = runner->measure(options(DataPlacement::slice), {});
   EXPECT_EQ(placed.in_place, true);
   EXPECT_GT(placed.pages.total(), 100u);
-  // The kernel moves pages to one node; nobody can interleave what a library has allocated.
+  // The kernel moves pages to one node; it cannot interleave what a library has allocated.
   EXPECT_THROW(runner->measure(options(DataPlacement::interleaved), {}), runtime::PlacementRefused);
 }
 
@@ -195,8 +196,8 @@ TEST(Plugin, HiddenDataArePlacedByBoundLoaders) {
 TEST(Plugin, ScansNeedAScan) {
   const IndexKind& kind = kind_named(register_plugin(library("no_scan")));
   EXPECT_THROW(make_runner(kind, small(), {.slices = 16}), std::invalid_argument);
-  const auto told = check_plugin(library("no_scan"), {.operations = 5'000, .threads = 2});
-  EXPECT_NE(told[3].find("scan is missing"), std::string::npos);
+  const auto report = check_plugin(library("no_scan"), {.operations = 5'000, .threads = 2});
+  EXPECT_NE(report[3].find("scan is missing"), std::string::npos);
 }
 
 TEST(Plugin, ThreadsOfTheRuntimeAttachAndDetachThemselves) {

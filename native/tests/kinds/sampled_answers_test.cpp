@@ -59,15 +59,15 @@ std::string refused_measurement(const std::string& fault, const WorkloadSpec& sp
   return "";
 }
 
-void expect(const std::string& told, const std::string& words) {
-  EXPECT_NE(told.find(words), std::string::npos) << words << " is not in: " << told;
+void expect(const std::string& reason, const std::string& words) {
+  EXPECT_NE(reason.find(words), std::string::npos) << words << " is not in: " << reason;
 }
 
 TEST(SampledAnswers, WrongLookupsAreFoundOnceTheIndexIsLoaded) {
   expect(refused_load("finds_nothing", reading()), "lookup() does not find the key");
   expect(refused_load("forgets", reading()), "which was loaded: expected the value");
-  expect(refused_load("one_more", reading()), "which nobody has written: expected");
-  expect(refused_load("wrong_value", reading()), "gives the value 17, which nobody has written");
+  expect(refused_load("one_more", reading()), "which was never written: expected");
+  expect(refused_load("wrong_value", reading()), "gives the value 17, which was never written");
   expect(refused_load("finds_anything", reading()), "expected nothing");
 }
 

@@ -41,10 +41,10 @@ const RTree& rtree_of(const Runner& runner) {
 void expect_no_point_lost(const Runner& runner, std::uint64_t inserted) {
   const std::uint64_t records = runner.spec().records;
   ASSERT_EQ(runner.index().size(), records + inserted);
-  std::vector<std::uint64_t> found;
-  rtree_of(runner).find({0, 0, top, top}, found);
-  ASSERT_EQ(found.size(), records + inserted);
-  std::sort(found.begin(), found.end());
+  std::vector<std::uint64_t> values;
+  rtree_of(runner).find({0, 0, top, top}, values);
+  ASSERT_EQ(values.size(), records + inserted);
+  std::sort(values.begin(), values.end());
   std::vector<std::uint64_t> drawn;
   // Routers may have left gaps among the last numbers, but what they drew was inserted.
   for (std::uint64_t record = 0; record < runner.next_insert_record(); ++record) {
@@ -53,9 +53,9 @@ void expect_no_point_lost(const Runner& runner, std::uint64_t inserted) {
   std::vector<std::uint64_t> expected(drawn.begin(),
                                       drawn.begin() + static_cast<std::ptrdiff_t>(records));
   std::sort(expected.begin(), expected.end());
-  EXPECT_TRUE(std::includes(found.begin(), found.end(), expected.begin(), expected.end()));
+  EXPECT_TRUE(std::includes(values.begin(), values.end(), expected.begin(), expected.end()));
   std::sort(drawn.begin(), drawn.end());
-  EXPECT_TRUE(std::includes(drawn.begin(), drawn.end(), found.begin(), found.end()));
+  EXPECT_TRUE(std::includes(drawn.begin(), drawn.end(), values.begin(), values.end()));
 }
 
 TEST(RunnerRTree, LoadsEveryPointIntoItsCell) {
@@ -127,12 +127,12 @@ const char* look_at_points(const RTree& tree, const WorkloadSpec& spec, Random& 
   const auto low = [&](std::uint32_t at) { return at > reach ? at - reach : 0; };
   const auto high = [&](std::uint32_t at) { return at < top - reach ? at + reach : top; };
   const Rectangle range = {low(point.x), low(point.y), high(point.x), high(point.y)};
-  std::vector<std::uint64_t> found;
-  tree.find(range, found);
-  for (const std::uint64_t value : found) {
+  std::vector<std::uint64_t> values;
+  tree.find(range, values);
+  for (const std::uint64_t value : values) {
     if (!range.contains(unpacked(value))) return "a point outside of the range was found";
   }
-  if (std::find(found.begin(), found.end(), packed(point)) == found.end()) {
+  if (std::find(values.begin(), values.end(), packed(point)) == values.end()) {
     return "a point was missed";
   }
   return nullptr;

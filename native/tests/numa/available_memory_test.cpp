@@ -59,7 +59,7 @@ TEST_F(AvailableMemory, IsTheSmallerOfTheKernelsAndTheControlGroups) {
 TEST_F(AvailableMemory, PageCacheCanBeReclaimed) {
   put_group("sys/fs/cgroup", "5000", 4900, 4000);
   EXPECT_EQ(available_memory(root), 5000u - 900u);
-  // What is told of the cache may be newer than the use.
+  // The figure of the cache may be newer than that of the use.
   put_group("sys/fs/cgroup", "5000", 4900, 6000);
   EXPECT_EQ(available_memory(root), 5000u);
 }

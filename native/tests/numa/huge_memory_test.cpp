@@ -21,7 +21,7 @@ std::uintptr_t address(const std::shared_ptr<std::byte>& memory) {
 
 bool all_zero(const std::shared_ptr<std::byte>& memory, std::size_t bytes) {
   return std::all_of(memory.get(), memory.get() + bytes,
-                     [](std::byte one) { return one == std::byte{0}; });
+                     [](std::byte byte) { return byte == std::byte{0}; });
 }
 
 TEST(HugeMemory, IsZeroedAndBeginsAtALine) {
@@ -46,7 +46,7 @@ TEST(HugeMemory, LiesSideBySideAndNeverTwiceInOnePlace) {
   }
   EXPECT_GT(following, 90);
   for (std::size_t i = 0; i < held.size(); ++i) {
-    EXPECT_TRUE(all_zero(held[i], mib + 64)) << i;  // nobody wrote here before
+    EXPECT_TRUE(all_zero(held[i], mib + 64)) << i;  // nothing was written before
     std::memset(held[i].get(), static_cast<int>(i + 1), mib + 64);
   }
   for (std::size_t i = 0; i < held.size(); ++i) {

@@ -65,9 +65,9 @@ TEST(NumaMemory, PagesAreAbsentUntilTouched) {
   const Mapping memory(bytes);
   EXPECT_EQ(resident_pages(memory.get(), bytes).absent, pages);
   memory.touch();
-  const ResidentPages there = resident_pages(memory.get(), bytes);
-  EXPECT_EQ(there.absent, 0U);
-  EXPECT_EQ(there.total(), pages);
+  const ResidentPages resident = resident_pages(memory.get(), bytes);
+  EXPECT_EQ(resident.absent, 0U);
+  EXPECT_EQ(resident.total(), pages);
 }
 
 TEST(NumaMemory, OnePartTellsWhereAHugePageIs) {
@@ -84,10 +84,10 @@ TEST(NumaMemory, OnePartTellsWhereAHugePageIs) {
     std::byte* const begin = first - 4096;
     const std::size_t bytes = huge + 3 * 4096;
     const ResidentPages all = resident_pages(begin, bytes, system_page_call());
-    const ResidentPages found = resident_pages(begin, bytes);
-    EXPECT_EQ(found.on_node, all.on_node);
-    EXPECT_EQ(found.absent, all.absent);
-    EXPECT_EQ(found.error_number, 0);
+    const ResidentPages resident = resident_pages(begin, bytes);
+    EXPECT_EQ(resident.on_node, all.on_node);
+    EXPECT_EQ(resident.absent, all.absent);
+    EXPECT_EQ(resident.error_number, 0);
   }
 }
 
@@ -108,9 +108,9 @@ TEST(NumaMemory, InterleavingUsesAllNodesThatAreNamedEvenly) {
     const Mapping memory(bytes);
     ASSERT_EQ(set_placement(memory.get(), bytes, Placement::interleaved(nodes)), 0);
     memory.touch();
-    const ResidentPages there = resident_pages(memory.get(), bytes);
-    for (const int node : nodes) EXPECT_EQ(there.on(node), pages / nodes.size());
-    EXPECT_EQ(there.total(), pages);
+    const ResidentPages resident = resident_pages(memory.get(), bytes);
+    for (const int node : nodes) EXPECT_EQ(resident.on(node), pages / nodes.size());
+    EXPECT_EQ(resident.total(), pages);
   }
 }
 

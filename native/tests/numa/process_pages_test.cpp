@@ -21,10 +21,10 @@ TEST(ProcessPages, OwnPagesAreCountedByNode) {
                          "7f30 default file=/memfd:lmdb\\040(deleted) dirty=7 N3=7 "
                          "kernelpagesize_kB=4\n"
                          "7f40 default Nx=4 N=4 N1 anon= N99999999999=1\n";
-  const ResidentPages found = process_pages(list);
+  const ResidentPages pages = process_pages(list);
   std::filesystem::remove(list);
-  EXPECT_EQ(found.error_number, 0);
-  EXPECT_EQ(found.on_node, (std::map<int, std::uint64_t>{{0, 2}, {1, 3 + 1024}, {3, 7}}));
+  EXPECT_EQ(pages.error_number, 0);
+  EXPECT_EQ(pages.on_node, (std::map<int, std::uint64_t>{{0, 2}, {1, 3 + 1024}, {3, 7}}));
 }
 
 TEST(ProcessPages, AKernelThatListsNothingIsAnError) {

@@ -83,10 +83,10 @@ TEST(RecordBTree, TouchesWhatTheNodeLayoutSays) {
   // About 140 leaves in each of 8 slices, below one root each: two levels.
   const auto trace = record_btree(mixed(), 8, options(20'000));
   ASSERT_EQ(trace->size(), 20'000u);
-  std::map<std::uint8_t, int> seen;
+  std::map<std::uint8_t, int> queries_of_kind;
   for (std::size_t i = 0; i < trace->size(); ++i) {
     const TracedQuery& q = trace->queries[i];
-    ++seen[q.kind];
+    ++queries_of_kind[q.kind];
     switch (static_cast<Kind>(q.kind)) {
       case Kind::lookup:
         // The root's address, and per level the head and a line of keys; beside them two lines of
@@ -116,7 +116,7 @@ TEST(RecordBTree, TouchesWhatTheNodeLayoutSays) {
         break;
     }
   }
-  EXPECT_EQ(seen.size(), 4u);
+  EXPECT_EQ(queries_of_kind.size(), 4u);
 }
 
 TEST(RecordBTree, InsertsMoveHalfALeafAndSplitAsOftenAsTheyFill) {
@@ -189,9 +189,9 @@ TEST(RecordBTree, SamplesEachLineAtEveryTouchOrNever) {
   std::multiset<std::vector<std::uint64_t>> full;
   for (auto& history : histories(*all)) full.insert(std::move(history));
   for (const auto& history : histories(*some)) {
-    const auto found = full.find(history);
-    ASSERT_NE(found, full.end());
-    full.erase(found);
+    const auto match = full.find(history);
+    ASSERT_NE(match, full.end());
+    full.erase(match);
   }
   const double lines = static_cast<double>(all->lines()) / sampling;
   EXPECT_NEAR(static_cast<double>(some->lines()), lines, 5.0 * std::sqrt(lines));

@@ -25,9 +25,10 @@ numa::Topology two_nodes_with_cpus() {
 
 TEST(Loading, EachSliceHasOneLoaderOnItsNode) {
   const std::vector<int> nodes = {0, 1, 1, 1, 0, 1};
-  for (const unsigned most : {1U, 2U, 4U, 64U}) {
-    const auto loaders = plan_bound_loaders(nodes, two_nodes_with_cpus(), {0, 1, 2, 3}, most);
-    EXPECT_EQ(loaders.size(), std::clamp(most, 2U, 4U));
+  for (const unsigned max_loaders : {1U, 2U, 4U, 64U}) {
+    const auto loaders =
+        plan_bound_loaders(nodes, two_nodes_with_cpus(), {0, 1, 2, 3}, max_loaders);
+    EXPECT_EQ(loaders.size(), std::clamp(max_loaders, 2U, 4U));
     std::vector<int> times(nodes.size());
     std::set<int> cpus;
     for (const Loader& loader : loaders) {

@@ -55,10 +55,10 @@ class RunnerPlacement : public testing::Test {
     EXPECT_EQ(result.migration.slices_failed, 0U);
     ASSERT_EQ(result.slice_placements.size(), slices);
     for (std::uint32_t slice = 0; slice < slices; ++slice) {
-      const SlicePlacement& found = result.slice_placements[slice];
-      EXPECT_GT(found.pages, 0U);
-      EXPECT_EQ(found.home, found.pages) << "slice " << slice;
-      EXPECT_EQ(found.cause(), "") << "slice " << slice;
+      const SlicePlacement& placement = result.slice_placements[slice];
+      EXPECT_GT(placement.pages, 0U);
+      EXPECT_EQ(placement.home, placement.pages) << "slice " << slice;
+      EXPECT_EQ(placement.cause(), "") << "slice " << slice;
     }
   }
 
@@ -72,14 +72,14 @@ class RunnerPlacement : public testing::Test {
     keys.pop_back();
     for (std::size_t i = 1; i < keys.size(); ++i) ASSERT_LT(keys[i - 1], keys[i]);
     // Routers may have left gaps among the last numbers, but what they drew was inserted.
-    std::uint64_t found = 0;
+    std::uint64_t count = 0;
     for (std::uint64_t record = 0; record < records; ++record) {
       std::uint64_t value = 0;
-      const bool there = btree_of(runner).lookup(key_of_record(record, runner.spec().seed), value);
-      ASSERT_TRUE(there || record >= loaded) << record;
-      found += there ? 1 : 0;
+      const bool found = btree_of(runner).lookup(key_of_record(record, runner.spec().seed), value);
+      ASSERT_TRUE(found || record >= loaded) << record;
+      count += found ? 1 : 0;
     }
-    EXPECT_EQ(found, loaded + inserted);
+    EXPECT_EQ(count, loaded + inserted);
   }
 
   std::map<int, int> node_of_;
@@ -126,7 +126,7 @@ TEST_F(RunnerPlacement, LazyMovesGoOnWhileQueriesAreCounted) {
   options.seconds = 0.6;
   const Measurement result = runner.measure(options);
   expect_consistent(result, options);
-  EXPECT_EQ(result.placing_seconds, 0.0);  // nobody waits for them
+  EXPECT_EQ(result.placing_seconds, 0.0);  // no query waits for them
   EXPECT_GT(result.migration.nodes, 0U);
   EXPECT_EQ(result.migration.bytes, result.migration.nodes * sizeof(index_detail::Node));
 }
@@ -271,9 +271,9 @@ const char* look_at_keys(const BTree& tree, const WorkloadSpec& spec, Random& ra
     if (values[i] - keys[i] >= most_queries) return "a batch returns the value of another key";
   }
   const std::uint64_t first = keys[0];
-  const std::size_t there = tree.scan(first, n, keys, values);
-  if (there == 0 || keys[0] != first) return "a scan misses its first key";
-  for (std::size_t i = 0; i < there; ++i) {
+  const std::size_t count = tree.scan(first, n, keys, values);
+  if (count == 0 || keys[0] != first) return "a scan misses its first key";
+  for (std::size_t i = 0; i < count; ++i) {
     if (i > 0 && keys[i] <= keys[i - 1]) return "a scan is not ascending";
     if (values[i] - keys[i] >= most_queries) return "a scan returns the value of another key";
   }

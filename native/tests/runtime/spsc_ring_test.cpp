@@ -55,10 +55,10 @@ TEST(SpscRing, KeepsTheOrderBetweenTwoThreads) {
   });
   std::uint64_t expected = 0;
   bool in_order = true;
-  std::size_t most = 0;
+  std::size_t most_waiting = 0;
   while (expected < total) {
     const std::size_t waiting = ring.readable(ring.capacity());
-    most = std::max(most, waiting);
+    most_waiting = std::max(most_waiting, waiting);
     for (std::size_t i = 0; i < waiting; ++i) {
       in_order &= ring.front() == expected++;
       ring.release();
@@ -67,7 +67,7 @@ TEST(SpscRing, KeepsTheOrderBetweenTwoThreads) {
   }
   producer.join();
   EXPECT_TRUE(in_order);
-  EXPECT_LE(most, ring.capacity());
+  EXPECT_LE(most_waiting, ring.capacity());
   EXPECT_EQ(ring.readable(1), 0U);
 }
 

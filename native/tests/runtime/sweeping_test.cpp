@@ -48,7 +48,7 @@ TEST(RunnerSweeping, TalliesLoseNothingWhenTheirSweeperIsLate) {
   tallies.took(*taken);
   EXPECT_EQ(tallies.total().queries, 1'001U);
   tallies.ask();
-  tallies.leave();  // nobody will answer
+  tallies.leave();  // no worker will answer
   taken = tallies.wait(control);
   ASSERT_NE(taken, nullptr);
   EXPECT_EQ(taken->queries, 1U);
@@ -75,9 +75,9 @@ TEST(RunnerSweeping, RoundsWithoutAnEndStopAfterThePhase) {
   control.enter(Phase::measuring);
   EXPECT_TRUE(rounds.wait(0, control));
   EXPECT_TRUE(rounds.wait(1, control));
-  EXPECT_TRUE(rounds.wait(0, control));  // another sweeper, who is late
+  EXPECT_TRUE(rounds.wait(0, control));  // another sweeper, which is late
   control.enter(Phase::drain);
-  // That of a sweeper who had ended round 1 before, and the late one's.
+  // That of a sweeper that had ended round 1 before, and the late one's.
   EXPECT_TRUE(rounds.wait(2, control));
   EXPECT_FALSE(rounds.wait(3, control));
   EXPECT_TRUE(rounds.wait(1, control));

@@ -31,10 +31,10 @@ class StepwisePmu {
  public:
   pmu::Opener opener() {
     return [this](perf_event_attr& attributes, int) -> int {
-      const bool known = attributes.type == PERF_TYPE_HARDWARE &&
-                         (attributes.config == PERF_COUNT_HW_CPU_CYCLES ||
-                          attributes.config == PERF_COUNT_HW_INSTRUCTIONS);
-      if (!known) return -ENOENT;
+      const bool supported = attributes.type == PERF_TYPE_HARDWARE &&
+                             (attributes.config == PERF_COUNT_HW_CPU_CYCLES ||
+                              attributes.config == PERF_COUNT_HW_INSTRUCTIONS);
+      if (!supported) return -ENOENT;
       const int file = ::memfd_create("counter", MFD_CLOEXEC);
       if (file < 0) return -errno;
       // The copy shares the place up to which it is read.

@@ -151,7 +151,7 @@ TEST(Window, NoQueryWaitedLongerThanItTook) {
     EXPECT_GE(count, 0.0);
     EXPECT_LE(count, 40.0);
   }
-  // As much as the processor was there for: nobody has waited.
+  // As much as the processor was there for: no counter has waited.
   books.query(0, 10);
   books.query(1, 30);
   books.counters.assign(books.counters.size(), 0.0);

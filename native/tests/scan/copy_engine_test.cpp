@@ -85,9 +85,9 @@ TEST_F(DsaTree, AQueueWithoutItsDeviceIsAbsent) {
   add_queue("enabled", "user");
   // Where the processor cannot submit at all, that is the reason.
   const std::string reason = why_absent(root);
-  const bool told = reason.find("dev/dsa/wq0.0") != std::string::npos ||
-                    reason.find("no instruction") != std::string::npos;
-  EXPECT_TRUE(told) << reason;
+  const bool named = reason.find("dev/dsa/wq0.0") != std::string::npos ||
+                     reason.find("no instruction") != std::string::npos;
+  EXPECT_TRUE(named) << reason;
 }
 
 }  // namespace

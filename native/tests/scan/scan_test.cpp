@@ -74,8 +74,8 @@ class FailingEngine final : public CopyEngine {
 TEST(Scan, EveryPathAndInstructionSetEqualsTheScalarReference) {
   Random random(1);
   const auto engine = make_thread_engine();
-  const std::int32_t least = std::numeric_limits<std::int32_t>::min();
-  const std::int32_t most = std::numeric_limits<std::int32_t>::max();
+  const std::int32_t lowest = std::numeric_limits<std::int32_t>::min();
+  const std::int32_t highest = std::numeric_limits<std::int32_t>::max();
   for (int round = 0; round < 60; ++round) {
     const std::size_t rows = random.below(round % 3 == 0 ? 40 : 20'000);
     // Few different values make many matches; the whole range makes the ends meet.
@@ -86,7 +86,8 @@ TEST(Scan, EveryPathAndInstructionSetEqualsTheScalarReference) {
     }
     const auto low = static_cast<std::int32_t>(random.next());
     const auto high = static_cast<std::int32_t>(random.next());
-    const Range ranges[] = {{3, 3}, {0, 7}, {5, 4}, {least, most}, {most, most}, {low, high}};
+    const Range ranges[] = {{3, 3},     {0, 7}, {5, 4}, {lowest, highest}, {highest, highest},
+                            {low, high}};
     const Unaligned column(values, random.below(9));
     for (const Range range : ranges) {
       const auto expected = reference(values, range);

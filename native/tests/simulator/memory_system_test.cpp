@@ -100,7 +100,7 @@ TEST(MemorySystem, OnAMeshACoresPlaceCountsForTheLastLevelAndForMemory) {
   EXPECT_EQ(memory.read(1, 1).ns, -4.0 - 5.0);
   EXPECT_EQ(memory.read(2, 0).ns, 20.0 - 4.0 - 5.0);
   EXPECT_EQ(memory.read(3, 1).ns, 20.0 + 4.0 - 5.0);
-  // A writer waits until its last level has told the others.
+  // A writer waits until its last level has informed the others.
   EXPECT_EQ(memory.write(0, 0).ns, 20.0 + 4.0 - 5.0);
   // Between two domains there is no mesh.
   EXPECT_EQ(memory.read(4, 0).ns, 150.0 - 5.0);

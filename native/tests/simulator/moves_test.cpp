@@ -40,43 +40,43 @@ Migration moved(const std::vector<Move>& moves, std::uint32_t lines = 40'000,
 }
 
 TEST(Moves, DataArriveAfterTheirBytesOverTheRateOfTheCopy) {
-  const Migration found = moved({{0, 6, 1e6}});
-  ASSERT_EQ(found.pieces.size(), 2U);
-  EXPECT_NEAR(found.pieces[0].seconds, 1e6 / copy_gb_per_s * 1e-9, epoch_s);
-  EXPECT_NEAR(found.pieces[0].throughput, 1e3 / 150.0, 0.1) << "served from afar";
-  EXPECT_NEAR(found.pieces[1].throughput, 1e3 / 80.0, 0.1) << "served beside";
-  EXPECT_NEAR(found.copied_bytes, 1e6, 1e-3);
-  EXPECT_EQ(found.pending, 0U);
+  const Migration migration = moved({{0, 6, 1e6}});
+  ASSERT_EQ(migration.pieces.size(), 2U);
+  EXPECT_NEAR(migration.pieces[0].seconds, 1e6 / copy_gb_per_s * 1e-9, epoch_s);
+  EXPECT_NEAR(migration.pieces[0].throughput, 1e3 / 150.0, 0.1) << "served from afar";
+  EXPECT_NEAR(migration.pieces[1].throughput, 1e3 / 80.0, 0.1) << "served beside";
+  EXPECT_NEAR(migration.copied_bytes, 1e6, 1e-3);
+  EXPECT_EQ(migration.pending, 0U);
 }
 
 TEST(Moves, ALimitSlowsTheCopy) {
-  const Migration found = moved({{0, 6, 1e6}}, 40'000, 0.5);
-  EXPECT_NEAR(found.pieces[0].seconds, 2e-3, epoch_s);
+  const Migration migration = moved({{0, 6, 1e6}}, 40'000, 0.5);
+  EXPECT_NEAR(migration.pieces[0].seconds, 2e-3, epoch_s);
 }
 
 TEST(Moves, WithinANodeNothingIsCopied) {
-  const Migration found = moved({{0, 1, 1e6}});
-  ASSERT_EQ(found.pieces.size(), 1U);
-  EXPECT_EQ(found.copied_bytes, 0.0);
-  EXPECT_NEAR(found.pieces[0].throughput, 1e3 / 80.0, 0.1);
+  const Migration migration = moved({{0, 1, 1e6}});
+  ASSERT_EQ(migration.pieces.size(), 1U);
+  EXPECT_EQ(migration.copied_bytes, 0.0);
+  EXPECT_NEAR(migration.pieces[0].throughput, 1e3 / 80.0, 0.1);
 }
 
 TEST(Moves, ACopyWithoutEndIsTrafficOfBothMemories) {
-  const Migration found = moved({{0, 6, std::numeric_limits<double>::infinity()}});
-  ASSERT_EQ(found.pieces.size(), 1U);
-  EXPECT_EQ(found.pending, 1U);
-  EXPECT_NEAR(found.copied_bytes / found.pieces[0].seconds * 1e-9, copy_gb_per_s, 0.02);
+  const Migration migration = moved({{0, 6, std::numeric_limits<double>::infinity()}});
+  ASSERT_EQ(migration.pieces.size(), 1U);
+  EXPECT_EQ(migration.pending, 1U);
+  EXPECT_NEAR(migration.copied_bytes / migration.pieces[0].seconds * 1e-9, copy_gb_per_s, 0.02);
   const double queries = 64.0 / 150.0;  // GB/s, a line each
-  EXPECT_NEAR(found.snapshot.read_gb_per_s[0], copy_gb_per_s + queries, 0.05);
-  EXPECT_NEAR(found.snapshot.write_gb_per_s[3], copy_gb_per_s, 0.05);
+  EXPECT_NEAR(migration.snapshot.read_gb_per_s[0], copy_gb_per_s + queries, 0.05);
+  EXPECT_NEAR(migration.snapshot.write_gb_per_s[3], copy_gb_per_s, 0.05);
 }
 
 TEST(Moves, LinesAreColdAfterTheMoveAndAfterTheCopy) {
   const std::uint32_t lines = 128;  // which the L2 holds
-  const Migration found = moved({{0, 6, 1e5}}, lines);
+  const Migration migration = moved({{0, 6, 1e5}}, lines);
   double seconds = 0;
-  for (const auto& piece : found.pieces) seconds += piece.seconds;
-  EXPECT_NEAR(found.snapshot.slices[0].llc_misses * seconds * 1e6, 2.0 * lines, 1.0);
+  for (const auto& piece : migration.pieces) seconds += piece.seconds;
+  EXPECT_NEAR(migration.snapshot.slices[0].llc_misses * seconds * 1e6, 2.0 * lines, 1.0);
 }
 
 TEST(Moves, WithoutAnyTheRunIsTheSame) {

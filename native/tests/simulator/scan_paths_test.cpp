@@ -160,29 +160,29 @@ TEST(ScanPaths, LinksCountPayloadAndOverheadWhereTheDataGo) {
   p.line_overhead_bytes = 16.0;
   p.request_bytes = 8.0;
   const ScanPaths paths(machine(), p);
-  std::map<std::string, LinkTraffic> seen;
+  std::map<std::string, LinkTraffic> busy;
   const auto look = [&](int node, AccessPath path) {
-    seen.clear();
+    busy.clear();
     const ScanOutcome outcome = paths.run(scan_of(node, 2000), path, 0);
     for (std::size_t i = 0; i < outcome.links.size(); ++i) {
-      if (outcome.links[i].payload_gb_per_s > 0) seen[paths.link_names()[i]] = outcome.links[i];
+      if (outcome.links[i].payload_gb_per_s > 0) busy[paths.link_names()[i]] = outcome.links[i];
     }
   };
   look(0, AccessPath::cpu);
-  EXPECT_TRUE(seen.empty());
+  EXPECT_TRUE(busy.empty());
   look(1, AccessPath::cpu);
-  ASSERT_EQ(seen.size(), 1U);
-  const LinkTraffic traffic = seen.at("socket1-socket0");
+  ASSERT_EQ(busy.size(), 1U);
+  const LinkTraffic traffic = busy.at("socket1-socket0");
   EXPECT_NEAR(traffic.overhead_gb_per_s / traffic.payload_gb_per_s, 16.0 / 64, 1e-9);
   look(2, AccessPath::cpu);  // the square has no diagonal
-  EXPECT_EQ(seen.size(), 2U);
+  EXPECT_EQ(busy.size(), 2U);
   look(6, AccessPath::cpu);
-  EXPECT_EQ(seen.size(), 3U);
-  EXPECT_TRUE(seen.contains("hub3-hub0"));
+  EXPECT_EQ(busy.size(), 3U);
+  EXPECT_TRUE(busy.contains("hub3-hub0"));
   // A copy of local data still goes to the hub and back.
   look(0, AccessPath::offload);
-  EXPECT_EQ(seen.size(), 2U);
-  EXPECT_TRUE(seen.contains("socket0-hub0"));
+  EXPECT_EQ(busy.size(), 2U);
+  EXPECT_TRUE(busy.contains("socket0-hub0"));
 }
 
 TEST(ScanPaths, TheSameSeedGivesTheSameBitsInAnyNumberOfThreads) {
@@ -200,12 +200,12 @@ TEST(ScanPaths, TheSameSeedGivesTheSameBitsInAnyNumberOfThreads) {
     ways.push_back(static_cast<std::uint8_t>(i % 3));
     seeds.push_back(static_cast<std::uint64_t>(i));
   }
-  std::vector<ScanOutcome> one(scans.size()), three(scans.size());
-  paths.run_batch(scans, ways, seeds, 1, one);
-  paths.run_batch(scans, ways, seeds, 3, three);
+  std::vector<ScanOutcome> on_one(scans.size()), on_three(scans.size());
+  paths.run_batch(scans, ways, seeds, 1, on_one);
+  paths.run_batch(scans, ways, seeds, 3, on_three);
   for (std::size_t i = 0; i < scans.size(); ++i) {
-    EXPECT_EQ(one[i].run_time_us, three[i].run_time_us);
-    EXPECT_EQ(one[i].link_traffic_gb_per_s, three[i].link_traffic_gb_per_s);
+    EXPECT_EQ(on_one[i].run_time_us, on_three[i].run_time_us);
+    EXPECT_EQ(on_one[i].link_traffic_gb_per_s, on_three[i].link_traffic_gb_per_s);
   }
 }
 

@@ -533,18 +533,18 @@ TEST(Server, TheSameArgumentsGiveTheSameBitsWhateverRanBefore) {
 
 TEST(Server, RefusesWhatMakesNoSense) {
   Server server(flat_machine(), {});
-  const std::vector<std::int32_t> one{0}, two{0, 0}, far{8}, nowhere{4};
-  EXPECT_THROW(server.run({one, one}, 0), std::logic_error);
+  const std::vector<std::int32_t> single{0}, pair{0, 0}, far{8}, nowhere{4};
+  EXPECT_THROW(server.run({single, single}, 0), std::logic_error);
   EXPECT_THROW(server.set_instance(std::make_shared<Trace>()), std::invalid_argument);
   EXPECT_THROW(server.set_instance(trace_of({}), {{0.5}, {}, {}, {}, {}}), std::invalid_argument);
   server.set_instance(trace_of({}));
-  EXPECT_THROW(server.run({one, two}, 0), std::invalid_argument);
+  EXPECT_THROW(server.run({single, pair}, 0), std::invalid_argument);
   for (const auto data : {DataPlacement::first_touch, DataPlacement::keep}) {
-    EXPECT_THROW(server.run({one, one, Routing::core, data}, 0), std::invalid_argument);
+    EXPECT_THROW(server.run({single, single, Routing::core, data}, 0), std::invalid_argument);
   }
-  EXPECT_THROW(server.run({two, one}, 0), std::invalid_argument);
-  EXPECT_THROW(server.run({far, one}, 0), std::invalid_argument);
-  EXPECT_THROW(server.run({one, nowhere}, 0), std::invalid_argument);
+  EXPECT_THROW(server.run({pair, single}, 0), std::invalid_argument);
+  EXPECT_THROW(server.run({far, single}, 0), std::invalid_argument);
+  EXPECT_THROW(server.run({single, nowhere}, 0), std::invalid_argument);
   Machine large = flat_machine();
   for (int core = 8; core < 1'025; ++core) {
     large.node_of_core.push_back(0);

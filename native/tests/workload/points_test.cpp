@@ -58,7 +58,7 @@ TEST(Points, ASampleKnowsWhereTheRecordsAre) {
   const std::vector<double> sampled = sample.share_within(region);
   for (std::size_t cell = 0; cell < 256; ++cell) {
     const auto near = [](double value) {
-      return 5.0 * std::sqrt(value / RecordSample::most) + 1e-5;
+      return 5.0 * std::sqrt(value / RecordSample::most_points) + 1e-5;
     };
     EXPECT_NEAR(sample.share()[cell], share[cell], near(share[cell])) << cell;
     EXPECT_NEAR(sampled[cell], within[cell], near(within[cell])) << cell;

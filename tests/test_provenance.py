@@ -12,7 +12,7 @@ from pmoss_env.provenance import changed_since, code_of, provenance
 
 
 def test_a_report_names_command_version_machine_and_code(tmp_path: Path) -> None:
-    write_report(tmp_path / "report.json", ["pmoss_benchmarks.validation"], rows=[1])
+    write_report(tmp_path / "report.json", ["pmoss_benchmarks.validation.targets"], rows=[1])
     report = json.loads((tmp_path / "report.json").read_text())
     assert report["rows"] == [1]
     assert report["command"]

@@ -12,8 +12,14 @@ from pathlib import Path
 
 import pytest
 
-REPOSITORY = Path(__file__).resolve().parents[1]
-PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
+from tests.sources import REPOSITORY, sources
+
+PAGES = [
+    path
+    for path in sources(".md")
+    if (path.name == "README.md" and path.parent == REPOSITORY)
+    or path.is_relative_to(REPOSITORY / "docs")
+]
 TEXTS = {path: path.read_text() for path in PAGES}
 ALL = "\n".join(TEXTS.values())
 CONSOLES = re.findall(r"^```console\n(.*?)^```", ALL, re.M | re.S)

@@ -26,6 +26,8 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 import pmoss_datasets
+from pmoss_benchmarks.texts.pages import write_papers
+from pmoss_benchmarks.texts.papers import FOLDER
 from pmoss_benchmarks.texts.render import pages_of
 from pmoss_datasets.card import card
 from pmoss_env.cli.app import make_app
@@ -183,6 +185,13 @@ def _page_of(name: str) -> str | None:
     return None
 
 
+def make_papers(app: Sphinx) -> None:
+    """Makes the pages of the papers, before pages are looked for."""
+    written = write_papers(pages_of(REPOSITORY), REPOSITORY / FOLDER)
+    for path in {*(REPOSITORY / FOLDER).glob("*.md")} - {*written}:
+        path.unlink()
+
+
 def read_page(app: Sphinx, name: str, content: list[str]) -> None:
     """Fills the tags of a page from stored rows, and lets its links to such files lead on."""
     path = Path(app.srcdir, name)
@@ -226,6 +235,7 @@ class Generated(SphinxDirective):
 def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
     app.add_directive("generated", Generated)
+    app.connect("builder-inited", make_papers)
     app.connect("source-read", read_page)
     app.connect("autodoc-process-docstring", tables_of_docstrings)
     return {"parallel_read_safe": True}

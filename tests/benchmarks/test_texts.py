@@ -20,17 +20,13 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A small copy: README with one block, and the results."""
-    results = REPOSITORY / "benchmarks" / "results"
-    paths = [*results.rglob("*.json"), *results.glob("*.jsonl")]
-    paths += results.glob("offline/machines/*/*.jsonl")
-    names = [path.relative_to(results) for path in paths]
-    for name in names:
-        (tmp_path / "benchmarks" / "results" / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(results / name, tmp_path / "benchmarks" / "results" / name)
-    for folder in ("docs/_templates", "benchmarks/studies"):
-        shutil.copytree(REPOSITORY / folder, tmp_path / folder)
-    block = "<!-- results: in-short -->\nold\n<!-- end of results -->"
+    """A small copy: README with one block, and one study."""
+    (tmp_path / "docs").mkdir()
+    shutil.copytree(REPOSITORY / "docs" / "_templates", tmp_path / "docs" / "_templates")
+    for name in ("studies/mesh.toml", "results/mesh.jsonl"):
+        (tmp_path / "benchmarks" / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(REPOSITORY / "benchmarks" / name, tmp_path / "benchmarks" / name)
+    block = '<!-- {{ rows("mesh") | length }} -->\nold\n<!-- end -->'
     (tmp_path / "README.md").write_text(f"# Title\n\n{block}\n\nWords.\n")
     return tmp_path
 
@@ -49,18 +45,14 @@ def test_a_text_that_differs_from_its_results_is_named_and_mended(checkout: Path
     assert "old" in (checkout / "README.md").read_text()
     assert run("--root", root)[0] == 0
     text = (checkout / "README.md").read_text()
-    assert text.startswith("# Title\n\n<!-- results: in-short -->\n- **")
-    assert text.endswith("<!-- end of results -->\n\nWords.\n")
+    assert text.endswith("| length }} -->\n4\n<!-- end -->\n\nWords.\n")
     assert run("--check", "--root", root)[0] == 0
     # A figure that is changed by hand, and a result that is made anew.
-    (checkout / "README.md").write_text(text.replace(" Mq/s at once", "9 Mq/s at once"))
+    (checkout / "README.md").write_text(text.replace("\n4\n", "\n5\n"))
     assert run("--check", "--root", root)[0] == 1
     (checkout / "README.md").write_text(text)
-    path = checkout / "benchmarks" / "results" / "demo" / "summary.json"
-    report = json.loads(path.read_text())
-    for policy in report["policies"]:
-        policy["throughput"] += 100
-    path.write_text(json.dumps(report))
+    path = checkout / "benchmarks" / "results" / "mesh.jsonl"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
     code, output = run("--check", "--root", root, "--json")
     assert code == 1
     assert json.loads(output)["differ"] == ["README.md"]

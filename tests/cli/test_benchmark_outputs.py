@@ -19,10 +19,8 @@ _OUTS = {
 #: They keep every row where it belongs: other code refuses what is foreign there.
 _ROWS = {"ablation"}
 #: They write several files. Those of offline look at each.
-_FOLDERS = {"offline", "paper", "pretrained", "studies"}
+_FOLDERS = {"offline", "paper", "pretrained"}
 
-#: The report in a folder, of commands that keep nothing else there.
-_REPORTS = {"studies": "summary.json"}
 _ARGUMENTS = {
     "served": ["no-rows.jsonl"],
     "counter-changes": ["no-rows.jsonl"],
@@ -38,15 +36,6 @@ def test_a_foreign_file_is_refused_before_any_work(name: str, tmp_path: Path) ->
     assert output.count("\n") == 1 and "choose another file" in output
     assert path.read_text() == '{"my": "notes"}'
     assert [entry.name for entry in tmp_path.iterdir()] == ["mine.json"]
-
-
-@pytest.mark.parametrize("name", sorted(_REPORTS))
-def test_a_foreign_file_in_a_folder_is_refused_before_any_work(name: str, tmp_path: Path) -> None:
-    path = tmp_path / _REPORTS[name]
-    path.write_text("[1, 2]")
-    output = pmoss("benchmark", name, "--out", str(tmp_path), status=2)
-    assert f"error: {path}: is no report of `pmoss benchmark {name}`" in output
-    assert path.read_text() == "[1, 2]"
 
 
 @pytest.mark.parametrize("words", [["ablation", "--agent", "bc"]])

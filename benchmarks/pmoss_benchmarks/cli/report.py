@@ -17,6 +17,10 @@ def report(
     stale: Annotated[
         bool, typer.Option("--stale", help="List results older than the code that makes them.")
     ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Write the pages of the papers there, with their pictures; no others."),
+    ] = None,
     root: Annotated[
         Path | None, typer.Option(help="Checkout; default: the one around the current folder.")
     ] = None,
@@ -27,11 +31,19 @@ def report(
     A result names the code that made it by digests. Neither git nor the time of a file is asked.
 
     Example: pmoss report --check
+    Example: pmoss report --out runs/papers
     """
     from pmoss_benchmarks.texts import find_root, find_stale, make_pages
+    from pmoss_benchmarks.texts.pages import write_papers
+    from pmoss_benchmarks.texts.render import Pages
     from pmoss_env.files import write_atomically
 
     folder = find_root((root or Path.cwd()).resolve())
+    if out is not None:
+        place = out.resolve()
+        written = write_papers(Pages(folder, place / "pictures"), place)
+        console.print(f"{len(written)} pages in {out}", highlight=False, soft_wrap=True)
+        return
     if stale:
         found = find_stale(folder)
         if as_json:

@@ -76,6 +76,12 @@ def select(rows: Iterable[Mapping[str, Any]], **where: Any) -> list[Mapping[str,
     ]
 
 
+def bold_inside(value: float, accepted: Mapping[str, Any]) -> str:
+    """A figure of a Markdown table, bold where it lies between ``low`` and ``high``."""
+    text = f"{value:.3g}"
+    return f"**{text}**" if accepted["low"] <= value <= accepted["high"] else text
+
+
 def _described(table: TableDescription, rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
     if table.where:
         wanted = not table.where.startswith("!")

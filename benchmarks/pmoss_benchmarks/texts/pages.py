@@ -9,6 +9,7 @@ A block of a page stands between two comments::
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -20,22 +21,22 @@ from pmoss_benchmarks.texts import (
     access_path,
     autopilot,
     confirmation,
-    datasets,
     growth,
     leaderboard,
     learning,
     libraries,
     offline,
-    papers,
     performance,
     played,
     rules,
     spatial,
     summary,
 )
+from pmoss_benchmarks.texts.papers import FOLDER, read_rows
 from pmoss_benchmarks.texts.render import Pages
 from pmoss_benchmarks.texts.stored import Stored
 from pmoss_env.errors import DescriptionError, UnknownNameError
+from pmoss_env.files import write_atomically
 
 Block = Callable[[Stored], str]
 BLOCKS: Mapping[str, Block] = {
@@ -50,7 +51,6 @@ BLOCKS: Mapping[str, Block] = {
     **performance.BLOCKS,
     **access_path.BLOCKS,
     **leaderboard.BLOCKS,
-    **datasets.BLOCKS,
     **rules.BLOCKS,
     **summary.BLOCKS,
 }
@@ -96,15 +96,39 @@ def make_pages(root: Path) -> list[Page]:
     stored, tags = Stored(root), Pages(root)
     pages = []
     for path in [root / "README.md", *sorted((root / "docs").rglob("*.md"))]:
+        page = path.relative_to(root)
+        if page.is_relative_to(FOLDER):
+            continue
         before = path.read_text(encoding="utf-8")
-        if path.name != "README.md":
+        after, blocks = fill(before, stored, path.name, "../" * (len(page.parts) - 1))
+        if path.name == "README.md":
+            after, blocks = tags.fill(after, page), blocks + after.count("<!-- {{")
+        else:
             # Its tags are filled when the site is built: here they are only tried.
-            tags.render(before, path.relative_to(root))
-        up = "../" * (len(path.relative_to(root).parts) - 1)
-        after, blocks = fill(before, stored, path.name, up)
+            tags.render(before, page)
         if blocks:
             pages.append(Page(path, before, after, blocks))
     return pages + [_whole(path, text) for path, text in _generated(stored)]
+
+
+def write_papers(pages: Pages, folder: Path) -> list[Path]:
+    """Makes the pages of the papers in a folder, and returns them in the order of the rows.
+
+    Args:
+        pages: that render, and draw pictures.
+        folder: of the pages; made where it is not there.
+    """
+    template = (pages.root / "docs" / "_templates" / "paper.md.jinja").read_text(encoding="utf-8")
+    written = []
+    for row in read_rows(pages.root):
+        path = folder / f"{row.id}.md"
+        text = pages.render(template, Path(os.path.relpath(path, pages.root)), result=row)
+        text = re.sub(r"\n{3,}", "\n\n", text)
+        # Sphinx reads again what is newer.
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            write_atomically(path, text)
+        written.append(path)
+    return written
 
 
 def fill(text: str, stored: Stored, name: str, up: str = "") -> tuple[str, int]:
@@ -132,9 +156,8 @@ def fill(text: str, stored: Stored, name: str, up: str = "") -> tuple[str, int]:
 
 
 def _generated(stored: Stored) -> list[tuple[Path, str]]:
-    """Pages that hold nothing else: beside the results, and one for each row of the papers."""
-    place = stored.root / "docs" / "papers"
-    pages = [(place / name, text) for name, text in papers.pages(stored).items()]
+    """Pages beside the results that hold nothing else."""
+    pages = []
     for path in sorted(stored.folder.glob("offline/*/summary.json")):
         summary = stored[path.relative_to(stored.folder).as_posix()]
         pages.append((path.with_name("README.md"), as_markdown(summary)))

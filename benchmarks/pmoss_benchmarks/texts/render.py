@@ -23,6 +23,7 @@ from typing import Any
 from pmoss_benchmarks.study.function import load_function
 from pmoss_benchmarks.study.store import Results, file_of
 from pmoss_benchmarks.study.tables import make_table, select
+from pmoss_benchmarks.texts import papers
 from pmoss_env.errors import DescriptionError, PmossError, UnknownNameError
 from pmoss_env.extras import require
 
@@ -36,18 +37,20 @@ class Pages:
 
     Args:
         root: of the checkout.
+        pictures: where pictures are drawn to; None: to PICTURES.
 
     Raises:
         MissingExtraError: Jinja is not installed.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, pictures: Path | None = None) -> None:
         require("jinja2")
         from jinja2 import FileSystemLoader, StrictUndefined
         from jinja2.sandbox import SandboxedEnvironment
 
         self.root = root
         self.results = Results(root)
+        self.pictures = pictures or root / PICTURES
         self._environment = SandboxedEnvironment(
             loader=FileSystemLoader(root / "docs" / "_templates"),
             undefined=StrictUndefined,
@@ -55,20 +58,25 @@ class Pages:
             trim_blocks=True,
         )
         self._environment.filters.update(FILTERS)
-        self._environment.globals.update(self._names())
+        self._environment.filters["tags"] = self._tags
+        about_papers = papers.names(root, self.results, self.to, self.pictures)
+        self._environment.globals.update({**self._names(), **about_papers})
         macros = self._environment.get_template("macros.md.jinja").module
         self._environment.globals.update(
             {name: value for name, value in vars(macros).items() if not name.startswith("_")}
         )
+        template = self._environment.get_template("papers.md.jinja")
+        self._environment.globals["papers"] = template.module
         self._page = Path("README.md")
         self._summaries: dict[str, Mapping[str, Any]] = {}
 
-    def render(self, text: str, page: Path) -> str:
+    def render(self, text: str, page: Path, **names: Any) -> str:
         """A text with its tags filled.
 
         Args:
             text: of a page.
             page: its path from the checkout: links lead from there, and errors name it.
+            **names: that its tags have besides the usual ones.
 
         Raises:
             DescriptionError: a tag is wrong.
@@ -78,7 +86,7 @@ class Pages:
 
         self._page = page
         try:
-            return self._environment.from_string(text).render()
+            return self._environment.from_string(text).render(**names)
         except TemplateError as error:
             line = f", line {error.lineno}" if getattr(error, "lineno", None) else ""  # type: ignore[attr-defined]
             raise DescriptionError(f"{page}{line}: {error.message}") from error
@@ -110,7 +118,16 @@ class Pages:
             "summaries": self._summaries_of,
             "summary": self._summary,
             "table": self._table,
+            "to_page": lambda path: self.to(Path(path)),
         }
+
+    def _tags(self, text: str) -> str:
+        """A text within a page, with its tags filled."""
+        return self._environment.from_string(text).render()
+
+    def to(self, path: Path) -> str:
+        """The way from the page to a file of the checkout, or to any absolute path."""
+        return os.path.relpath(self.root / path, self.root / self._page.parent)
 
     def _table(self, study: str, name: str = "default", **where: Any) -> str:
         stored = self.results[study]
@@ -124,10 +141,10 @@ class Pages:
         plots = getattr(load_function(self.results.study(study).function), "PLOTS", {})
         if name not in plots:
             raise UnknownNameError(f"plot of {study}", name, plots)
-        path = self.root / PICTURES / f"{study.replace('/', '-')}-{name}.svg"
+        path = self.pictures / f"{study.replace('/', '-')}-{name}.svg"
         path.parent.mkdir(parents=True, exist_ok=True)
         plots[name](self.results[study].rows).savefig(path, metadata={"Date": None})
-        return f"![{words}]({os.path.relpath(path, self.root / self._page.parent)})"
+        return f"![{words}]({self.to(path)})"
 
     def _rows(self, study: str, **where: Any) -> list[Mapping[str, Any]]:
         return select(self.results[study].rows, **where)
@@ -162,8 +179,8 @@ class Pages:
 
     def _link(self, study: str) -> str:
         """A link from the page to the rows of a study."""
-        path = file_of(self.results.folder, study).relative_to(self.root)
-        return f"[`{path.name}`]({os.path.relpath(path, self._page.parent)})"
+        path = file_of(self.results.folder, study)
+        return f"[`{path.name}`]({self.to(path)})"
 
 
 def _percent(share: float, digits: int = 0) -> str:

@@ -1,8 +1,8 @@
-"""Blocks about the spatial environment: demo, error card, statements, headroom, estimators."""
+"""Blocks about the spatial environment: demo, estimators, transcripts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pmoss_benchmarks.texts.stored import (
@@ -76,92 +76,6 @@ def _throughput(policy: Mapping[str, Any]) -> float:
     return float(policy["throughput"])
 
 
-def validation_counts(stored: Stored) -> str:
-    """How many published statements hold, and by what P-MOSS is judged."""
-    report, verdicts = stored["validation.json"], stored.validation
-    asked = [v for v in verdicts if v["verdict"] != "not modelled"]
-    hard = [v for v in verdicts if v["gate"] == "hard"]
-    stood = [v for v in verdicts if v.get("judged_by") == "search"]
-    gates = [v for v in stood if v["gate"] == "hard" and v["verdict"] == "inside"]
-    too = [v for v in gates if v["random_inside"]]
-    elsewhere = [v for v in gates if not _accepts(v, v["without_overhead"]["analytic"])]
-    settings = report["settings"]
-    return "\n".join(
-        [
-            f"{_inside(asked)} of {len(asked)} statements lie inside their tolerance, "
-            f"{_inside(hard)} of the {len(hard)} hard ones among them.",
-            f"{counted(len(stood), 'statement')} are about P-MOSS's learned policy, and none is "
-            "judged by one.",
-            f"A search with {settings['budget']:,} evaluations of the analytic model stands in "
-            f"its place; {_inside(stood)} of them hold for it.",
-            f"The search passes {counted(len(gates), 'hard gate')} of these; Random passes "
-            f"{len(too)} of them as well, so they say nothing about a policy.",
-            f"Every query takes {settings['overhead_cycles']:g} cycles more than our own index "
-            "needs (`overhead_cycles`), for the original's software is slower.",
-            f"Without them {counted(len(elsewhere), 'of these gates', 'of these gates')} would "
-            f"fail by the model{_listed(elsewhere)}.",
-            made(report, "validation.json"),
-        ]
-    )
-
-
-def _listed(verdicts: Sequence[Mapping[str, Any]]) -> str:
-    if not verdicts:
-        return ""
-    told = [f"{v['statement']} ({v['without_overhead']['analytic']:.2f})" for v in verdicts]
-    return ": " + "; ".join(told)
-
-
-def _inside(verdicts: Sequence[Mapping[str, Any]]) -> int:
-    return sum(v["verdict"] == "inside" for v in verdicts)
-
-
-def _accepts(verdict: Mapping[str, Any], value: float | None) -> bool:
-    return value is None or verdict["low"] <= value <= verdict["high"]
-
-
-def validation(stored: Stored) -> str:
-    """Statements on P-MOSS: the search, Random beside it; then all others."""
-    stood, others = [], []
-    for verdict in stored.validation:
-        shown = [
-            verdict["number"],
-            verdict["gate"],
-            verdict["statement"],
-            verdict["expected"],
-            f"{verdict['low']:g} .. {verdict['high']:g}",
-        ]
-        got = verdict["got"]
-        if "random" in verdict:
-            also = ", inside as well" if verdict["random_inside"] else ""
-            shown += [_value(got, "simulated"), _value(verdict["random"], "simulated") + also]
-            shown += [verdict["verdict"], _value(got, "analytic")]
-            stood.append([*shown, _value(verdict["without_overhead"], "analytic")])
-        else:
-            shown += [_value(got, "simulated"), _value(got, "analytic"), verdict["verdict"]]
-            others.append(shown)
-    columns = ["no", "gate", "statement", "published", "accepted"]
-    mine = ["search", "Random", "verdict of the search", "search, by the model"]
-    return "\n".join(
-        [
-            "Statements about P-MOSS, with a search in the policy's place.",
-            "",
-            table([*columns, *mine, "the same without overhead_cycles"], stood),
-            "",
-            "All other statements.",
-            "",
-            table([*columns, "simulated", "by the model", "verdict"], others),
-            "",
-            made(stored["validation.json"], "benchmarks/results/validation.json"),
-        ]
-    )
-
-
-def _value(values: Mapping[str, float | None], fidelity: str) -> str:
-    value = values.get(fidelity)
-    return "" if value is None else f"{value:.3g}"
-
-
 def transcript(name: str) -> Callable[[Stored], str]:
     """The block with what a command of ``transcripts.py`` printed."""
 
@@ -175,6 +89,4 @@ def transcript(name: str) -> Callable[[Stored], str]:
 BLOCKS = {
     **{f"transcript-{name}": transcript(name) for name in COMMANDS},
     "demo": demo,
-    "validation-counts": validation_counts,
-    "validation": validation,
 }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -61,12 +60,6 @@ class Stored:
             except (OSError, ValueError) as error:
                 raise DatasetError(f"{path}: cannot be read: {error}") from error
         return self._read[name]
-
-    @cached_property
-    def validation(self) -> list[dict[str, Any]]:
-        """Verdicts of ``pmoss benchmark validation``."""
-        verdicts: list[dict[str, Any]] = self["validation.json"]["verdicts"]
-        return verdicts
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

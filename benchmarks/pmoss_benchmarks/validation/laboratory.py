@@ -11,25 +11,20 @@ import numpy as np
 from pmoss_benchmarks.simulation import simulation
 from pmoss_env.backends import IncrementalBackend, make_backend
 from pmoss_env.backends.base import Backend
-from pmoss_env.baselines import SHARED_BASELINES, grouped_context, local_search, make_baseline
+from pmoss_env.baselines import grouped_context, local_search, make_baseline
 from pmoss_env.machines import Machine, load_machine
 from pmoss_env.types import HardwareSnapshot, Instance, Schedule
 from pmoss_env.workloads import Workload, load_workload
 
-FIDELITIES = ("analytic", "simulated")
 #: What stands in the place of P-MOSS's learned policy.
 SEARCH = "search"
-#: The paper's shared-nothing schedules with one core per slice, besides the learned one.
-SN_T = ("grouped", "spread", "mixed", "random")
-#: The paper's schedules whose workers share slices.
-SHARED = tuple(SHARED_BASELINES)
 
 
 @dataclass
 class Laboratory:
     """Measures what the statements are about, each combination once.
 
-    The paper's workers have unbounded queues, so the load is saturated unless told otherwise.
+    The paper's workers have unbounded queues, so the usual load is saturated.
 
     No learned policy is measured. The schedule "search" stands in its place: what local search
     finds with ``budget`` evaluations of the analytic model under closed load. (Under saturated
@@ -84,14 +79,14 @@ class Laboratory:
     def machine(self, name: str) -> Machine:
         """The machine description of a name, or what stands in its place; parameters changed."""
         machine = load_machine(self.machines.get(name, name))
-        there = machine.parameters
-        changed = dict(there)
+        usual = machine.parameters
+        changed = dict(usual)
         for parameter, change in self.parameters.items():
-            if parameter in there and isinstance(change, float):
-                scaled = _scaled(there[parameter].value, change)
-                changed[parameter] = replace(there[parameter], value=scaled)
-            elif parameter in there and change in there:
-                changed[parameter] = replace(there[parameter], value=there[str(change)].value)
+            if parameter in usual and isinstance(change, float):
+                scaled = _scaled(usual[parameter].value, change)
+                changed[parameter] = replace(usual[parameter], value=scaled)
+            elif parameter in usual and change in usual:
+                changed[parameter] = replace(usual[parameter], value=usual[str(change)].value)
         return replace(machine, parameters=changed) if self.parameters else machine
 
     def workload(self, name: str) -> Workload:
@@ -177,7 +172,7 @@ class Laboratory:
         """The backend of a combination, set to the instance of the seed.
 
         Args:
-            fidelity: one of FIDELITIES.
+            fidelity: "analytic" or "simulated".
             machine: catalogue name.
             workload: catalogue name.
             load: that is offered.
@@ -212,10 +207,6 @@ class Laboratory:
         clock = machine.parameters["clock_ghz"].value
         assert isinstance(clock, float)
         return self.queue_lines * float(far - near) * clock
-
-    def without_overhead(self) -> Laboratory:
-        """A laboratory with the same settings where a query costs what our own index's does."""
-        return replace(self, overhead_cycles=0.0)
 
     def close(self) -> None:
         """Releases all backends."""

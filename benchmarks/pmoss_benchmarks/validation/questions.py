@@ -344,7 +344,7 @@ AnyQuestion = (
 )
 
 
-def with_random(question: Question) -> Question | None:
+def with_random(question: AnyQuestion) -> AnyQuestion | None:
     """The question with Random in place of the search; None if it does not ask about one."""
     if not isinstance(question, Ratio) or SEARCH not in question.first + question.others:
         return None

@@ -11,7 +11,6 @@ from pmoss_benchmarks.cli.benchmark.ablation import ablation
 from pmoss_benchmarks.cli.benchmark.autopilot import autopilot
 from pmoss_benchmarks.cli.benchmark.confirm import confirm
 from pmoss_benchmarks.cli.benchmark.counter_changes import counter_changes
-from pmoss_benchmarks.cli.benchmark.datasets import datasets
 from pmoss_benchmarks.cli.benchmark.generalist import generalist
 from pmoss_benchmarks.cli.benchmark.imitation import imitation
 from pmoss_benchmarks.cli.benchmark.offline import offline
@@ -19,19 +18,18 @@ from pmoss_benchmarks.cli.benchmark.paper import paper
 from pmoss_benchmarks.cli.benchmark.performance import performance
 from pmoss_benchmarks.cli.benchmark.pretrained import pretrained
 from pmoss_benchmarks.cli.benchmark.served import served
-from pmoss_benchmarks.cli.benchmark.studies import studies
 from pmoss_benchmarks.cli.benchmark.transfer import transfer
-from pmoss_benchmarks.cli.benchmark.validation import validation
 from pmoss_env.errors import UnsupportedError
 
 #: Benchmarks that are studies now, by their old names; for one release.
 RENAMED_STUDIES = {
-    "continual": "continual",
     "access-path": "access-path",
     "backlog": "backlog",
     "budget": "budget",
     "co-tenants": "co-tenants",
+    "continual": "continual",
     "core-node": "core-node",
+    "datasets": "datasets",
     "fidelity": "fidelity",
     "headroom": "headroom",
     "measured-data": "measured-data",
@@ -40,8 +38,10 @@ RENAMED_STUDIES = {
     "published": "published",
     "references": "references",
     "selection": "selection",
+    "studies": "conditions",
     "threads": "threads",
     "training-times": "training-times",
+    "validation": "validation",
     "wanted": "wanted",
 }
 
@@ -60,8 +60,7 @@ for old, study in RENAMED_STUDIES.items():
         hidden=True,
         context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
     )(_renamed(old, study))
-for command in (performance, validation):
-    app.command()(command)
+app.command()(performance)
 app.command()(ablation)
 app.command()(offline)
 app.command()(confirm)
@@ -72,6 +71,4 @@ app.command()(transfer)
 app.command()(generalist)
 app.command()(served)
 app.command("counter-changes")(counter_changes)
-app.command()(studies)
 app.command()(pretrained)
-app.command()(datasets)

@@ -1,0 +1,118 @@
+"""The index of the standard suite: sizes, checksums, reference scores, TQ and SACo of datasets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from pmoss_benchmarks.study.function import Cell, Row, Run
+from pmoss_benchmarks.study.tables import TableOfRows
+from pmoss_datasets.catalog import load
+from pmoss_datasets.domain import domain_names
+from pmoss_datasets.index import as_table, line
+from pmoss_datasets.suite import SHIPPED, build, recipe_of, suite_ids
+from pmoss_env.errors import UnknownNameError
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the rows depend on.
+
+    Attributes:
+        ids: of the suite; none: all. Those that are not in the folder of datasets are built there.
+    """
+
+    AXES: ClassVar = ("ids",)
+
+    ids: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for id_ in self.ids:
+            if id_ not in every_id():
+                raise UnknownNameError("dataset of the suite", id_, every_id())
+
+
+def every_id() -> list[str]:
+    """Ids of the standard suite of all domains, those that ship first."""
+    ids = dict.fromkeys(SHIPPED)
+    for domain in domain_names():
+        ids |= dict.fromkeys(suite_ids(domain=domain))
+    return list(ids)
+
+
+def cells(settings: Settings) -> list[Cell]:
+    """The datasets."""
+    return [{"id": id_} for id_ in settings.ids or every_id()]
+
+
+def measure(run: Run, cell: Cell) -> Row:
+    """The line of a dataset; see pmoss_datasets.index.line()."""
+    id_ = cell["id"]
+    try:
+        dataset = load(id_, run.data)
+    except UnknownNameError:
+        dataset = build(id_, run.data)
+    fields = line(dataset)
+    del fields["id"]
+    return fields
+
+
+def recheck(run: Run, row: Row) -> list[str]:
+    """One line for each value that comes out different.
+
+    ``bytes`` are left out: the metadata name the host and the version that built the dataset.
+    """
+    now = measure(run, {"id": row["id"]})
+    return [
+        f"{name}: stored {row[name]!r}, now {value!r}"
+        for name, value in now.items()
+        if name != "bytes" and value != row[name]
+    ]
+
+
+def _index(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+    return TableOfRows(*as_table(rows))
+
+
+def _missing(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+    """Datasets without a row, with the steps and the size that the others let expect."""
+    heads = ["dataset", "episodes", "steps", "MB, expected"]
+    lines = []
+    for id_ in missing(rows):
+        recipe = recipe_of(id_)
+        share, alike = _alike(rows, id_)
+        steps = round(share * sum(one["steps"] for one in alike))
+        size = _megabytes(rows, id_)
+        expected = (f"{steps:,}", f"{size:.1f}") if alike else ("", "")
+        lines.append([f"`{id_}`", f"{recipe.episodes:,}", *expected])
+    return TableOfRows(heads, lines)
+
+
+TABLES = {"default": _index, "missing": _missing}
+
+
+def missing(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Ids of the suite without a row."""
+    ids = {row["id"] for row in rows}
+    return [id_ for id_ in every_id() if id_ not in ids]
+
+
+def missing_megabytes(rows: Sequence[Mapping[str, Any]]) -> float:
+    """The size that they are expected to have together."""
+    return sum(_megabytes(rows, id_) for id_ in missing(rows))
+
+
+def _alike(
+    rows: Sequence[Mapping[str, Any]], id_: str
+) -> tuple[float, Sequence[Mapping[str, Any]]]:
+    """Datasets of the same task, else of the same domain, and episodes over those of them all."""
+    recipe = recipe_of(id_)
+    of_domain = [row for row in rows if row["domain"] == recipe.domain]
+    alike = [row for row in of_domain if row["id"].split("/")[1] == recipe.task] or of_domain
+    return recipe.episodes / sum(row["episodes"] for row in alike) if alike else 0.0, alike
+
+
+def _megabytes(rows: Sequence[Mapping[str, Any]], id_: str) -> float:
+    share, alike = _alike(rows, id_)
+    return share * float(sum(row["bytes"] for row in alike)) / 1e6

@@ -1,0 +1,197 @@
+"""Scans under other conditions: gain by distance and size, the models' weights, causes of misses.
+
+Figures of the paper on access paths that lie outside have a cause in words. A cause changes what
+the pair of linear models learns from, and the same figures are asked again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar
+
+import numpy as np
+
+from pmoss_agents.access_path.linear_cost import LinearCost
+from pmoss_benchmarks.access_path.models import score, train
+from pmoss_benchmarks.access_path.reproduction import CPU, OFFLOAD, PLACES, Measurements
+from pmoss_benchmarks.study.function import Cell, Row, Run
+from pmoss_benchmarks.study.tables import TableOfRows, bold_inside
+from pmoss_datasets.access_path.scans import AccessPathRecipe, pairs_of, simulate
+from pmoss_env.envs.access_path import FEATURES, PATHS
+
+#: Columns of the table of gains, MB.
+SIZES = (1.0, 4.0, 16.0, 64.0, 256.0, 1024.0)
+#: The pair's config, and which scans it learns from and is scored on.
+CAUSES: Mapping[str, tuple[Mapping[str, Any], str]] = {
+    "as judged": ({}, "all"),
+    "products": ({"features": "products"}, "all"),
+    "products, relative errors": ({"features": "products", "weighted": True}, "all"),
+    "one distance": ({}, "of another blade"),
+    "no other use of the engine": ({}, "beside an idle engine"),
+    "large columns": ({}, "of large columns"),
+}
+_COMBINATIONS, _REPEATS = 800, 2
+_LARGE_MB = 100.0
+#: Significant digits in which replays agree.
+_DIGITS = 10
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the rows depend on.
+
+    Attributes:
+        cases: "gain", "weights" and keys of CAUSES.
+    """
+
+    AXES: ClassVar = ("cases",)
+
+    cases: tuple[str, ...] = ("gain", "weights", *CAUSES)
+
+
+def cells(settings: Settings) -> list[Cell]:
+    """The cases."""
+    return [{"case": case} for case in settings.cases]
+
+
+def measure(run: Run, cell: Cell) -> Row:
+    """The figures of a case.
+
+    Returns:
+        Of the gain ``sizes`` in MB and by place the ``gain`` at each, offloaded over loaded
+        throughput of a scan with one result. Of the weights the ``scans`` that the pair was fitted
+        to, ``terms``, the ``scale`` that each is divided by, and ``weights`` by path in ms. Of a
+        cause the ``scans``, and ``got`` by statement of the study ``access-path``.
+    """
+    if cell["case"] == "gain":
+        return _gain()
+    return _weights() if cell["case"] == "weights" else _cause(cell["case"])
+
+
+def recheck(run: Run, row: Row) -> list[str]:
+    """One line if the figures come out different.
+
+    The last digits of a fit depend on the linear algebra of the processor.
+    """
+    now = _rounded(measure(run, {"case": row["case"]}))
+    then = {name: _rounded(row[name]) for name in now}
+    return [] if now == then else [f"stored {then}, now {now}"]
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _rounded(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_rounded(one) for one in value]
+    return float(f"{value:.{_DIGITS}g}") if isinstance(value, float) else value
+
+
+def _gain() -> Row:
+    machine = Measurements()
+    return {
+        "sizes": list(SIZES),
+        "gain": {
+            place: [
+                machine.gb_per_s(OFFLOAD, place, size) / machine.gb_per_s(CPU, place, size)
+                for size in SIZES
+            ]
+            for place in PLACES
+        },
+    }
+
+
+def _weights() -> Row:
+    features, times = pairs_of(simulate(AccessPathRecipe(combinations=200, repeats=4)))
+    pair = train("linear pair", features, times)
+    assert isinstance(pair, LinearCost)
+    weights = pair.models.theta
+    return {
+        "scans": len(features),
+        "terms": ["constant", *FEATURES],
+        "scale": np.asarray(pair.scale).tolist(),
+        "weights": {path: weights[number].tolist() for number, path in enumerate(PATHS[:2])},
+    }
+
+
+def _cause(case: str) -> Row:
+    config, which = CAUSES[case]
+    features, times = _scans()
+    size, latency, engine = (
+        features[:, list(FEATURES).index(name)]
+        for name in ("data_size", "latency", "engine_traffic")
+    )
+    chosen = {
+        "all": np.ones(len(features), dtype=np.bool_),
+        "of another blade": latency == latency.max(),
+        "beside an idle engine": engine == 0.0,
+        "of large columns": size >= _LARGE_MB,
+    }[which]
+    features, times = features[chosen], times[chosen]
+    # The first four fifths to learn from: combinations are drawn in no order.
+    cut = len(features) * 4 // 5 // _REPEATS * _REPEATS
+    agent = LinearCost(**config)
+    agent.learn(features[:cut], times[:cut])
+    scores = score(case, agent, features[cut:], times[cut:])
+    return {
+        "scans": len(features),
+        "got": {
+            "R2 of the CPU model": scores.r2["cpu"],
+            "R2 of the GRU model": scores.r2["offload"],
+            "precision of the pair": scores.precision,
+            "recall of the pair": scores.recall,
+            "F1 of the pair": scores.f1,
+        },
+    }
+
+
+@cache
+def _scans() -> tuple[Any, Any]:
+    return pairs_of(simulate(AccessPathRecipe(combinations=_COMBINATIONS, repeats=_REPEATS)))
+
+
+def _gains(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+    (row,) = (row for row in rows if row["case"] == "gain")
+    lines = [[place, *(f"{ratio:.2f}" for ratio in of)] for place, of in row["gain"].items()]
+    return TableOfRows(["column lies", *(f"{size:g} MB" for size in row["sizes"])], lines)
+
+
+def _weights_table(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+    (row,) = (row for row in rows if row["case"] == "weights")
+    lines = [
+        [
+            f"{term}, {FEATURES[term]}" if term in FEATURES else term,
+            f"{row['scale'][number]:.4g}",
+            *(f"{of[number]:.2f}" for of in row["weights"].values()),
+        ]
+        for number, term in enumerate(row["terms"])
+    ]
+    return TableOfRows(["term", "divided by", *(f"{path}, ms" for path in row["weights"])], lines)
+
+
+TABLES = {"gain": _gains, "weights": _weights_table}
+
+
+def causes(
+    rows: Sequence[Mapping[str, Any]], judged: Sequence[Mapping[str, Any]], *statements: str
+) -> TableOfRows:
+    """Figures of the pair of linear models under each cause; bold ones lie inside.
+
+    Args:
+        rows: of this study.
+        judged: the statements of the study ``access-path``.
+        *statements: that are shown.
+    """
+    ranges = {one["what"]: one for one in judged if one["what"] in statements}
+    lines = [
+        [
+            row["case"],
+            f"{row['scans']:,}",
+            *(bold_inside(row["got"][name], ranges[name]) for name in statements),
+        ]
+        for row in rows
+        if "got" in row
+    ]
+    heads = [f"{name}, from {ranges[name]['low']:g}" for name in statements]
+    return TableOfRows(["", "scans", *heads], lines)

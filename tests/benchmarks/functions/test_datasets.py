@@ -1,0 +1,47 @@
+from pathlib import Path
+
+import pytest
+
+from pmoss_benchmarks.functions.datasets import (
+    TABLES,
+    Settings,
+    every_id,
+    measure,
+    missing,
+    recheck,
+)
+from pmoss_benchmarks.study import Results, Run
+from pmoss_datasets import open_dataset
+from pmoss_datasets.suite import SHIPPED, SHIPPED_ROOT
+from pmoss_env.errors import UnknownNameError
+
+ROWS = Results(Path(__file__).resolve().parents[3])["datasets"].rows
+
+
+def test_the_rows_are_of_the_suite() -> None:
+    by_id = {row["id"]: row for row in ROWS}
+    assert set(SHIPPED) <= set(by_id) <= set(every_id())
+    for id_ in SHIPPED:
+        assert by_id[id_]["checksum"] == open_dataset(SHIPPED_ROOT / id_).checksum
+    with pytest.raises(UnknownNameError, match="no-task"):
+        Settings(("pmoss/no-task/mixed-v0",))
+
+
+def test_a_dataset_that_is_not_there_is_built(tmp_path: Path) -> None:
+    run = Run(Settings(), tmp_path, tmp_path, tmp_path)
+    (stored,) = (row for row in ROWS if row["id"] == SHIPPED[0])
+    assert recheck(run, dict(stored)) == []
+    assert "episodes: stored 1, now 300" in recheck(run, {**stored, "episodes": 1})
+    id_ = "pmoss/toy-btree-ycsb-a-busy-core/random-v0"
+    assert measure(run, {"id": id_})["episodes"] == 200
+    assert open_dataset(tmp_path / id_).id == id_
+
+
+def test_what_is_missing_is_expected_to_be_as_large_as_what_is_alike() -> None:
+    absent = missing(ROWS)
+    assert len(absent) == len(every_id()) - len(ROWS)
+    lines = {row[0]: row for row in TABLES["missing"](ROWS).rows}
+    assert list(lines) == [f"`{id_}`" for id_ in absent]
+    one = next(row for row in ROWS if row["id"].endswith("-ycsb-a/random-v0"))
+    sibling = one["id"].replace("/random", "/medium")
+    assert float(lines[f"`{sibling}`"][3]) == pytest.approx(one["bytes"] / 1e6, rel=0.1)

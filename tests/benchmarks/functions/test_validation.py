@@ -1,0 +1,126 @@
+from pathlib import Path
+
+import pytest
+
+from pmoss_benchmarks.functions.validation import (
+    SWITCHES,
+    Settings,
+    Verdict,
+    Work,
+    cells,
+    verdicts,
+)
+from pmoss_benchmarks.study import Results, Run
+from pmoss_benchmarks.validation.targets import TARGETS, Target, choose
+from pmoss_env.errors import UnknownNameError
+
+RESULTS = Results(Path(__file__).resolve().parents[3])
+#: A statement that each of these switches changes.
+CHANGING = {
+    "NUMA balancing": "15b",
+    "search for the backlog": "12b",
+    "first touch": "15b",
+    "far as near": "15b",
+    "caches 64 times as large": "15b",
+}
+
+
+def asked(*numbers: str, case: str = "as judged") -> dict[str, dict[str, list[float]]]:
+    """The rows of a case by number, by the analytic model on one instance."""
+    settings = Settings("analytic", (case,), numbers)
+    work = Work(Run(settings, Path(), Path(), Path()))
+    rows = {cell["number"]: work(cell) for cell in cells(settings)}
+    work.close()
+    return rows
+
+
+def verdict(
+    value: float, low: float = 2.0, high: float = 3.0, cause: str = "", **cases: float
+) -> Verdict:
+    """A statement whose model gives these values with switches."""
+    target = Target("1", "s", "here", "hard", low, high, "2.5", choose(["2"])[0].ask, cause)
+    names = {name.replace(" ", "_"): [number] for name, number in cases.items()}
+    analytic = {name.replace("_", " "): values for name, values in names.items()}
+    return Verdict(target, value, None, {"as judged": [value], **analytic}, (), ())
+
+
+def test_what_is_asked_is_known_before() -> None:
+    numbers = [target.number for target in TARGETS if target.ask is not None]
+    assert [cell["number"] for cell in cells(Settings("simulated", ("as judged",)))] == numbers
+    assert {cell["case"] for cell in cells(Settings("analytic"))} == set(SWITCHES)
+    assert cells(Settings("analytic", ("as judged",), ("22b",))) == []
+    with pytest.raises(UnknownNameError, match="no overhed"):
+        Settings("analytic", ("no overhed",))
+    with pytest.raises(UnknownNameError, match="99"):
+        Settings("simulated", numbers=("99",))
+
+
+def test_a_verdict_follows_the_range() -> None:
+    words = [verdict(value).words for value in (1.99, 2.0, 3.0, 3.01)]
+    assert words == ["outside", "inside", "inside", "outside"]
+    fitted = verdict(2.5, cause="x is fitted to this: no evidence")
+    assert fitted.is_inside and fitted.words == "fitted"
+    assert Verdict(fitted.target, None, None, {}, (), ()).words == "not modelled"
+
+
+def test_a_statement_stands_where_its_switches_bring_it() -> None:
+    assert verdict(2.5, no_overhead=3.5).standing == "inside"
+    assert verdict(1.0, no_overhead=2.2).standing == "shown"
+    part = verdict(1.0, no_overhead=1.4, closed_load=1.6)
+    assert part.standing == "in part"
+    assert [(one.case, round(one.closed, 2)) for one in part.moved] == [
+        ("closed load", 0.6),
+        ("no overhead", 0.4),
+        ("the mean of 1 instance", 0.0),
+    ]
+    assert verdict(1.0, closed_load=0.5).standing == "not shown"
+    # Level with the end of a range is no order.
+    level = verdict(0.9, 1.0, 10.0, closed_load=1.0)
+    assert level.standing == "in part" and not level.is_inside_with("closed load")
+
+
+def test_a_switch_under_which_all_tie_shows_nothing() -> None:
+    rows = [
+        {"case": case, "number": number, "got": [value]}
+        for case, value in (("as judged", 1.0), ("original routers", 2.0))
+        for number in ("2", "3")
+    ]
+    rows[1]["got"] = [1.5]
+    made = verdicts([{"number": "2", "got": [1.0], "random": [1.8]}], rows)["2"]
+    assert made.level_cases == ["original routers"]
+    assert "original routers" not in [one.case for one in made.moved]
+    assert made.random_is_inside and made.standing == "not shown"
+
+
+@pytest.mark.parametrize(
+    ("switch", "number"), [("distances on the mesh", "5"), ("complexes of four cores", "19b")]
+)
+def test_a_machine_that_stands_in_anothers_place_changes_its_statements(
+    switch: str, number: str
+) -> None:
+    usual, other = asked(number, "2"), asked(number, "2", case=switch)
+    assert other[number] != usual[number]
+    assert other["2"] == usual["2"], "it is about another machine"
+
+
+def test_a_switch_changes_what_a_statement_comes_to() -> None:
+    usual = asked("12b", "15b")
+    assert all(set(row) == {"got", "random"} for row in usual.values())
+    got = {name: asked(number, case=name)[number]["got"] for name, number in CHANGING.items()}
+    for name, number in CHANGING.items():
+        assert got[name] != pytest.approx(usual[number]["got"]), name
+    assert got["NUMA balancing"] < usual["15b"]["got"]
+    assert got["search for the backlog"][0] > 1 > usual["12b"]["got"][0]
+    spread, kept = asked("1", "14", case="queues interleaved"), asked("1", "14")
+    assert spread["14"]["got"] < kept["14"]["got"], "OS:I alone has its queues elsewhere"
+    assert spread["1"]["got"] >= kept["1"]["got"], "and it is what SE:N is compared with"
+    routed = asked("7", case="original routers")
+    assert routed["7"]["got"] == pytest.approx([1.0]), "routers are what all schedules wait for"
+
+
+def test_no_hard_statement_lies_outside_its_range() -> None:
+    rows = (RESULTS[name].rows for name in ("validation", "validation/switches"))
+    of_all = verdicts(*rows).values()
+    assert not [one for one in of_all if one.target.gate == "hard" and one.words == "outside"]
+    # No learned policy is judged, and Random stands beside what is.
+    assert sum(one.random is not None for one in of_all) >= 20

@@ -1,0 +1,79 @@
+from pathlib import Path
+
+import pytest
+
+from pmoss_benchmarks.validation.laboratory import Laboratory
+from pmoss_benchmarks.validation.targets import TARGETS, choose, read_targets
+from pmoss_env.errors import DescriptionError, UnknownNameError
+
+
+def test_every_statement_on_p_moss_has_random_beside_it() -> None:
+    for target in TARGETS:
+        about = "P-MOSS" in target.statement and "closest" not in target.statement
+        assert (target.ask_random is not None) == about, target.statement
+
+
+def test_statements_are_chosen_by_number() -> None:
+    assert [t.number for t in choose(["4", "2"])] == ["4", "2"]
+    assert choose([]) == list(TARGETS)
+    with pytest.raises(UnknownNameError, match="99"):
+        choose(["99"])
+
+
+def test_only_the_simulated_machine_answers_what_is_measured() -> None:
+    ratio, latency = choose(["2", "21"])
+    assert ratio.is_answered_by("analytic") and ratio.is_answered_by("simulated")
+    assert latency.is_answered_by("simulated") and not latency.is_answered_by("analytic")
+
+
+def test_the_laboratory_measures_each_combination_once() -> None:
+    laboratory = Laboratory(slices=8, budget=50)
+    case = ("analytic", "toy", "ycsb-a")
+    first = laboratory.throughput(*case, "search", "closed")
+    backend = laboratory.backend(*case, "closed")
+    assert laboratory.throughput(*case, "search", "closed") == first
+    assert laboratory.backend(*case, "closed") is backend
+    assert first >= laboratory.throughput(*case, "lpt", "closed")
+    several = laboratory.throughputs(*case, ("lpt", "grouped"))
+    assert several == [laboratory.throughput(*case, name) for name in ("lpt", "grouped")]
+    laboratory.close()
+
+
+GOOD = """
+[[target]]
+number = "1"
+statement = "s"
+source = "here"
+gate = "hard"
+low = 1.0
+high = 2.0
+expected = "1.5"
+ask = { question = "hottest-share", machine = "toy", workload = "lookups", schedule = "lpt" }
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        ('"hard"', '"firm"', r"Invalid enum value 'firm' - at `\$.target\[0\].gate`"),
+        ("high = 2.0", "high = 0.5", "low = 1: must be below 0.5"),
+        ('"hottest-share"', '"hottest"', "Invalid value 'hottest'"),
+        ('machine = "toy", ', "", "missing required field `machine`"),
+        ('statement = "s"', 'statement = "s"\nmore = 1', "unknown field `more`"),
+        ("ask =", "# ask =", "ask: is missing"),
+    ],
+)
+def test_a_statement_that_is_not_well_formed_is_named(
+    tmp_path: Path, old: str, new: str, reason: str
+) -> None:
+    (tmp_path / "mine.toml").write_text(GOOD)
+    (target,) = read_targets(tmp_path)
+    assert target.ask is not None
+    share = target.ask.ask(Laboratory(slices=8), "analytic")
+    assert 1 / 8 <= share < 1
+    (tmp_path / "mine.toml").write_text(GOOD.replace(old, new))
+    with pytest.raises(DescriptionError, match=f"mine.toml: .*{reason}"):
+        read_targets(tmp_path)
+    (tmp_path / "mine.toml").write_text(GOOD + GOOD)
+    with pytest.raises(DescriptionError, match="number = '1': is there twice"):
+        read_targets(tmp_path)

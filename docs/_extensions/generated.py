@@ -187,7 +187,7 @@ def _page_of(name: str) -> str | None:
 
 def make_papers(app: Sphinx) -> None:
     """Makes the pages of the papers, before pages are looked for."""
-    written = write_papers(pages_of(REPOSITORY), REPOSITORY / FOLDER)
+    written = write_papers(pages_of(REPOSITORY))
     for path in {*(REPOSITORY / FOLDER).glob("*.md")} - {*written}:
         path.unlink()
 

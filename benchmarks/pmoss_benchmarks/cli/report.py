@@ -40,8 +40,7 @@ def report(
 
     folder = find_root((root or Path.cwd()).resolve())
     if out is not None:
-        place = out.resolve()
-        written = write_papers(Pages(folder, place / "pictures"), place)
+        written = write_papers(Pages(folder, out.resolve()))
         console.print(f"{len(written)} pages in {out}", highlight=False, soft_wrap=True)
         return
     if stale:

@@ -111,17 +111,12 @@ def make_pages(root: Path) -> list[Page]:
     return pages + [_whole(path, text) for path, text in _generated(stored)]
 
 
-def write_papers(pages: Pages, folder: Path) -> list[Path]:
-    """Makes the pages of the papers in a folder, and returns them in the order of the rows.
-
-    Args:
-        pages: that render, and draw pictures.
-        folder: of the pages; made where it is not there.
-    """
+def write_papers(pages: Pages) -> list[Path]:
+    """Makes the pages of the papers in their folder, and returns them in the order of the rows."""
     template = (pages.root / "docs" / "_templates" / "paper.md.jinja").read_text(encoding="utf-8")
     written = []
     for row in read_rows(pages.root):
-        path = folder / f"{row.id}.md"
+        path = pages.papers / f"{row.id}.md"
         text = pages.render(template, Path(os.path.relpath(path, pages.root)), result=row)
         text = re.sub(r"\n{3,}", "\n\n", text)
         # Sphinx reads again what is newer.

@@ -83,13 +83,14 @@ def read_rows(root: Path) -> tuple[Row, ...]:
 To = Callable[[Path], str]
 
 
-def names(root: Path, results: Results, to: To, pictures: Path) -> dict[str, Any]:
+def names(root: Path, results: Results, to: To, folder: Path, pictures: Path) -> dict[str, Any]:
     """What tags about the papers may call.
 
     Args:
         root: of the checkout.
         results: of the checkout.
         to: for links.
+        folder: of the papers' pages.
         pictures: folder of pictures.
     """
     stored = Stored(root)
@@ -99,7 +100,7 @@ def names(root: Path, results: Results, to: To, pictures: Path) -> dict[str, Any
         ids = [row.id for row in read_rows(root)]
         if id_ not in ids:
             raise UnknownNameError("row of the papers", id_, ids)
-        return f"[{id_.upper()}]({to(FOLDER / f'{id_}.md')})"
+        return f"[{id_.upper()}]({to(folder / f'{id_}.md')})"
 
     def verdicts() -> list[validation.Verdict]:
         """Of every published statement."""

@@ -37,20 +37,21 @@ class Pages:
 
     Args:
         root: of the checkout.
-        pictures: where pictures are drawn to; None: to PICTURES.
+        out: folder of the papers' pages, with their pictures below; None: where the site's are.
 
     Raises:
         MissingExtraError: Jinja is not installed.
     """
 
-    def __init__(self, root: Path, pictures: Path | None = None) -> None:
+    def __init__(self, root: Path, out: Path | None = None) -> None:
         require("jinja2")
         from jinja2 import FileSystemLoader, StrictUndefined
         from jinja2.sandbox import SandboxedEnvironment
 
         self.root = root
         self.results = Results(root)
-        self.pictures = pictures or root / PICTURES
+        self.papers = out or root / papers.FOLDER
+        self.pictures = out / "pictures" if out else root / PICTURES
         self._environment = SandboxedEnvironment(
             loader=FileSystemLoader(root / "docs" / "_templates"),
             undefined=StrictUndefined,
@@ -59,7 +60,7 @@ class Pages:
         )
         self._environment.filters.update(FILTERS)
         self._environment.filters["tags"] = self._tags
-        about_papers = papers.names(root, self.results, self.to, self.pictures)
+        about_papers = papers.names(root, self.results, self.to, self.papers, self.pictures)
         self._environment.globals.update({**self._names(), **about_papers})
         macros = self._environment.get_template("macros.md.jinja").module
         self._environment.globals.update(

@@ -16,8 +16,6 @@ _OUTS = {
     for option in command.params
     if option.name == "out"
 }
-#: They keep every row where it belongs: other code refuses what is foreign there.
-_ROWS = {"ablation"}
 #: They write several files. Those of offline look at each.
 _FOLDERS = {"offline", "paper", "pretrained"}
 
@@ -27,7 +25,7 @@ _ARGUMENTS = {
 }
 
 
-@pytest.mark.parametrize("name", sorted({*_OUTS} - _ROWS - _FOLDERS))
+@pytest.mark.parametrize("name", sorted({*_OUTS} - _FOLDERS))
 def test_a_foreign_file_is_refused_before_any_work(name: str, tmp_path: Path) -> None:
     path = tmp_path / "mine.json"
     path.write_text('{"my": "notes"}')
@@ -36,15 +34,6 @@ def test_a_foreign_file_is_refused_before_any_work(name: str, tmp_path: Path) ->
     assert output.count("\n") == 1 and "choose another file" in output
     assert path.read_text() == '{"my": "notes"}'
     assert [entry.name for entry in tmp_path.iterdir()] == ["mine.json"]
-
-
-@pytest.mark.parametrize("words", [["ablation", "--agent", "bc"]])
-def test_a_foreign_file_of_rows_is_refused(words: list[str], tmp_path: Path) -> None:
-    path = tmp_path / "mine.jsonl"
-    path.write_text('{"my": "notes"}\n')
-    output = pmoss("benchmark", *words, "--out", str(path), status=2)
-    assert f"{path}: holds results of another command" in output
-    assert path.read_text() == '{"my": "notes"}\n'
 
 
 def test_a_benchmark_that_is_a_study_now_says_so() -> None:

@@ -11,7 +11,7 @@ import msgspec
 
 from pmoss_benchmarks.functions import validation
 from pmoss_benchmarks.study.store import Results
-from pmoss_benchmarks.texts import counter_changes, imitation, learned, learning
+from pmoss_benchmarks.texts import counter_changes, imitation, learned
 from pmoss_benchmarks.texts.stored import Stored, of_today
 from pmoss_env.errors import DescriptionError, UnknownNameError
 from pmoss_env.files import read_toml, write_atomically
@@ -135,7 +135,6 @@ _BLOCKS = {
     "imitation": imitation.imitation,
     "imitation-verdict": _accurate,
     "learned-standing": _standing,
-    **learning.BLOCKS,
 }
 
 

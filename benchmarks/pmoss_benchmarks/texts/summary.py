@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from pmoss_benchmarks.functions import trainings
 from pmoss_benchmarks.study import Results
 from pmoss_benchmarks.texts.offline import played, ratios_of, side
 from pmoss_benchmarks.texts.stored import Stored
@@ -15,12 +16,17 @@ def in_short(stored: Stored) -> str:
     """What the pages of results say, each sentence from the result that its table is made of."""
     sides = Counter(side(told["policies"][_OURS]["over_rule"]) for _, told in played(stored))
     demo = {one["policy"]: one["throughput"] for one in stored["demo/summary.json"]["policies"]}
-    others = Counter(
-        side(cell["policies"][_OURS]["over_rule"])
-        for cell in stored["generalist.json"]["cells"]
-        if cell["track"] != "same-task"
+    results = Results(stored.root)
+    kinds = trainings.summarise({}, results["generalist"].rows)["kinds"]
+    others: Counter[str] = sum(
+        (
+            next(iter(kind["sides"].values()))
+            for name, kind in kinds.items()
+            if name.startswith("unseen")
+        ),
+        Counter(),
     )
-    headroom = Results(stored.root)["headroom"].rows
+    headroom = results["headroom"].rows
     gained = sum(bool(cell["has_headroom"]) for cell in headroom)
     servers = ratios_of(stored["offline/machines/summary.json"], "same-task", _OURS)
     over = [of["over the best"] for of in servers.values()]
@@ -34,7 +40,7 @@ def in_short(stored: Stored) -> str:
             f"Fine-tuned, the agent serves {demo['surrogate, tuned']:.0f} ([more](#the-demo)).",
             f"- **With another workload, distribution of keys or machine** than its data, one "
             f"checkpoint is above the best rule in {others['above']} of {others.total()} worlds, "
-            f"level with it in {others['level with']} and below it in {others['below']} "
+            f"level with it in {others['level']} and below it in {others['below']} "
             "([more](#one-checkpoint-for-many-tasks)).",
             f"- **Little is to be gained** on {len(headroom) - gained} of {len(headroom)} tasks. "
             "There the model or the simulated server finds less than 10 % beyond schedules that "

@@ -7,22 +7,20 @@ from typing import NoReturn
 
 import typer
 
-from pmoss_benchmarks.cli.benchmark.ablation import ablation
 from pmoss_benchmarks.cli.benchmark.autopilot import autopilot
 from pmoss_benchmarks.cli.benchmark.confirm import confirm
 from pmoss_benchmarks.cli.benchmark.counter_changes import counter_changes
-from pmoss_benchmarks.cli.benchmark.generalist import generalist
 from pmoss_benchmarks.cli.benchmark.imitation import imitation
 from pmoss_benchmarks.cli.benchmark.offline import offline
 from pmoss_benchmarks.cli.benchmark.paper import paper
 from pmoss_benchmarks.cli.benchmark.performance import performance
 from pmoss_benchmarks.cli.benchmark.pretrained import pretrained
 from pmoss_benchmarks.cli.benchmark.served import served
-from pmoss_benchmarks.cli.benchmark.transfer import transfer
 from pmoss_env.errors import UnsupportedError
 
 #: Benchmarks that are studies now, by their old names; for one release.
 RENAMED_STUDIES = {
+    "ablation": "ablation",
     "access-path": "access-path",
     "backlog": "backlog",
     "budget": "budget",
@@ -31,6 +29,7 @@ RENAMED_STUDIES = {
     "core-node": "core-node",
     "datasets": "datasets",
     "fidelity": "fidelity",
+    "generalist": "generalist",
     "headroom": "headroom",
     "measured-data": "measured-data",
     "migration": "migration",
@@ -41,6 +40,7 @@ RENAMED_STUDIES = {
     "studies": "conditions",
     "threads": "threads",
     "training-times": "training-times",
+    "transfer": "transfer",
     "validation": "validation",
     "wanted": "wanted",
 }
@@ -61,14 +61,11 @@ for old, study in RENAMED_STUDIES.items():
         context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
     )(_renamed(old, study))
 app.command()(performance)
-app.command()(ablation)
 app.command()(offline)
 app.command()(confirm)
 app.command()(paper)
 app.command()(imitation)
 app.command()(autopilot)
-app.command()(transfer)
-app.command()(generalist)
 app.command()(served)
 app.command("counter-changes")(counter_changes)
 app.command()(pretrained)

@@ -1,0 +1,413 @@
+"""Trainings of one agent on other data or inputs, and how it then plays, beside rules.
+
+A training has the data of several worlds together. The agent plays in these worlds and in others:
+with workloads, distributions of keys or machines that none of its data hold. Rules play the same
+episodes, and differences are paired.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+import pmoss_agents
+from pmoss_agents.configs import has_config, read_config
+from pmoss_benchmarks.functions.references import SEED, reference_rows
+from pmoss_benchmarks.offline.tracks import has_references, load_track
+from pmoss_benchmarks.study.function import Cell, Progress, Row, Run
+from pmoss_benchmarks.study.tables import TableOfRows
+from pmoss_benchmarks.trained import trained
+from pmoss_datasets import Dataset, Recipe
+from pmoss_datasets.evaluation import Difference, evaluate, paired_difference, with_interval
+from pmoss_datasets.policies import Measured, Policy, SchedulePolicy
+from pmoss_datasets.recipes import tier
+from pmoss_datasets.suite import build, load_task, obtain
+from pmoss_env.baselines import Context, answer_after, best_fit, measured_search
+from pmoss_env.errors import DescriptionError
+from pmoss_env.types import Float64Array, Schedule
+
+#: What a world is to a training, by the track that it is played on.
+KINDS = {
+    "same-task": "tasks that its data lack",
+    "learned": "tasks of its data",
+    "unseen-workload": "other workloads",
+    "unseen-distribution": "other distributions of keys",
+    "unseen-machine": "other machines",
+}
+
+
+@dataclass(frozen=True)
+class Training:
+    """What an agent learns from beside the tasks of the settings, and how.
+
+    Attributes:
+        machines: by catalogue name or of the generator; data are collected on each.
+        changes: fields that override the agent's config.
+    """
+
+    machines: tuple[str, ...] = ()
+    changes: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the rows depend on.
+
+    Attributes:
+        trainings: by name.
+        agent: that learns.
+        changes: fields that override the agent's committed config, in every training.
+        learned: committed tasks, whose data of the suite every training has.
+        tasks: likewise, in whose worlds the agent plays.
+        tracks: in what these worlds differ from their task.
+        machines: on which the agent plays, too. No training learns from the machine that it plays
+            on: there is one for each of them.
+        workloads: of the worlds of machines in turn; the agent plays the first one.
+        interference: likewise the families of co-tenants.
+        tier: of the data.
+        data: episodes that are collected on each machine.
+        rules: baselines that play the same episodes.
+        measurements: schedules that the agent, and a search from best-fit's, may run before they
+            decide; they play so beside the others. 0: they do not.
+        episodes: of the evaluation, in each world.
+        seeds: of each training.
+        budget: evaluations of the search that scores 100.
+        references: tasks in whose own worlds the references score 100 instead.
+    """
+
+    AXES: ClassVar = ("tasks", "tracks", "machines", "seeds")
+
+    trainings: dict[str, Training]
+    agent: str = "surrogate"
+    changes: dict[str, Any] = field(default_factory=dict)
+    learned: tuple[str, ...] = ()
+    tasks: tuple[str, ...] = ()
+    tracks: tuple[str, ...] = ("same-task",)
+    machines: tuple[str, ...] = ()
+    workloads: tuple[str, ...] = ("ycsb-a",)
+    interference: tuple[str, ...] = ("none",)
+    tier: str = "mixed"
+    data: int = 100
+    rules: tuple[str, ...] = ()
+    measurements: int = 0
+    episodes: int = 20
+    seeds: int = 1
+    budget: int = 2000
+    references: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for task in self.learned:
+            load_task(task)
+        for name, training in self.trainings.items():
+            for machine in self.machines or ("",):
+                if not (self.learned or {*training.machines} - {machine}):
+                    raise DescriptionError(f"training {name!r}: has no data: name other machines")
+
+
+def cells(settings: Settings) -> list[Cell]:
+    """Each world once for each training: tracks may lead from several tasks to the same one."""
+    worlds: dict[str, str] = {}
+    for track in settings.tracks:
+        for task in settings.tasks:
+            if (env := load_track(track).evaluation_env(load_task(task))) is not None:
+                worlds.setdefault(json.dumps(env, sort_keys=True), f"{track}/{task}")
+    return [
+        {"training": training, "world": world, "seed": seed}
+        for seed in range(settings.seeds)
+        for training in settings.trainings
+        for world in (*worlds.values(), *settings.machines)
+    ]
+
+
+def world_of(settings: Settings, world: str) -> dict[str, Any]:
+    """Arguments of the environment of "track/task", or of a machine."""
+    track, _, task = world.rpartition("/")
+    if not track:
+        return _on_machine(settings, world, 0)
+    env = load_track(track).evaluation_env(load_task(task))
+    assert env is not None
+    return env
+
+
+def _on_machine(settings: Settings, machine: str, number: int) -> dict[str, Any]:
+    """The world of a machine that stands at a place of its list."""
+    return {
+        "machine": machine,
+        "workload": settings.workloads[number % len(settings.workloads)],
+        "interference": settings.interference[number % len(settings.interference)],
+    }
+
+
+def prepare(run: Run, progress: Progress) -> None:
+    """Makes the references, collects the data and trains, as far as ``run.keep`` lacks it."""
+    settings = run.settings
+    for task in settings.references:
+        _references(run, f"same-task/{task}", progress)
+    chosen = {_lesson_of(settings, cell): cell for cell in cells(settings)}
+    for done, cell in enumerate(chosen.values()):
+        progress("trainings", done, len(chosen))
+        _checkpoint(run, cell, progress)
+
+
+def _lesson_of(settings: Settings, cell: Mapping[str, Any]) -> tuple[str, str, int]:
+    """What decides the agent of a cell: training, machine that is left out, and seed."""
+    left_out = cell["world"] if cell["world"] in settings.machines else ""
+    return cell["training"], left_out, cell["seed"]
+
+
+def _references(
+    run: Run, world: str, progress: Progress = lambda what, done, total: None
+) -> dict[int, tuple[float, float]]:
+    """Throughputs of score 0 and 100 by the environment's seed; empty where none are known."""
+    settings, (track, _, task) = run.settings, world.rpartition("/")
+    if task not in settings.references or not has_references(track, task):
+        return {}
+    rows = reference_rows(run.results, run.keep, [task], settings.episodes, progress=progress)
+    return {row["env_seed"]: (row["random"], row["best"]) for row in rows[task]}
+
+
+def _checkpoint(
+    run: Run, cell: Mapping[str, Any], progress: Progress = lambda what, done, total: None
+) -> Path:
+    settings = run.settings
+    name, left_out, seed = _lesson_of(settings, cell)
+    training = settings.trainings[name]
+    data = list(_data(run, training, left_out, progress))
+    first = Recipe(env=dict(data[0].metadata.env_kwargs), reference_episodes=0).task
+    config = read_config(settings.agent, first) if has_config(settings.agent) else {}
+    config = {**config, **settings.changes, **training.changes, "seed": seed}
+    config.pop("agent", None)
+    return trained(settings.agent, config, data, run.keep)
+
+
+def _data(run: Run, training: Training, left_out: str, progress: Progress) -> Iterator[Dataset]:
+    settings = run.settings
+    for task in settings.learned:
+        yield build(
+            f"pmoss/{task}/{settings.tier}-v0",
+            run.data,
+            lambda done, total, task=task: progress(f"data {task}", done, total),  # type: ignore[misc]
+        )
+    for number, machine in enumerate(training.machines):
+        if machine != left_out:
+            keys = {"tier": settings.tier, "env": _on_machine(settings, machine, number)}
+            size = {"episodes": settings.data, "reference_episodes": 0}
+            recipe = Recipe.from_dict({**tier(settings.tier), **keys, **size})
+            yield obtain(
+                recipe,
+                run.keep / f"data-{settings.data}" / recipe.id,
+                lambda done, total, machine=machine: progress(f"data {machine}", done, total),  # type: ignore[misc]
+            )
+
+
+class Work:
+    """Plays in one world after the other; agents are read once."""
+
+    def __init__(self, run: Run) -> None:
+        """Takes the settings."""
+        self._run, self._agents = run, dict[tuple[str, str, int], Any]()
+
+    def __call__(self, cell: Cell) -> Row:
+        """Lets the agent of a training play in a world.
+
+        Returns:
+            ``env``, arguments of the environment; ``learned``, whether it is a task whose data the
+            agent learned from; and what ``rules`` and ``policies`` reach, see _play(). The agent is
+            the first one of ``policies``.
+        """
+        settings = self._run.settings
+        key = _lesson_of(settings, cell)
+        if key not in self._agents:
+            self._agents[key] = pmoss_agents.load(_checkpoint(self._run, cell), settings.agent)
+        agent, number = self._agents[key], settings.measurements
+        searched = Measured(SchedulePolicy(_search(number)), number)
+        measured = Measured(agent, number)
+        policies: dict[str, Policy] = {settings.agent: agent}
+        if number:
+            policies |= {
+                f"best-fit + search, {number}": searched,
+                f"{settings.agent}, {number}": measured,
+            }
+        with closing(searched), closing(measured):
+            played = _play(self._run, cell["world"], {**_rules(settings), **policies})
+        track, _, task = cell["world"].rpartition("/")
+        return {
+            "env": world_of(settings, cell["world"]),
+            "learned": track == "same-task" and task in settings.learned,
+            "rules": {name: played[name] for name in settings.rules},
+            "policies": {name: played[name] for name in policies},
+        }
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def _rules(settings: Settings) -> dict[str, Policy]:
+    return {name: SchedulePolicy(name) for name in settings.rules}
+
+
+def _search(budget: int) -> Any:
+    """Local search by its own readings from best-fit's schedule, stopped after so many."""
+
+    def search(context: Context) -> Schedule:
+        return answer_after(measured_search(context, best_fit(context)), budget)
+
+    return search
+
+
+def _play(run: Run, world: str, policies: Mapping[str, Policy]) -> dict[str, dict[str, Any]]:
+    """By policy the mean ``score``, the mean ``throughput`` in Mq/s, and ``scores`` by episode."""
+    settings = run.settings
+    rows = evaluate(
+        {**world_of(settings, world), "observation": "complete"},
+        policies,
+        [SEED],
+        settings.episodes,
+        search_budget=settings.budget,
+        references=_references(run, world),
+    ).rows
+    played = {}
+    for name in policies:
+        own = [row for row in rows if row.policy == name]
+        scores = [row.score for row in own]
+        played[name] = {
+            "score": float(np.array(scores, dtype=np.float64).mean()),
+            "throughput": float(np.mean([row.throughput for row in own])),
+            "scores": scores,
+        }
+    return played
+
+
+def recheck(run: Run, row: Row) -> list[str]:
+    """Rules play a row's episodes again; where none have played, the agent is trained again."""
+    field = "rules" if row["rules"] else "policies"
+    if row["rules"]:
+        again = _play(run, row["world"], _rules(run.settings))
+    else:
+        again = Work(run)({key: row[key] for key in ("training", "world", "seed")})["policies"]
+    return [
+        f"{name}: {key} stored {stored!r}, now {again[name][key]!r}"
+        for name, values in row[field].items()
+        for key, stored in values.items()
+        if again[name][key] != stored
+    ]
+
+
+def _groups(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], list[Mapping[str, Any]]]:
+    """The rows of all seeds by world and training."""
+    groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault((row["world"], row["training"]), []).append(row)
+    return groups
+
+
+def _scores(rows: Sequence[Mapping[str, Any]], name: str) -> Float64Array:
+    """(seeds, episodes), or (seeds, 1) of means where single ones were not kept."""
+    played = [(row["rules"] | row["policies"])[name] for row in rows]
+    return np.array([one.get("scores", [one["score"]]) for one in played], dtype=np.float64)
+
+
+def _agent(row: Mapping[str, Any]) -> str:
+    return str(next(iter(row["policies"])))
+
+
+def _best_rule(row: Mapping[str, Any]) -> str:
+    rules: Mapping[str, Any] = row["rules"]
+    return max(rules, key=lambda name: float(rules[name]["score"]))
+
+
+def _ahead(rows: Sequence[Mapping[str, Any]]) -> Difference:
+    """How far the agent is ahead of the best rule of a world, paired."""
+    return paired_difference(_scores(rows, _agent(rows[0])) - _scores(rows, _best_rule(rows[0])))
+
+
+def _shown(difference: Difference) -> str:
+    return with_interval(difference.value, difference.low, difference.high)
+
+
+def _means(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+    """Mean scores of all policies in each world, by training."""
+    names = [*rows[0]["rules"], *rows[0]["policies"]]
+    several = len({row["training"] for row in rows}) > 1
+    lines = []
+    for (world, training), own in _groups(rows).items():
+        line = [training, world] if several else [world]
+        line += [_shown(paired_difference(_scores(own, name))) for name in names]
+        if own[0]["rules"]:
+            line.append(f"{_shown(_ahead(own))} over {_best_rule(own[0])}")
+        lines.append(line)
+    columns = [*(["training"] if several else []), "world", *(f">{name}" for name in names)]
+    columns += [f">{_agent(rows[0])}, paired"] if rows[0]["rules"] else []
+    return TableOfRows(columns, lines)
+
+
+def _kind(row: Mapping[str, Any]) -> str:
+    return "learned" if row["learned"] else row["world"].rpartition("/")[0]
+
+
+def _worlds(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+    """World by world the best rule, and each training beside it."""
+    groups, trainings = _groups(rows), list(dict.fromkeys(row["training"] for row in rows))
+    lines = []
+    for world in dict.fromkeys(row["world"] for row in rows):
+        first = groups[world, trainings[0]][0]
+        rule, env = _best_rule(first), first["env"]
+        line = [env["machine"], env["workload"], env.get("interference", "none")]
+        line += [KINDS[_kind(first)], f"{rule} {first['rules'][rule]['score']:.1f}"]
+        for training in trainings:
+            own = groups[world, training]
+            line += [f"{_scores(own, _agent(first)).mean():.1f}", _shown(_ahead(own))]
+        lines.append(line)
+    columns = ["machine", "workload", "co-tenants", "kind of world", "best rule"]
+    return TableOfRows(
+        [*columns, *(c for name in trainings for c in (f">{name}", ">ahead"))], lines
+    )
+
+
+def summarise(settings: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What the trainings come to.
+
+    Returns:
+        ``scores``, the agent's mean by training; and ``kinds``, where rules played: by KINDS the
+        number of ``worlds``, mean scores of the best ``rule`` and by training ``scores``, and by
+        training ``sides``: in how many worlds the interval of the difference from the best rule
+        lies "above" 0, is "level" with it, or lies "below".
+    """
+    groups = _groups(rows)
+    scores: dict[str, list[float]] = {}
+    kinds: dict[str, dict[str, Any]] = {}
+    for (_, training), own in groups.items():
+        mean = float(_scores(own, _agent(own[0])).mean())
+        scores.setdefault(training, []).append(mean)
+        if own[0]["rules"]:
+            kind = kinds.setdefault(_kind(own[0]), {"rule": [], "scores": {}, "sides": {}})
+            kind["rule"].append(own[0]["rules"][_best_rule(own[0])]["score"])
+            kind["scores"].setdefault(training, []).append(mean)
+            kind["sides"].setdefault(training, Counter())[_side(_ahead(own))] += 1
+    return {
+        "scores": {name: float(np.mean(values)) for name, values in scores.items()},
+        "kinds": {
+            name: {
+                "worlds": len(kind["rule"]) // len(scores),
+                "rule": float(np.mean(kind["rule"])),
+                "scores": {training: np.mean(of) for training, of in kind["scores"].items()},
+                "sides": kind["sides"],
+            }
+            for name, kind in kinds.items()
+        },
+    }
+
+
+def _side(difference: Difference) -> str:
+    values = asdict(difference)
+    return "above" if values["low"] > 0 else "below" if values["high"] < 0 else "level"
+
+
+TABLES = {"default": _means, "worlds": _worlds}

@@ -1,0 +1,158 @@
+"""Trainings of one agent on other data or inputs: what it learned from, and what it meets."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+
+import pmoss_agents
+from pmoss_benchmarks.functions import trainings
+from pmoss_benchmarks.functions.trainings import (
+    TABLES,
+    Settings,
+    Training,
+    Work,
+    cells,
+    prepare,
+    recheck,
+    summarise,
+    world_of,
+)
+from pmoss_benchmarks.offline.tracks import OTHER_DISTRIBUTION, OTHER_OPERATIONS
+from pmoss_benchmarks.study import Results, Run
+from pmoss_benchmarks.study.function import settings_of
+from pmoss_datasets.suite import SHIPPED_ROOT, TOY, splits
+from pmoss_env.errors import DescriptionError, UnknownNameError
+from pmoss_env.machines import load_machine
+
+SMALL = {"members": 1, "updates": 2, "width": 8, "features": 4, "demands": 2, "rounds": 1}
+FEW = {"data": 6, "episodes": 2, "budget": 20, "changes": SMALL}
+ROOT = Path(__file__).parents[3]
+
+
+def _work(settings: Settings, keep: Path) -> tuple[Run, list[dict[str, Any]]]:
+    run = Run(settings, SHIPPED_ROOT, keep, keep)
+    prepare(run, lambda *_: None)
+    work = Work(run)
+    return run, [{**cell, **work(cell)} for cell in cells(settings)]
+
+
+def _described(name: str) -> Settings:
+    settings: Settings = settings_of(trainings, Results(ROOT).study(name).settings)
+    return settings
+
+
+def test_a_checkpoint_is_trained_once_and_plays_beside_all_rules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings(
+        {"tasks": Training(), "more": Training(("random:4000",))},
+        learned=(TOY,),
+        tasks=(TOY,),
+        tracks=("same-task", "interference"),
+        rules=("lpt", "best-fit"),
+        **FEW,
+    )
+    run, rows = _work(settings, tmp_path)
+    assert [row["learned"] for row in rows] == [True, False, True, False]
+    assert rows[1]["env"]["interference"] == "all"
+    assert all(set(row["rules"]) == {"lpt", "best-fit"} for row in rows)
+    assert all(len(row["policies"]["surrogate"]["scores"]) == 2 for row in rows)
+    # Other data are another checkpoint, and what was trained before is trained no more.
+    assert len(list(tmp_path.glob("*.safetensors"))) == 2
+    monkeypatch.setattr("pmoss_agents.trainer.train", None)
+    prepare(run, lambda *_: None)
+    _checked(run, rows)
+    summary = summarise({}, rows)
+    assert {name: kind["worlds"] for name, kind in summary["kinds"].items()} == {
+        "learned": 1,
+        "interference": 1,
+    }
+    means = [row["policies"]["surrogate"]["score"] for row in rows[:2]]
+    assert summary["scores"]["tasks"] == pytest.approx(sum(means) / 2)
+
+
+def _checked(run: Run, rows: list[dict[str, Any]]) -> None:
+    assert recheck(run, rows[0]) == []
+    rules = {**rows[0]["rules"], "lpt": {**rows[0]["rules"]["lpt"], "score": 1.5}}
+    (line,) = recheck(run, {**rows[0], "rules": rules})
+    assert line.startswith("lpt: score stored 1.5, now ")
+
+
+def test_the_machine_that_is_met_is_in_no_data(tmp_path: Path) -> None:
+    settings = Settings(
+        {"others": Training(("toy", "random:3", "random:1000"))},
+        machines=("toy",),
+        rules=("lpt",),
+        measurements=2,
+        **FEW,
+    )
+    _, (row,) = _work(settings, tmp_path)
+    collected = {path.parent.name for path in tmp_path.glob("data-6/pmoss/*/mixed-v0")}
+    assert collected == {"random-3-btree-ycsb-a", "random-1000-btree-ycsb-a"}
+    assert list(row["policies"]) == ["surrogate", "best-fit + search, 2", "surrogate, 2"]
+    (line,) = TABLES["default"]([row]).rows
+    assert line[0] == "toy" and line[-1].endswith(" over lpt")
+
+
+def test_inputs_are_left_out_of_the_agent_that_plays(tmp_path: Path) -> None:
+    left = {"nothing": Training(("toy",)), "core": Training(("toy",), {"inputs": ["slice"]})}
+    settings = Settings(left, tasks=(TOY,), interference=("busy_core",), **FEW)
+    run, rows = _work(settings, tmp_path)
+    agents = [pmoss_agents.load(trainings._checkpoint(run, row)) for row in rows]
+    assert agents[1].config.inputs == ("slice",) != agents[0].config.inputs
+    # No rule played: the agent is trained again.
+    assert recheck(run, rows[1]) == []
+    scores = summarise({}, rows)["scores"]
+    assert scores == {row["training"]: row["policies"]["surrogate"]["score"] for row in rows}
+    assert not summarise({}, rows)["kinds"]
+
+
+def test_each_group_of_inputs_is_left_out_once() -> None:
+    left = _described("ablation").trainings
+    config: Any = pmoss_agents.make("surrogate").config
+    inputs = tuple(config.inputs)
+    assert tuple(left) == ("nothing", *inputs)
+    for name, training in left.items():
+        kept = training.changes.get("inputs", inputs)
+        assert tuple(kept) == tuple(group for group in inputs if group != name)
+
+
+def test_every_world_is_played_once() -> None:
+    settings = _described("generalist")
+    assert settings.learned == splits()["development"]
+    worlds = [cell["world"] for cell in cells(replace(settings, trainings={"one": Training()}))]
+    envs = {tuple(sorted(world_of(settings, world).items())) for world in worlds}
+    assert len(envs) == len(worlds)
+    assert {dict(env)["machine"] for env in envs} >= {"rome-7302", "skylake-x-4n"}
+
+
+def test_made_up_worlds_hold_no_workload_of_the_unseen_tracks() -> None:
+    settings = _described("generalist")
+    held_back = {*OTHER_OPERATIONS.values(), *OTHER_DISTRIBUTION.values()}
+    # Tasks with scans meet ycsb-a there, which other tasks teach.
+    assert held_back & {*settings.workloads} <= {"ycsb-a"}
+
+
+@pytest.mark.parametrize("name", ["generalist", "transfer"])
+def test_made_up_machines_are_different_ones_with_many_workers(name: str) -> None:
+    settings = _described(name)
+    machines = [m for training in settings.trainings.values() for m in training.machines]
+    assert len(machines) == len(set(machines))
+    made_up = [machine for machine in machines if machine.startswith("random")]
+    assert {machine.split(":")[0] for machine in made_up} == {
+        "random",
+        "random-smt",
+        "random-partly",
+    }
+    assert all(load_machine(machine).workers.size >= 12 for machine in made_up)
+
+
+def test_what_cannot_be_learned_is_refused() -> None:
+    with pytest.raises(UnknownNameError, match="no-task"):
+        Settings({"one": Training()}, learned=("no-task",))
+    with pytest.raises(DescriptionError, match="training 'one': has no data"):
+        Settings({"one": Training(("toy",))}, machines=("toy",))

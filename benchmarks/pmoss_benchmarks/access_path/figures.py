@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pmoss_benchmarks.access_path.reproduction import CPU, OFFLOAD, PLACES, RELAXED, Measurements
+from pmoss_benchmarks.access_path.measurements import CPU, OFFLOAD, PLACES, RELAXED, Measurements
 from pmoss_env.envs.access_path import PATHS, Background, Scans
 from pmoss_env.envs.access_path.viewer import STYLES
 from pmoss_env.pictures import new_figure

@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pmoss_agents.access_path.linear_cost import LinearCost
+from pmoss_benchmarks.access_path.measurements import CPU, OFFLOAD, PLACES, Measurements
 from pmoss_benchmarks.access_path.models import score, train
-from pmoss_benchmarks.access_path.reproduction import CPU, OFFLOAD, PLACES, Measurements
 from pmoss_benchmarks.study.function import Cell, Row, Run
 from pmoss_benchmarks.study.tables import TableOfRows, bold_inside
 from pmoss_datasets.access_path.scans import AccessPathRecipe, pairs_of, simulate

@@ -23,8 +23,7 @@ from pmoss_agents.threads import run_episode
 from pmoss_agents.threads.bandits import ThreadLinUCB
 from pmoss_benchmarks.study.function import Cell, Row, Run
 from pmoss_benchmarks.study.tables import TableOfRows, bold_inside
-from pmoss_benchmarks.threads.comparison import LEARNED, METHODS, learned
-from pmoss_benchmarks.threads.reproduction import P99_REQUESTS
+from pmoss_benchmarks.threads.comparison import LEARNED, METHODS, P99_REQUESTS, learned
 from pmoss_benchmarks.threads.studies import (
     MACHINE,
     MIXES,

@@ -3,20 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from pmoss_benchmarks.paper_figures import judge
 from pmoss_benchmarks.study.function import Cell, Row, Run
 from pmoss_benchmarks.study.tables import TableOfRows
-from pmoss_benchmarks.threads.comparison import METHODS
-from pmoss_benchmarks.threads.reproduction import TABLE_1, reproduce
-from pmoss_benchmarks.threads.studies import MACHINE, timings
+from pmoss_benchmarks.threads.comparison import (
+    LEARNED,
+    METHODS,
+    P99_REQUESTS,
+    Comparison,
+    compare,
+)
+from pmoss_benchmarks.threads.studies import (
+    MACHINE,
+    MIXES,
+    PATTERNS,
+    bandwidth_gap,
+    convergence,
+    correlations,
+    rule_against_best,
+    settled_after,
+    times_by_remote_share,
+    timings,
+)
 from pmoss_env.pictures import new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+FIGURES = Path(__file__).with_suffix(".toml")
+#: Seconds by share of remote accesses (the paper's table 1).
+TABLE_1 = {0.10: 151.08, 0.05: 129.35, 0.03: 126.97, 0.01: 123.97, 0.0: 123.04}
+_WRITE_SHARES = (0.0, 0.1, 0.3, 0.5, 0.7, 1.0)
+_READS = ("readrandom", "readseq")
+_OTHERS = ("scheduling-domain", "rule")
 
 
 @dataclass(frozen=True)
@@ -44,13 +69,134 @@ def measure(run: Run, cell: Cell) -> Row:
         ``statements``, a published figure each; ``runs``, by program and method a dict of results
         per seed; ``curves`` of the pictures; ``timings``, of this host.
     """
-    statements, comparison, curves = reproduce(seeds=run.settings.seeds)
+    seeds = run.settings.seeds
+    comparison = compare((*PATTERNS, *MIXES), seeds=seeds)
+    late = [
+        compare(
+            ["fillrandom"], methods=(*_OTHERS, "linucb"), seeds=seeds, requests=times * P99_REQUESTS
+        )
+        for times in (1, 10)
+    ]
+    curve = times_by_remote_share(tuple(TABLE_1))
+    widths = {program: convergence(program) for program in PATTERNS}
+    ours = {
+        **_of_machine(curve),
+        **_settling(widths),
+        **_times(comparison),
+        **{
+            f"fillrandom, 960k requests: P99 saved against {other}": _saved(late[0], other)
+            for other in _OTHERS
+        },
+    }
+    moving = late[0].mean("fillrandom", "linucb", "moved") / late[0].mean("fillrandom", "linucb")
     return {
-        "statements": [statement.as_dict() for statement in statements],
-        **asdict(comparison),
-        "curves": curves,
+        "statements": judge(FIGURES, ours, moving=moving, saved=_saved(late[1], _OTHERS[0])),
+        "runs": comparison.runs,
+        "curves": {
+            "widths": widths,
+            "curve": {f"{share:g}": value for share, value in curve.items()},
+            "seconds": {
+                program: {method: comparison.mean(program, method) for method in METHODS}
+                for program in comparison.runs
+            },
+        },
         "timings": timings(),
     }
+
+
+def _of_machine(curve: Mapping[float, float]) -> dict[str, float]:
+    """Figures of memory, of remote accesses and of counters: no method decides."""
+    kinds = {kind: correlations(kind) for kind in ("write", "read")}
+    asked = [
+        ("write", "local_slow_accesses", "slow_write_gb_per_s"),
+        ("write", "remote_slow_accesses", "slow_write_gb_per_s"),
+        ("write", "miss_latency_ns", "slow_write_gb_per_s"),
+        ("write", "clock_ghz", "slow_write_gb_per_s"),
+        ("read", "miss_latency_ns", "slow_read_gb_per_s"),
+        ("read", "miss_latency_ns", "slow_write_gb_per_s"),
+    ]
+    gaps = {
+        "non-volatile memory, largest over mixes and threads": bandwidth_gap(2, _WRITE_SHARES),
+        "DRAM, largest": bandwidth_gap(0, _WRITE_SHARES),
+    }
+    return {
+        **{f"local / remote bandwidth of {memory}": gap for memory, gap in gaps.items()},
+        **{
+            f"time with {share:.0%} remote accesses / with none": time
+            for share, time in curve.items()
+        },
+        **{
+            f"{kind}-dominated: correlation of {first} with {second}": kinds[kind][first, second]
+            for kind, first, second in asked
+        },
+        "readrandom: rule / the best number of local threads - 1": rule_against_best("readrandom")
+        - 1.0,
+    }
+
+
+def _settling(widths: Mapping[str, list[tuple[int, float]]]) -> dict[str, float]:
+    return {
+        f"decisions until the width of {words} has settled, {program}": settled_after(
+            of_program, action=action
+        )
+        for program, of_program in widths.items()
+        for words, action in (("migrating one thread", 1), ("any action", None))
+    }
+
+
+def _times(comparison: Comparison) -> dict[str, float]:
+    """Figures of run times, of the paper's section 9."""
+
+    def ratio(program: str, first: str, second: str) -> float:
+        return comparison.mean(program, first) / comparison.mean(program, second)
+
+    def loss(programs: Sequence[str], method: str, others: Sequence[str]) -> float:
+        """The most by which a method takes longer than the best."""
+        return max(
+            comparison.mean(p, method) / min(comparison.mean(p, m) for m in others) - 1.0
+            for p in programs
+        )
+
+    usual = (*_OTHERS, "linucb")
+    return {
+        **{
+            f"{program}: remaining time, linucb / scheduling-domain": ratio(
+                program, "linucb", "scheduling-domain"
+            )
+            for program in ("fillrandom", "fillseq")
+        },
+        "reads: time saved by linucb against scheduling-domain, best": max(
+            1.0 - ratio(p, "linucb", "scheduling-domain") for p in _READS
+        ),
+        **{
+            f"reads: rule / {method} - 1, best": max(ratio(p, "rule", method) - 1.0 for p in _READS)
+            for method in ("linucb", "hybrid")
+        },
+        "four patterns: linucb / the best method - 1, worst": loss(PATTERNS, "linucb", usual),
+        "four patterns: linucb that has learned before / the best method - 1, worst": loss(
+            PATTERNS, LEARNED, tuple(METHODS)
+        ),
+        "reads: hybrid / the best method - 1, worst": loss(_READS, "hybrid", (*usual, "hybrid")),
+        **{
+            f"{program.removeprefix('mixed')} % reads: {method} / rule": ratio(
+                program, method, "rule"
+            )
+            for program in MIXES
+            for method in ("scheduling-domain", "linucb")
+        },
+        "50 % reads: minutes of the rule": comparison.mean("mixed50", "rule") / 60.0,
+        **{
+            f"sum of the seven programs: hybrid / {method}": comparison.total("hybrid")
+            / comparison.total(method)
+            for method in (*usual, "random")
+        },
+    }
+
+
+def _saved(comparison: Comparison, other: str) -> float:
+    """The share of the latency under another method that the bandit saves."""
+    mine, others = (comparison.mean("fillrandom", method, "p99_ms") for method in ("linucb", other))
+    return 1.0 - mine / others
 
 
 def _minutes(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
@@ -117,7 +263,7 @@ def _remote_share(rows: Sequence[Mapping[str, Any]]) -> Figure:
     return figure
 
 
-def _times(rows: Sequence[Mapping[str, Any]]) -> Figure:
+def _bars(rows: Sequence[Mapping[str, Any]]) -> Figure:
     """Minutes of every program, a bar for each method."""
     (row,) = rows
     seconds = row["curves"]["seconds"]
@@ -135,4 +281,4 @@ def _times(rows: Sequence[Mapping[str, Any]]) -> Figure:
     return figure
 
 
-PLOTS = {"convergence": _widths, "remote-share": _remote_share, "times": _times}
+PLOTS = {"convergence": _widths, "remote-share": _remote_share, "times": _bars}

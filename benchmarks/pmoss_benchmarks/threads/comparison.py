@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +25,8 @@ METHODS: dict[str, str] = {
     "hybrid": "threads-hybrid",
     "random": "threads-random",
 }
-
+#: Requests of the paper's study of latency.
+P99_REQUESTS = 960_000
 
 #: What LEARNED has seen: every pattern so often, shorter, from seeds that no comparison uses.
 _LESSONS = 20
@@ -58,7 +59,6 @@ def compare(
     *,
     methods: Sequence[str] = tuple(METHODS),
     seeds: int = 5,
-    progress: Callable[[int, int], None] | None = None,
     **options: Any,
 ) -> Comparison:
     """Runs every method on every program, on the same seeds.
@@ -67,11 +67,9 @@ def compare(
         programs: keys of ``PROGRAMS``.
         methods: keys of ``METHODS``.
         seeds: runs per cell.
-        progress: called with runs done and in all.
         **options: further arguments of the environment.
     """
     runs: dict[str, dict[str, list[dict[str, float]]]] = {}
-    done, total = 0, len(programs) * len(methods) * seeds
     experienced = learned() if LEARNED in methods else None
     for program in programs:
         runs[program] = {}
@@ -82,9 +80,6 @@ def compare(
                 agent = deepcopy(known) or pmoss_agents.make(METHODS[method])
                 env = ThreadSchedulingEnv(program=program, **options)
                 results.append(run_episode(env, agent, seed=seed))
-                done += 1
-                if progress is not None:
-                    progress(done, total)
             runs[program][method] = results
     return Comparison(runs)
 

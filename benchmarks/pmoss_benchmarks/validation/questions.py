@@ -14,10 +14,16 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
+from pmoss_benchmarks.access_path.measurements import CPU, OFFLOAD, PLACES, RELAXED, Measurements
 from pmoss_benchmarks.access_path.models import ModelScores, score, train
-from pmoss_benchmarks.access_path.reproduction import CPU, OFFLOAD, PLACES, RELAXED, Measurements
-from pmoss_benchmarks.threads import bandwidth_gap, compare, convergence, times_by_remote_share
-from pmoss_benchmarks.threads.studies import PATTERNS, settled_after
+from pmoss_benchmarks.threads.comparison import compare
+from pmoss_benchmarks.threads.studies import (
+    PATTERNS,
+    bandwidth_gap,
+    convergence,
+    settled_after,
+    times_by_remote_share,
+)
 from pmoss_benchmarks.validation.laboratory import SEARCH, Laboratory
 from pmoss_benchmarks.validation.micro import (
     latency_ns,

@@ -47,11 +47,6 @@ def test_an_episode_of_every_offline_result_replays_to_the_last_bit(path: Path) 
     assert replay(path, episodes=1).mismatches == ()
 
 
-@pytest.mark.parametrize("path", sorted((RESULTS / "imitation").glob("*.played.jsonl")))
-def test_an_episode_of_what_the_papers_network_played_replays(path: Path) -> None:
-    assert replay(path, episodes=1).mismatches == ()
-
-
 @pytest.mark.heavy
 @pytest.mark.parametrize("path", OFFLINE, ids=lambda path: "/".join(path.parts[-3:]))
 def test_offline_results_replay_to_the_last_bit(path: Path) -> None:

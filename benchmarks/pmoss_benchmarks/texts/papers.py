@@ -11,7 +11,7 @@ import msgspec
 
 from pmoss_benchmarks.functions import validation
 from pmoss_benchmarks.study.store import Results
-from pmoss_benchmarks.texts import counter_changes, imitation, learned
+from pmoss_benchmarks.texts import counter_changes, learned
 from pmoss_benchmarks.texts.stored import Stored, of_today
 from pmoss_env.errors import DescriptionError, UnknownNameError
 from pmoss_env.files import read_toml, write_atomically
@@ -114,14 +114,11 @@ def names(root: Path, results: Results, to: To, folder: Path, pictures: Path) ->
         "paper": paper,
         "paper_rows": lambda: read_rows(root),
         "paper_titles": {paper: title for paper, (_, title) in PAPERS.items()},
+        "throughputs": lambda task: learned.throughputs(
+            stored, learned.MACHINES, "same-task", task
+        ),
         "verdicts": verdicts,
     }
-
-
-def _accurate(stored: Stored) -> str:
-    """How many networks of the imitation are as accurate as the paper's."""
-    accuracies = imitation.accuracies(stored)
-    return f"{sum(one >= 0.95 for one in accuracies)} of {len(accuracies)}"
 
 
 def _standing(stored: Stored) -> str:
@@ -132,8 +129,6 @@ def _standing(stored: Stored) -> str:
 _BLOCKS = {
     "counter-changes": counter_changes.told,
     "counter-changes-verdict": counter_changes.verdict,
-    "imitation": imitation.imitation,
-    "imitation-verdict": _accurate,
     "learned-standing": _standing,
 }
 

@@ -10,7 +10,6 @@ import typer
 from pmoss_benchmarks.cli.benchmark.autopilot import autopilot
 from pmoss_benchmarks.cli.benchmark.confirm import confirm
 from pmoss_benchmarks.cli.benchmark.counter_changes import counter_changes
-from pmoss_benchmarks.cli.benchmark.imitation import imitation
 from pmoss_benchmarks.cli.benchmark.offline import offline
 from pmoss_benchmarks.cli.benchmark.paper import paper
 from pmoss_benchmarks.cli.benchmark.performance import performance
@@ -31,6 +30,7 @@ RENAMED_STUDIES = {
     "fidelity": "fidelity",
     "generalist": "generalist",
     "headroom": "headroom",
+    "imitation": "imitation",
     "measured-data": "measured-data",
     "migration": "migration",
     "off-policy": "off-policy",
@@ -64,7 +64,6 @@ app.command()(performance)
 app.command()(offline)
 app.command()(confirm)
 app.command()(paper)
-app.command()(imitation)
 app.command()(autopilot)
 app.command()(served)
 app.command("counter-changes")(counter_changes)

@@ -1,0 +1,134 @@
+"""The paper's network: trained, gone on with, and held against what can be learned."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("scipy")
+
+from pmoss_agents.configs import read_config
+from pmoss_agents.training_log import read_log
+from pmoss_benchmarks.functions.imitation import (
+    CONFIG,
+    TABLES,
+    WANTED,
+    Settings,
+    accurate,
+    bound_of,
+    cells,
+    compare,
+    curve_of,
+    measure,
+    prepare,
+    recheck,
+    recipe_of,
+)
+from pmoss_benchmarks.study import Run
+from pmoss_datasets.storage import open_dataset
+from pmoss_datasets.suite import SHIPPED_ROOT, TOY
+from pmoss_datasets.suite import recipe_of as shipped_recipe
+
+SHIPPED = f"pmoss/{TOY}/mixed-v0"
+SMALL = {"updates": 4, "layers": 1, "width": 16, "heads": 2, "batch_size": 1, "save_every": 1}
+
+
+def test_the_config_is_the_papers() -> None:
+    config = read_config(CONFIG)
+    assert [config[name] for name in ("layers", "heads", "width")] == [6, 8, 128]
+    assert config["meta_position"] == "last" and config["reward"] == "slice"
+    # What the paper's tokens hold: masks, and the counters of the slices placed on each core.
+    assert config["inputs"] == ["core"] and config["doubt"] == 0
+    assert recipe_of(Settings((TOY,)), TOY).env["observation"] == "paper"
+    assert recipe_of(Settings((TOY,), data=7), TOY).id.endswith("/mixed-of-7-v0")
+
+
+def test_what_is_drawn_at_random_can_only_be_guessed() -> None:
+    data = open_dataset(SHIPPED_ROOT / SHIPPED)
+    bound = bound_of(data)
+    cores = data.machine.workers.size
+    of = {one["behaviour"]: one for one in bound["behaviours"]}
+    assert sum(one["share"] for one in of.values()) == pytest.approx(1)
+    assert of["random"]["accuracy"] == pytest.approx(1 / cores)
+    assert of["lpt"]["accuracy"] == 1
+    noisy = next(one for name, one in of.items() if "eps0.1" in name)
+    assert noisy["accuracy"] == pytest.approx(0.9 + 0.1 / cores)
+    assert 0 < bound["accuracy"] < 1
+    assert bound["loss"] >= of["random"]["share"] * math.log(cores)
+    assert len(shipped_recipe(SHIPPED).behaviours) == len(of)
+
+
+def test_a_curve_holds_means_of_windows() -> None:
+    rows = [{"update": i, "cpu_seconds": i, "loss": i, "accuracy": 0.5} for i in range(1, 121)]
+    rows[3]["held_out_loss"] = 7
+    curve = curve_of(rows)
+    assert len(curve) == 60
+    assert curve[0] == {"update": 2, "cpu_seconds": 2, "loss": 1.5, "accuracy": 0.5}
+    assert curve[1]["held_out_loss"] == 7
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    settings = Settings((TOY,), data=12, changes=SMALL, unseen=12, episodes=2)
+    folder = tmp_path_factory.mktemp("imitation")
+    return Run(settings, folder, folder, folder)
+
+
+def test_a_training_goes_on_and_what_it_serves_runs_again(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(what: str, done: int, total: int) -> None:
+        if what.startswith("updates") and done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        prepare(run, stop)
+    (log,) = run.keep.glob("imitation-*.jsonl")
+    assert [line["update"] for line in read_log(log)] == [1, 2]
+    (cell,) = cells(run.settings)
+    row = {**cell, **measure(run, cell)}
+    assert [point["update"] for point in row["curve"]] == [1, 2, 3, 4]
+    assert row["config"]["meta_position"] == "last"
+    assert [one["wanted"] for one in row["played"]] == list(WANTED)
+    assert sum(one["episodes"] for one in row["unseen"]) == 12
+    assert all(0 <= one["accuracy"] <= 1 for one in row["unseen"])
+    # What was trained is trained no more.
+    monkeypatch.setattr("pmoss_agents.trainer.train", None)
+    assert measure(run, cell)["played"] == row["played"]
+    assert recheck(run, row) == []
+    row["played"][0]["served"][1] *= 1.5
+    (line,) = recheck(run, row)
+    assert line.startswith("wanted 0.3, episode 1: stored")
+
+
+def _row(**changes: Any) -> dict[str, Any]:
+    curve = [
+        {"update": n, "cpu_seconds": n, "accuracy": n / 200, "loss": 1.0} for n in range(1, 101)
+    ]
+    served = [{"wanted": wanted, "served": [wanted, 2 * wanted]} for wanted in WANTED]
+    row = {"task": TOY, "env_seeds": [1, 2], "played": served, "curve": curve}
+    return {**row, "config": {"updates": 100}, "bound": {"accuracy": 0.8}, **changes}
+
+
+def test_what_it_serves_is_compared_in_the_same_episodes() -> None:
+    # Of a study with more episodes the first ones are the same.
+    others = {"lpt": np.array([4.0, 8.0, 99.0]), "unnamed": np.array([9.0, 9.0])}
+    comparison = compare(_row(), others)
+    assert comparison["ranks"]["of_means"] == pytest.approx(1.0)
+    assert comparison["wanted"].rows[-1] == ["2", "3.0 [2.0, 4.0]", "50.0 [50.0, 50.0] %"]
+    network, lpt = comparison["beside"].rows
+    assert network[0] == "the network, 1.1 wanted"
+    assert lpt == ["LPT", "6.0 [4.0, 8.0]", "100.0 [100.0, 100.0] %"]
+
+
+def test_the_shown_curve_ends_with_the_last_update() -> None:
+    lines = TABLES["curve"]([_row()]).rows
+    assert len(lines) == 10 and lines[-1][:3] == ["100", "100", "50 %"]
+
+
+def test_only_trainings_that_ended_are_judged() -> None:
+    rows = [_row(), _row(config={"updates": 101})]
+    assert accurate(rows, 0.5) == (1, 1)
+    assert accurate(rows, 0.51) == (0, 1)

@@ -1,4 +1,4 @@
-"""The dataset card: what a dataset is, in words and numbers, made from its metadata."""
+"""The dataset card: a description in words and numbers, made from the metadata."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BAR = 30
 
 
 def card(dataset: Dataset, licence: str = "") -> str:
-    """Markdown: what it holds, how it was measured, units, returns by policy, limits, licence.
+    """Markdown: contents, measurement, units, returns by policy, limits, licence.
 
     Args:
         dataset: to be described.

@@ -55,7 +55,7 @@ def installed(root: str | Path | None = None) -> list[Dataset]:
             try:
                 datasets.append(open_dataset(folder))
             except PmossError:
-                continue  # verify() tells about it
+                continue  # verify() reports it
     return datasets
 
 
@@ -80,7 +80,7 @@ def load_data(name: str | Path, root: str | Path | None = None) -> tuple[Domain,
 
 
 def open_data(folder: Path) -> tuple[Domain, Any]:
-    """What lies in a folder, a ``Dataset`` or ``OtherData``, and its domain."""
+    """The content of a folder, a ``Dataset`` or ``OtherData``, and its domain."""
     _, metadata = read_metadata(folder)
     form = metadata.get("format") if isinstance(metadata, dict) else None
     for domain in domains().values():

@@ -1,4 +1,4 @@
-"""Checks of what people write in files, by msgspec, with errors of one line that name the key."""
+"""Checks of values in users' files, by msgspec, with errors of one line that name the key."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def partial_path(path: Path) -> Path:
 
 
 def about(recipe: Recipe) -> dict[str, Any]:
-    """What decides the episodes of a collection, as plain JSON."""
+    """The settings that determine the episodes of a collection, as plain JSON."""
     return {
         "kind": "collection",
         "recipe": recipe.as_dict(),

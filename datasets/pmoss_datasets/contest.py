@@ -1,4 +1,4 @@
-"""How the policies of a domain are compared: who plays, and what scores."""
+"""The comparison of a domain's policies: playing episodes, and scoring them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Contest(ABC):
 
     @abstractmethod
     def judge(self, env: Any) -> Judge:
-        """What scores the episodes of an environment of make_env()."""
+        """The judge that scores episodes of an environment of make_env()."""
 
     @abstractmethod
     def play(
@@ -70,7 +70,7 @@ class Contest(ABC):
 
     @abstractmethod
     def scale(self, budget: int, draws: int) -> str:
-        """What scores 0 and 100, in words.
+        """The meaning of the scores 0 and 100, in words.
 
         Args:
             budget: as of Judge.reference().
@@ -79,10 +79,10 @@ class Contest(ABC):
 
     @abstractmethod
     def opponents(self) -> tuple[str, ...]:
-        """Its policies that agents are compared with."""
+        """The domain's policies that agents are compared with."""
 
     def knows(self, name: str) -> str:
-        """What one of its policies may use, in words; empty if that is not stated."""
+        """The information that one of its policies may use, in words; empty if not stated."""
         return ""
 
     def absence(self, env: Any, name: str, budget: int) -> str | None:
@@ -127,7 +127,7 @@ class Contest(ABC):
         return None
 
     def row_of(self, env: Any, played: Rollout) -> dict[str, Any]:
-        """What is kept of a rollout at whose end the environment is, as plain JSON."""
+        """The row of a rollout that has just ended in the environment, as plain JSON."""
         return {
             "start": played.start,
             "final": played.outcome,
@@ -140,7 +140,7 @@ class Contest(ABC):
     def row_again(
         self, env: Any, seed: int, row: Mapping[str, Any], **options: Any
     ) -> dict[str, Any]:
-        """What row_of() gives where a rollout's actions are played again.
+        """The row of row_of() after a rollout's actions are played again.
 
         Args:
             env: of make_env().

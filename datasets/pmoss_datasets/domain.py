@@ -1,4 +1,4 @@
-"""What an environment brings along so that all floors can work with it: a ``Domain``.
+"""The interface between an environment and the floors above: a ``Domain``.
 
 Datasets, evaluations, rollouts and benchmarks work through it and name no environment. A package
 adds one by an entry point of the group ``pmoss.domains`` that names a ``Domain`` object::
@@ -200,7 +200,7 @@ class Domain(Contest):
         """The committed mixtures: the keys of a recipe that each sets, by name."""
 
     def asked(self, env: Mapping[str, Any]) -> dict[str, Any]:
-        """Keys of a recipe for arguments that somebody asked for, ``env`` among them."""
+        """Keys of a recipe for given arguments, ``env`` among them."""
         return {"env": dict(env)}
 
     def measures_host(self, kwargs: Mapping[str, Any]) -> bool:
@@ -211,11 +211,11 @@ class Domain(Contest):
 
     @abstractmethod
     def player(self, recipe: Any) -> Player:
-        """What plays the episodes of a ``recipes.Recipe``."""
+        """The player of the episodes of a ``recipes.Recipe``."""
 
     @abstractmethod
     def facts(self, recipe: Any, played: Sequence[Played]) -> dict[str, Any]:
-        """Keys of the metadata that only the domain can tell, ``provenance`` among them."""
+        """Keys of the metadata that only the domain knows, ``provenance`` among them."""
 
     @abstractmethod
     def episode(self, values: Mapping[str, Any]) -> Any:
@@ -279,7 +279,7 @@ class Domain(Contest):
         """What is wrong with the values; fields that are missing or misshapen are not given."""
 
     def identity(self, episode: Episode) -> tuple[Any, ...]:
-        """What two episodes have in common if they are the same."""
+        """A key that equal episodes share."""
         return episode.seed, episode.actions.tobytes()
 
     def lengths(self, dataset: Any) -> Array:
@@ -288,7 +288,7 @@ class Domain(Contest):
 
     @abstractmethod
     def expander(self, dataset: Any) -> Expander:
-        """What shows the episodes of a ``storage.Dataset`` as an agent saw them."""
+        """The expander of a ``storage.Dataset``, which shows episodes as an agent saw them."""
 
     @abstractmethod
     def rewards_of(self, episode: Any, mode: str) -> Float64Array:
@@ -320,7 +320,7 @@ class Domain(Contest):
         """Mean returns in a mode that score 0 and 100, of a dataset's reference scores."""
 
     def reference_text(self, name: str, score: Mapping[str, Any]) -> str:
-        """What a reference score is, in words."""
+        """The meaning of a reference score, in words."""
         place = {0: "score 0: ", 1: "score 100: "}.get(self.references.index(name), "")
         return f"{place}{name}"
 

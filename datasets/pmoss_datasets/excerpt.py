@@ -1,4 +1,4 @@
-"""The first episodes of a dataset, as a dataset: to ask what fewer of them are worth."""
+"""The first episodes of a dataset, as a dataset: to measure what a smaller dataset is worth."""
 
 from __future__ import annotations
 

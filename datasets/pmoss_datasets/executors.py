@@ -30,7 +30,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class Work(Protocol[T_contra, R_co]):
-    """Does one task after the other; what is dear to make, it makes at its first task."""
+    """Does one task after the other; it makes expensive objects at its first task."""
 
     def __call__(self, task: T_contra, /) -> R_co:
         """Does a task: the result does not depend on which executor did which tasks before."""

@@ -1,4 +1,4 @@
-"""What a policy is handed: neither the hidden model of its episode nor a way to it.
+"""What a policy receives: neither the hidden model of its episode nor a way to it.
 
 A policy sees observations, masks and, where it plans, a ``Context``. This module makes the rest of
 what it gets: facts of the environment in place of the environment, and a source of chance that does
@@ -39,7 +39,7 @@ T = TypeVar("T", bound=type)
 
 
 def policy_stream(seed: int, stream: int = 2, key: bytes = PUBLIC_KEY) -> np.random.Generator:
-    """A policy's source of chance in an episode: its state does not tell the episode's seed.
+    """A policy's source of chance in an episode: its state does not reveal the episode's seed.
 
     Args:
         seed: of the environment's reset.
@@ -51,7 +51,7 @@ def policy_stream(seed: int, stream: int = 2, key: bytes = PUBLIC_KEY) -> np.ran
 
 
 def reads_environment(cls: T) -> T:
-    """Lists, as a decorator, a class whose instances are handed the environment that is played.
+    """Lists, as a decorator, a class whose instances receive the environment that is played.
 
     A class that derives from it is not listed.
 

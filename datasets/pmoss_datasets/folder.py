@@ -1,4 +1,4 @@
-"""What every dataset's folder has: written whole or not at all, metadata beside the arrays."""
+"""The folder of a dataset: written whole or not at all, metadata beside the arrays."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def check_target(path: str | Path, overwrite: bool, what: str = METADATA) -> Non
         folder = path.absolute().parent
         while not folder.exists():
             folder = folder.parent
-        # Only a try tells: permissions do not bind root, nor say that a file system is read-only.
+        # Only a try shows: permissions do not bind root, nor say that a file system is read-only.
         Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=folder)).rmdir()
     except OSError as error:
         raise DatasetError(f"{path}: cannot be written: {error.strerror}") from error

@@ -1,4 +1,4 @@
-"""What every folder for the Hugging Face hub has: a card with metadata, and checksums.
+"""The common part of folders for the Hugging Face hub: a card with metadata, and checksums.
 
 The metadata are those of the hub's dataset and model cards: YAML between two lines of hyphens.
 JSON is YAML, too, so strings are written as JSON has them.
@@ -21,7 +21,7 @@ _LARGE = ("hdf5", "safetensors")
 
 
 def card_text(facts: Mapping[str, Any], text: str) -> str:
-    """A card: metadata, and what people read.
+    """A card: metadata, and the text below it.
 
     Args:
         facts: strings, numbers, or lists of them; other values are written in one line.

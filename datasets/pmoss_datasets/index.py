@@ -17,7 +17,7 @@ COLUMNS = (
 
 
 def line(dataset: Dataset, licence: str = "") -> dict[str, Any]:
-    """What the index tells of a dataset, plain JSON, by the names of COLUMNS.
+    """The row of a dataset in the index, plain JSON, by the names of COLUMNS.
 
     ``checksum`` is that of the episodes, whatever form they are kept in, and ``bytes`` the size of
     the compact form. ``reference_low`` scores 0 and ``reference_high`` 100. ``mean`` is that of all

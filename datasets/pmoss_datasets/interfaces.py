@@ -51,7 +51,7 @@ Offer = Literal["undoing", "schedules"]
 
 @dataclass(frozen=True)
 class Restored:
-    """What came of putting the incumbent back.
+    """The result of putting the incumbent back.
 
     Attributes:
         verified: on models, every bit of the snapshot is as it was. On hardware no
@@ -122,7 +122,7 @@ class Expander(Protocol):
 
 
 class OtherData(Protocol):
-    """Data of a domain's own format, without episodes: what every dataset tells of itself."""
+    """Data of a domain's own format, without episodes: the facts that every dataset has."""
 
     path: Path
 
@@ -135,11 +135,11 @@ class OtherData(Protocol):
         """Of all that it holds."""
 
     def __len__(self) -> int:
-        """How many pieces it has, of what ``pieces`` says."""
+        """The number of its ``pieces``."""
 
     @property
     def pieces(self) -> str:
-        """What it holds, in a word, e.g. "scans"."""
+        """The kind of its contents, in a word, e.g. "scans"."""
 
     def verify(self) -> None:
         """Reads and checks everything; raises DatasetError for the first thing that is wrong."""

@@ -1,4 +1,4 @@
-"""Who plays a recipe's episodes, and what chance each of them has."""
+"""The players of a recipe's episodes, and the random stream of each episode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What places slices: the interface of policies, and baselines as policies."""
+"""The interface of policies, and baselines as policies."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Measured:
     """
 
     def __init__(self, policy: Policy, budget: int) -> None:
-        """Takes what plays.
+        """Takes the policy that plays.
 
         Args:
             policy: to which the budget is given.
@@ -137,7 +137,7 @@ class Measured:
         self.used, self.seconds = measurements.used, measurements.seconds
 
     def act(self, observation: Observation, action_mask: Int8Array) -> int:
-        """What the policy chooses."""
+        """The policy's action."""
         return self._policy.act(observation, action_mask)
 
     def observe(self, reward: float) -> None:

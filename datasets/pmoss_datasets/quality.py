@@ -1,4 +1,4 @@
-"""How good the trajectories of a dataset are, and how much of what could be done they show.
+"""The quality of a dataset's trajectories, and their coverage of states and actions.
 
 Both measures follow Schweighofer et al., A Dataset Perspective on Offline Reinforcement Learning
 (2022). Trajectory quality is the mean return between that of random actions, 0, and that of the

@@ -1,4 +1,4 @@
-"""What decides a dataset: the task, the mixture of behaviour policies, the seed.
+"""The settings that determine a dataset: task, mixture of behaviour policies, seed.
 
 Recipes are TOML files, or made of a task and a tier of the domain (its ``presets``).
 """
@@ -110,7 +110,7 @@ def tier(name: str, domain: str = FIRST_DOMAIN) -> Mapping[str, Any]:
 
 @dataclass(frozen=True)
 class Recipe:
-    """All that decides a dataset.
+    """The settings that determine a dataset.
 
     Attributes:
         env: keyword arguments of the domain's environment, plain JSON.

@@ -1,4 +1,4 @@
-"""What a dataset holds, whatever its environment: fields, episodes and metadata.
+"""The schema of all datasets: fields, episodes and metadata.
 
 The fields that are special to an environment stand in its own folder, e.g. ``spatial/schema.py``.
 """
@@ -78,7 +78,7 @@ COMMON_FIELDS = {
 
 
 class Episode(Protocol):
-    """What an episode of every domain has; its domain adds the rest."""
+    """The common part of an episode; its domain adds the rest."""
 
     @property
     def episode(self) -> int:

@@ -57,7 +57,7 @@ BLOCK = 64
 
 
 def _episode_codes(array: Array) -> npt.NDArray[np.uint32]:
-    """(N,) CRC of each episode's bytes: tells which episode of a damaged field is wrong."""
+    """(N,) CRC of each episode's bytes: it shows which episode of a damaged field is wrong."""
     return np.array([zlib.crc32(np.ascontiguousarray(row).tobytes()) for row in array], np.uint32)
 
 

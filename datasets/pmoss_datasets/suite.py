@@ -262,7 +262,7 @@ def _is_recipe(stored: Mapping[str, Any], recipe: Recipe) -> bool:
 
 
 def licence_of(dataset: Dataset) -> str:
-    """The licence of what a committed recipe gave; empty for data of somebody's own."""
+    """The licence of what a committed recipe gave; empty for a user's own data."""
     if dataset.id in MEASURED and MEASURED[dataset.id] == dataset.checksum:
         return LICENCE
     try:

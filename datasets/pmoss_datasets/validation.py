@@ -1,4 +1,4 @@
-"""What must hold in every dataset: each value that a reader relies on, checked by one rule."""
+"""Rules for every dataset: each value that a reader relies on, checked by one rule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands tell of themselves: helps, lists as JSON, completion."""
+"""Help texts, lists as JSON, and completion of the commands."""
 
 import os
 import subprocess

@@ -36,7 +36,7 @@ _EXECUTED = 77
 
 
 def run_one(sound: Path, number: int, seed: int = 0) -> dict[str, object]:
-    """Mutates a file of some kind, reads it in a child, and tells what happened."""
+    """Mutates a file of some kind, reads it in a child, and reports what happened."""
     names = list(KINDS)
     name = names[number % len(names)]
     kind = KINDS[name]

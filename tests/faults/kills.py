@@ -173,7 +173,7 @@ def _finished(folder: Path, work: Work) -> set[str]:
 
 
 def run_one(number: int, scratch: Path, whole: dict[str, str], seed: int = 0) -> dict[str, object]:
-    """Kills a command at a random moment, runs it again, and tells what came of it."""
+    """Kills a command at a random moment, runs it again, and reports the result."""
     rng = np.random.default_rng([seed, number])
     name = list(WORKS)[number % len(WORKS)]
     work, mark = WORKS[name], f"{os.getpid()}-{number}"

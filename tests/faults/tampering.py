@@ -1,4 +1,4 @@
-"""Changes to files as somebody would make who wants them to be believed."""
+"""Changes to files as a forger would make them, with valid checksums."""
 
 import hashlib
 import json

@@ -142,7 +142,7 @@ def test_data_move_while_schedules_change(
 def test_an_outside_reader_misses_nothing_while_slices_are_copied(
     runner: _native.Runner, arguments: dict[str, Any]
 ) -> None:
-    """Memory that a migration leaves behind is not used again while somebody may read there."""
+    """Memory that a migration leaves behind is not used again while a thread may read there."""
     index = runner.index
     keys = _native.key_of_record(np.arange(10_000), SEED)
     stop = threading.Event()

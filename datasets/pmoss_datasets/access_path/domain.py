@@ -1,4 +1,4 @@
-"""Access-path selection as a domain: how each table scan gets at its data."""
+"""Access-path selection as a domain: the path by which each table scan reads its data."""
 
 from __future__ import annotations
 

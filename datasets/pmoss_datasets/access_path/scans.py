@@ -69,7 +69,7 @@ FIELDS: Mapping[str, tuple[str, str, str]] = {
 
 @dataclass(frozen=True)
 class AccessPathRecipe:
-    """What a dataset of scans is made of; the same recipe gives the same bits.
+    """The settings of a dataset of scans; the same recipe gives the same bits.
 
     Attributes:
         machine: a machine with copy engines.
@@ -264,7 +264,7 @@ def open_scans(path: str | Path) -> AccessPathDataset:
 
 @dataclass(frozen=True)
 class _Stored:
-    """What the metadata must hold to be read; the rest is for people."""
+    """The required part of the metadata; the rest is for readers."""
 
     recipe: Mapping[str, Any]
     checksums: Mapping[str, str]
@@ -353,7 +353,7 @@ class AccessPathDataset:
         return Scans(**{f.name: self.column(f.name) for f in fields(Scans)})
 
     def pairs(self, combinations: Any = None) -> tuple[Float64Array, Float64Array]:
-        """What each scan took on every path.
+        """The run time of each scan on every path.
 
         Args:
             combinations: numbers of those wanted; all if None.

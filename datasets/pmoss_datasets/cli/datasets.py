@@ -65,7 +65,7 @@ def _check_root(root: Path | None) -> None:
 
 
 class Format(StrEnum):
-    """What ``pmoss datasets convert`` writes."""
+    """The formats that ``pmoss datasets convert`` writes."""
 
     minari = "minari"
     d4rl = "d4rl"

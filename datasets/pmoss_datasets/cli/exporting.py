@@ -1,4 +1,4 @@
-"""`pmoss datasets export`: what is shared with others."""
+"""`pmoss datasets export`: folders to share with others."""
 
 from __future__ import annotations
 

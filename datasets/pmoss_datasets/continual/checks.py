@@ -1,4 +1,4 @@
-"""Checks of what policies of continual scheduling are made with."""
+"""Checks of the arguments of policies for continual scheduling."""
 
 from __future__ import annotations
 

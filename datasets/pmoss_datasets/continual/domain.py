@@ -1,4 +1,4 @@
-"""Continual scheduling as a domain: an index that runs while its surroundings change."""
+"""Continual scheduling as a domain: an index that runs while load and co-tenants change."""
 
 from __future__ import annotations
 

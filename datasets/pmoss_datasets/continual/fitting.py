@@ -1,4 +1,4 @@
-"""Fitting co-tenants to counters: which ones explain what the last epoch showed."""
+"""Fitting co-tenants to counters: the ones that explain the last epoch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Oracles of continual scheduling: what they know of the drift, no counter tells.
+"""Oracles of continual scheduling: they know parts of the drift that no counter shows.
 
 They show how much there is to gain, and are no opponents.
 """
@@ -21,7 +21,7 @@ from pmoss_env.types import Int32Array
 
 
 class Oracle(RoundPolicy):
-    """Plans in the machine as it really is, under conditions that it knows.
+    """Plans in the true machine, under conditions that it knows.
 
     Args:
         price: of a move between nodes, as a share of the throughput.
@@ -54,14 +54,14 @@ class Oracle(RoundPolicy):
         """Of the next epoch, as they are believed to be in one world."""
 
     def plan(self, cores: Int32Array) -> list[Move]:
-        """Searches in what is believed."""
+        """Searches under the believed conditions."""
         believed = [self.conditions(number) for number in range(len(self._worlds))]
         for world, state in zip(self._worlds, believed, strict=True):
             world.believe(state.co_tenants, state.demand)
         return self.search(believed, cores)
 
     def search(self, believed: Sequence[Conditions], cores: Int32Array) -> list[Move]:
-        """Moves that serve more in the mean of what is believed, one of each world."""
+        """Moves that serve more in the mean over the believed conditions, one of each world."""
         return improved(self._worlds, cores, self.most, self._price)
 
 

@@ -48,14 +48,14 @@ class FittedPlanner(RoundPolicy):
         self._past_asked: list[Demand] = []
 
     def asked(self) -> Demand:
-        """What was asked of the index in the last epoch: it counts its queries itself."""
+        """The demand of the last epoch: the index counts its queries itself."""
         session = self.env.session
         asked: Demand = session.drift.conditions(session.epoch).demand
         self._past_asked = [*self._past_asked[-2:], asked]
         return asked
 
     def ahead(self, epochs: int = 1) -> Demand:
-        """What will be asked of it, as things have gone so far; after asked().
+        """The demand of a coming epoch, by its course so far; call it after asked().
 
         A load that moves along the index moves on. Of its last two steps it repeats the shorter
         one: a jump is not repeated.
@@ -81,7 +81,7 @@ class FittedPlanner(RoundPolicy):
         return improved(self._worlds, cores, self.most, self._price)
 
     def forecast(self, shares: Float64Array) -> Sequence[Float64Array]:
-        """What co-tenants may take in the next epoch: as many shares as there are futures.
+        """Shares that co-tenants may take in the next epoch, one set for each future.
 
         Args:
             shares: (cores + nodes,) of the last epoch; see co_tenants().
@@ -98,7 +98,7 @@ class SeasonalPlanner(FittedPlanner):
         self._past: list[Float64Array] = []
 
     def forecast(self, shares: Float64Array) -> Sequence[Float64Array]:
-        """What was one period before the next epoch; now, where no period forecast better."""
+        """The shares one period before the next epoch; the present ones, if none was better."""
         self._past.append(shares)
         past, now = self._past, len(self._past)
         best, best_period = np.inf, 1

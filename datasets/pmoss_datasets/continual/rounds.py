@@ -1,4 +1,4 @@
-"""What all policies of continual scheduling have in common: a round of moves before each epoch."""
+"""The base of policies for continual scheduling: a round of moves before each epoch."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class RoundPolicy(ABC):
         return None
 
     def trial_ended(self, kept: bool) -> None:
-        """Takes what a trial of the last moves came to, where moves are tried first; see autopilot.
+        """Takes the result of a trial of the last moves, if moves are tried; see autopilot.
 
         Args:
             kept: whether the moves stay.
@@ -100,7 +100,7 @@ class RoundPolicy(ABC):
 
     @abstractmethod
     def plan(self, cores: Int32Array) -> list[Move]:
-        """The moves of a round, the most urgent first; what is beyond ``most`` is left out.
+        """The moves of a round, the most urgent first; those beyond ``most`` are left out.
 
         Args:
             cores: (slices,) that serve the slices now.
@@ -108,7 +108,7 @@ class RoundPolicy(ABC):
 
 
 def _checked(plan: Any, slices: int, cores: int, who: str) -> list[Move]:
-    """The moves of a plan, which may be anybody's; PolicyError if they are none."""
+    """The moves of a plan of any policy; PolicyError if they are no moves."""
     try:
         moves = [(index(slice_), index(core)) for slice_, core in plan]
     except (TypeError, ValueError) as error:

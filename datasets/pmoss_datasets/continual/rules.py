@@ -49,7 +49,7 @@ class BestFit(RoundPolicy):
         self._wanted = None
 
     def plan(self, cores: Int32Array) -> list[Move]:
-        """The heaviest slices first, of those that are not where they shall be."""
+        """The heaviest slices first, of those that are not at their targets."""
         epoch = self.env.session.epoch
         if self._wanted is None or (self._every and epoch % self._every == 0):
             self._wanted = best_fit(self.env.context(self.rng)).cores

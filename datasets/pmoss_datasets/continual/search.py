@@ -1,4 +1,4 @@
-"""A thorough search for the moves of a round: estimates of all changes, and the best few are asked.
+"""A thorough search for a round of moves: it estimates all changes, and evaluates the best few.
 
 The search of planners takes the first change that helps. Where few moves are allowed, that wastes
 them. This one estimates every move and swap of the cores that limit most, in all worlds at once. It
@@ -116,7 +116,7 @@ class _Search:
         return self._price * float(self._units(np.arange(self.now.size), self.now).sum())
 
     def _units(self, slices: npt.NDArray[np.intp], cores: Int32Array) -> Float64Array:
-        """What it costs that slices are at cores, in moves between nodes; arguments broadcast."""
+        """The cost of slices at cores, in moves between nodes; arguments broadcast."""
         far = self._node[cores] != self._node[self._before[slices]]
         units: Float64Array = np.where(far, 1.0, _NEAR * (cores != self._before[slices]))
         return units

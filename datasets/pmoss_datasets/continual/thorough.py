@@ -1,4 +1,4 @@
-"""A planner that tells what cores lose by themselves from co-tenants, and searches thoroughly.
+"""A planner that separates the cores' own losses from co-tenants, and searches thoroughly.
 
 By itself it foresees nothing: the next epoch is taken to be like the last one. So it shows what an
 agent that foresees gains by its search alone.
@@ -26,7 +26,7 @@ _FADE = 0.7
 
 
 class Reading:
-    """What the counters of one epoch after the other say of co-tenants, and of the cores.
+    """Estimates of co-tenants and of the cores' own losses, from counters epoch by epoch.
 
     Attributes:
         own: (cores,) share of its time that each core loses by itself.

@@ -1,4 +1,4 @@
-"""A machine as somebody believes it to be, asked what schedules would serve in the next epoch."""
+"""A believed machine, whose model predicts what schedules would serve in the next epoch."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class World:
         self._node_of_core = self.machine.node_of_core.tolist()
 
     def believe(self, co_tenants: Iterable[CoTenant], asked: Demand = DEFAULT_DEMAND) -> None:
-        """Sets what the next epoch is taken to be like; place() comes next."""
+        """Sets the assumed conditions of the next epoch; call place() next."""
         if asked.mix != self._asked.mix:
             self._ask_mix(asked.mix)
         self._model.offer(asked.load)

@@ -1,4 +1,4 @@
-"""Playing episodes with policies, and scoring what they end with.
+"""Playing episodes with policies, and scoring their outcomes.
 
 Every policy meets the same episodes. A score is normalised per episode: 0 is the mean of random
 legal schedules, 100 the best schedule that local search finds with the stated budget.

@@ -19,7 +19,7 @@ _LEAST_SEARCH = 3
 
 @dataclass(frozen=True)
 class Replay:
-    """What a replay found.
+    """The result of a replay.
 
     Attributes:
         episodes: how many were run again.

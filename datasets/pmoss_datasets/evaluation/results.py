@@ -1,4 +1,4 @@
-"""Result files: JSON lines with all that it takes to run the episodes again."""
+"""Result files: JSON lines from which the episodes can be run again."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class EpisodeResult:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What evaluate() found, and the settings that it takes to find it again.
+    """The results of evaluate(), and the settings to repeat it.
 
     Attributes:
         env_id: as given to evaluate().
@@ -211,7 +211,7 @@ def read_results(path: Path) -> tuple[dict[str, Any], list[EpisodeResult]]:
 
 @dataclass(frozen=True)
 class _Settings:
-    """What the header of a result file must hold; the rest is for people."""
+    """The required part of a result file's header; the rest is for readers."""
 
     env_id: str
     env_kwargs: dict[str, Any]

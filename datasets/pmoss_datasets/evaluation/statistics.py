@@ -91,7 +91,7 @@ def aggregate(rows: Iterable[EpisodeResult], bootstrap_seed: int = 0) -> list[Su
 
 
 def mean_asked(rows: Iterable[EpisodeResult]) -> dict[str, dict[str, float]]:
-    """What policies asked before they decided, per episode.
+    """Measurements and evaluations of policies per episode, before they decided.
 
     Returns:
         ``evaluations`` and ``measurements``, each by policy. A policy that may not ask is in

@@ -1,4 +1,4 @@
-"""A dataset as the dictionary of flat arrays that D4RL made usual."""
+"""A dataset as D4RL's dictionary of flat arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an episode is worth, with the file and the episode in what is refused."""
+"""The rewards of an episode, with errors that name the file and the episode."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ VARIABLE = "PMOSS_ORIGINAL_DATA"
 
 @dataclass(frozen=True)
 class OriginalData:
-    """What a copy of the original's files holds of one machine.
+    """The data of one machine in a copy of the original's files.
 
     Attributes:
         machine: the machine file.

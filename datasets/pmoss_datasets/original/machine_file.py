@@ -17,7 +17,7 @@ _MOST = 1024
 
 @dataclass(frozen=True)
 class MachineFile:
-    """What a machine file says.
+    """The contents of a machine file.
 
     Attributes:
         name: of the machine.

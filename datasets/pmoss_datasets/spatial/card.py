@@ -1,4 +1,4 @@
-"""What a card says of a dataset of spatial scheduling."""
+"""The card of a dataset of spatial scheduling."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _measurement(metadata: SpatialMetadata) -> str:
 
 
 def _repeats(dataset: Dataset) -> str:
-    """What a second measurement of a schedule gives, of a host; empty where none was measured."""
+    """The repeatability of a host's measurements, in words; empty where none was repeated."""
     if dataset.metadata.env_kwargs.get("backend") != "hardware":
         return ""
     stays = np.ones(len(dataset), dtype=bool)

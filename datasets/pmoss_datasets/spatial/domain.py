@@ -358,7 +358,7 @@ class SpatialDomain(Domain):
     def watch(
         self, env: SpatialSchedulingEnv, listener: Callable[[dict[str, Any]], None] | None
     ) -> None:
-        """Tells every sweeping round of the hardware backend."""
+        """Calls the listener with every sweeping round of the hardware backend."""
         env.session.watch(listener)
 
     def row_of(self, env: SpatialSchedulingEnv, played: Rollout) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a dataset of spatial scheduling holds: every field with its shape, dtype and unit.
+"""The schema of spatial scheduling: every field with its shape, dtype and unit.
 
 An episode is stored compactly: what the environment drew, what the backend measured before and
 after, and what the policy chose. Observations, rewards and returns are computed from that when

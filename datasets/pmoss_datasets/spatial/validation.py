@@ -1,4 +1,4 @@
-"""What must hold in a dataset of spatial scheduling, beyond what holds in every dataset."""
+"""Rules for datasets of spatial scheduling, beyond those for every dataset."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ class StepDomain(Domain):
     def shapes(
         self, kwargs: Mapping[str, Any], played: Sequence[Mapping[str, Any]]
     ) -> dict[str, Any]:
-        """What facts() tells of episodes that any program has played.
+        """Facts of recorded episodes, for those that any program has played.
 
         Args:
             kwargs: arguments of their environment.

@@ -24,7 +24,7 @@ def any_legal(env: Any, observation: Any, mask: Int8Array, rng: np.random.Genera
 class RulePolicy:
     """Follows a rule; episodes begin with begin(), which shows it what the rule may read."""
 
-    #: The rule may be anybody's; see fairness.is_ours().
+    #: The rule may be a user's; see fairness.is_ours().
     is_own = False
 
     def __init__(self, rule: Rule) -> None:

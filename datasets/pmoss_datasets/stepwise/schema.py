@@ -1,4 +1,4 @@
-"""What a dataset of recorded steps holds: observations as they are, masks, actions, rewards.
+"""The schema of recorded steps: observations, masks, actions and rewards.
 
 Episodes may differ in length. All arrays are padded with zeros to the longest episode, and the
 field ``steps`` says how much of each counts.

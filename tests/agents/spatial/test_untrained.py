@@ -1,4 +1,4 @@
-"""No input tells the answer: what was not trained plays like chance."""
+"""No input holds the answer: an untrained agent plays like chance."""
 
 import numpy as np
 import pytest

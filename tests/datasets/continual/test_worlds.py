@@ -1,4 +1,4 @@
-"""Worlds as somebody believes them to be."""
+"""Worlds as a planner believes them to be."""
 
 import numpy as np
 

@@ -5,14 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pmoss_benchmarks import moved
-
 if TYPE_CHECKING:
     import pandas
 
 __all__ = ["read"]
-
-moved.install()
 
 
 def read(study: str, root: Path | str | None = None) -> pandas.DataFrame:

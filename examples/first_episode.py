@@ -13,7 +13,7 @@ import pmoss_env  # noqa: F401 (registers the environments)
 
 env = gymnasium.make(
     "pmoss/SpatialScheduling-v0",
-    machine="toy",  # also skylake-x-8n, milan-nps4, ...: `pmoss machines`
+    machine="toy",  # also skylake-x-8n, milan-nps4, ...: `pmoss list machines`
     workload="ycsb-a",
     slices=16,
     interference="busy_core",  # other programs take time from some cores

@@ -46,7 +46,7 @@ def index_kind(name: str) -> IndexKind:
         raise PluginError(
             f"index {name!r} is a library that this process has not registered. Its code would "
             f"run: if you trust it, call pmoss_env.indexes.register_plugin({name[len(PLUGIN) :]!r})"
-            ", or name it on the command line, as `pmoss datasets verify --plugin PATH` does"
+            ", or name it on the command line, as `pmoss data verify --plugin PATH` does"
         )
     raise UnknownNameError("index", name, index_names())
 
@@ -65,7 +65,7 @@ def check_hint(name: str) -> str:
     if not is_plugin(name):
         return ""
     path = name.removeprefix(PLUGIN)
-    return f"The index is the library {path!r}: `pmoss check-index {shlex.quote(path)}` checks it."
+    return f"The index is the library {path!r}: `pmoss index check {shlex.quote(path)}` checks it."
 
 
 def register_plugin(path: str | Path) -> str:

@@ -233,8 +233,8 @@ def recording_of(
     if not (place / _SETTINGS).exists():
         raise UnsupportedError(
             f"index = {index!r}: its memory accesses were not recorded in {str(place)!r}, which "
-            f"the models need: pmoss record --index {index} --slices {slices} --out {place}; or "
-            "measure it with the backend hardware"
+            f"the models need: pmoss index record --index {index} --slices {slices} --out {place}; "
+            "or measure it with the backend hardware"
         )
     recording = load_recording(place)
     if recording.library["sha256"] != library_facts(library)["sha256"]:

@@ -91,7 +91,7 @@ def test_an_autopilot_tells_where_the_data_lie(faulty, fault: str) -> None:
     if load_machine("host").workers.size < 2:
         pytest.skip("needs two worker cores")
     words = ["--slices", "8", "--records", "5000", "--epochs", "1", "--epoch-seconds", "0.1"]
-    command = [PMOSS, "autopilot", "--index", f"plugin:{faulty(fault)}", *words]
+    command = [PMOSS, "run", "autopilot", "--index", f"plugin:{faulty(fault)}", *words]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     if _native.placement_refusal():
         pytest.skip("NOT RUN: this process may not place memory")
@@ -119,7 +119,7 @@ def test_wrong_answers_are_named(faulty) -> None:
 def test_a_measurement_holds_a_sample_against_the_workload(faulty, fault, message, own_process):
     with pytest.raises(BackendError, match=message) as refused:
         measure(faulty(fault), own_process=own_process)
-    assert f"pmoss check-index {faulty(fault)}" in str(refused.value)
+    assert f"pmoss index check {faulty(fault)}" in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_a_measurement_holds_a_sample_against_the_workload(faulty, fault, messag
 def test_whatever_a_library_does_a_measurement_ends_with_its_name(faulty, fault, message) -> None:
     with pytest.raises(BackendError, match=message) as refused:
         measure(faulty(fault), silence_seconds=5.0)
-    assert f"pmoss check-index {faulty(fault)}" in str(refused.value)
+    assert f"pmoss index check {faulty(fault)}" in str(refused.value)
     # Where in Python the process was does not help the author of a library.
     assert "most recent call first" not in str(refused.value)
 

@@ -108,15 +108,15 @@ def test_one_file_is_trained_evaluated_and_rolled_out(domain: str, folder: Path)
     module = f"outsider_of_{domain.replace('-', '_')}"
     (folder / f"{module}.py").write_text(CODE.replace("DOMAIN", repr(domain)))
     env, path = ENVS[domain], f"{module}:Habit"
-    pmoss("collect", "data", "--domain", domain, *env, "--episodes", "6")
+    pmoss("data", "collect", "data", "--domain", domain, *env, "--episodes", "6")
     assert "own-habit: episodes 6" in pmoss("train", "data", "a.safetensors", "--agent", path)
     trained = f"{path}@a.safetensors"
     few = ["--seeds", "1", "--episodes", "1", "--budget", "20", "--schedules", "2"]
-    shown = pmoss("evaluate", trained, *env, *few, "-b", "random", "--out", "r.jsonl")
+    shown = pmoss("evaluate", trained, *env, *few, "random", "--out", "r.jsonl")
     assert "Illegal actions: 0" in shown
     assert replay(folder / "r.jsonl").mismatches == ()
     how = ["--machine", "toy", "--backend", "analytic"] if domain == "spatial" else []
-    shown = pmoss("rollout", trained, "-b", "random", *how, *env[-2:], "--episodes", "1")
+    shown = pmoss("run", "rollout", trained, "random", *how, *env[-2:], "--episodes", "1")
     assert "episode 0  a  " in shown
     if domain == "spatial":
         assert "Mq/s" in pmoss("explain", "random", trained, *env)
@@ -154,7 +154,7 @@ def test_an_entry_point_needs_no_path(install_package: Any, folder: Path) -> Non
         CODE.replace("DOMAIN", "'access-path'"),
     )
     env = ENVS["access-path"]
-    pmoss("collect", "data", "--domain", "access-path", *env, "--episodes", "4")
+    pmoss("data", "collect", "data", "--domain", "access-path", *env, "--episodes", "4")
     pmoss("train", "data", "a.safetensors", "--agent", "own-habit")
     few = ["--seeds", "1", "--episodes", "1", "--schedules", "2"]
     assert "oracle" in pmoss("evaluate", "a.safetensors", *env, *few)
@@ -235,23 +235,23 @@ FEW = ["--seeds", "1", "--episodes", "1", "--schedules", "2"]
 
 
 def test_the_registered_step_limit_ends_episodes(roads: None, folder: Path) -> None:
-    pmoss("evaluate", "--domain", "road", "-b", "stay", "-b", "go", *FEW, "--out", "r.jsonl")
+    pmoss("evaluate", "--domain", "road", "stay", "go", *FEW, "--out", "r.jsonl")
     rows = [json.loads(line) for line in (folder / "r.jsonl").read_text().splitlines()[1:]]
     assert {row["policy"]: len(row["actions"]) for row in rows} == {"stay": 7, "go": 4}
     assert replay(folder / "r.jsonl").mismatches == ()
-    assert "stay" in pmoss("rollout", "--domain", "road", "-b", "stay", "--episodes", "1")
-    pmoss("collect", "data", "--domain", "road", "--tier", "mixed", "--episodes", "6")
+    assert "stay" in pmoss("run", "rollout", "--domain", "road", "stay", "--episodes", "1")
+    pmoss("data", "collect", "data", "--domain", "road", "--tier", "mixed", "--episodes", "6")
     assert max(len(episode.actions) for episode in open_dataset(folder / "data")) == 7
-    pmoss("datasets", "verify", "data")
+    pmoss("data", "verify", "data")
 
 
 def test_an_episode_without_an_end_is_refused(roads: None, folder: Path) -> None:
-    for words in (["evaluate", *FEW], ["rollout", "--episodes", "1"]):
-        message = refusal(*words, "--domain", "endless-road", "-b", "stay")
+    for words in (["evaluate", *FEW], ["run", "rollout", "--episodes", "1"]):
+        message = refusal(*words, "--domain", "endless-road", "stay")
         assert "50 steps" in message and "max_episode_steps" in message and "most_steps" in message
-    message = refusal("collect", "data", "--domain", "endless-road", "--tier", "mixed")
+    message = refusal("data", "collect", "data", "--domain", "endless-road", "--tier", "mixed")
     assert "max_episode_steps" in message
-    assert "go" in pmoss("evaluate", "--domain", "endless-road", "-b", "go", *FEW[:-2])
+    assert "go" in pmoss("evaluate", "--domain", "endless-road", "go", *FEW[:-2])
 
 
 @pytest.mark.parametrize(
@@ -266,9 +266,9 @@ def test_an_episode_without_an_end_is_refused(roads: None, folder: Path) -> None
 def test_bad_arguments_of_an_environment(
     argument: str, message: str, roads: None, folder: Path
 ) -> None:
-    assert message in refusal("evaluate", "--domain", "road", "-b", "go", "-e", argument)
-    assert message in refusal("rollout", "--domain", "road", "-b", "go", "-e", argument)
-    assert message in refusal("collect", "data", "--domain", "road", "-e", argument)
+    assert message in refusal("evaluate", "--domain", "road", "go", "-e", argument)
+    assert message in refusal("run", "rollout", "--domain", "road", "go", "-e", argument)
+    assert message in refusal("data", "collect", "data", "--domain", "road", "-e", argument)
 
 
 STRANGE = """
@@ -330,10 +330,10 @@ def test_what_others_get_wrong_is_one_line(install_package: Any, folder: Path) -
     for word in ("outsider_strange:Needy", "needy"):
         message = refusal("evaluate", word, *toy)
         assert "Needy() raises TypeError" in message and "'path'" in message
-    for command in (["evaluate"], ["collect", "data", "--policy"]):
-        words = [*command, "gives-none"] if len(command) > 1 else [*command, "-b", "gives-none"]
+    for command in (["evaluate"], ["data", "collect", "data", "--policy"]):
+        words = [*command, "gives-none"]
         assert "'gives-none' gave None" in refusal(*words, *toy)
-    assert "'gives-few': the schedule places 1 slices" in refusal("evaluate", "-b", "gives-few")
+    assert "'gives-few': the schedule places 1 slices" in refusal("evaluate", "gives-few")
     for values, message in (
         ({"steps": "many"}, "own-learner: steps = 'many': must be a whole number"),
         ({"rate": "fast"}, "own-learner: rate = 'fast': must be a finite number"),
@@ -348,7 +348,7 @@ def test_what_others_get_wrong_is_one_line(install_package: Any, folder: Path) -
 def test_a_plain_policy_by_entry_point(install_package: Any, folder: Path) -> None:
     groups = {"pmoss.agents": {"first": "outsider_strange:First"}}
     install_package("outsider_strange", groups, STRANGE)
-    assert "first" in pmoss("agents", "list")
+    assert "first" in pmoss("list", "agents")
     assert "first" in pmoss("evaluate", "first", *ENVS["access-path"], *FEW)
     assert "'first'" in refusal("train", "first.safetensors", "--agent", "first")
     assert "first" not in usable_agents(load_suite("sisters"), None)[0]
@@ -360,8 +360,8 @@ def test_who_has_learned_nothing_is_refused_at_once(
 ) -> None:
     install_package("outsider_plain", {}, STRANGE)
     file = f"{word}@OUT.safetensors" if ":" in word else "OUT.safetensors"
-    for command in ("evaluate", "rollout"):
-        message = refusal(command, word, "--out", "r.jsonl")
+    for command in (["evaluate"], ["run", "rollout"]):
+        message = refusal(*command, word, "--out", "r.jsonl")
         assert f"`pmoss train DATASET OUT.safetensors --agent {word}`" in message
         assert f"then name {file} in its place" in message
     assert not (folder / "r.jsonl").exists()
@@ -369,13 +369,13 @@ def test_who_has_learned_nothing_is_refused_at_once(
 
 def test_a_cost_is_shown_without_its_minus(folder: Path) -> None:
     env = ["--domain", "access-path", *ENVS["access-path"]]
-    for words in (["evaluate", *FEW], ["rollout", "--episodes", "1", "--out", "r.jsonl"]):
-        shown = pmoss(*words, *env, "-b", "oracle")
+    for words in (["evaluate", *FEW], ["run", "rollout", "--episodes", "1", "--out", "r.jsonl"]):
+        shown = pmoss(*words, *env, "oracle")
         (row,) = [line.split() for line in shown.splitlines() if line.split()[:1] == ["oracle"]]
         assert float(row[1]) > 0
         assert "before" not in shown and "undone" not in shown
-    assert "all bits equal" in pmoss("validate", "r.jsonl")
-    message = refusal("validate", __file__)
+    assert "all bits equal" in pmoss("study", "replay", "r.jsonl")
+    message = refusal("study", "replay", __file__)
     assert "is not JSON" in message
 
 
@@ -384,6 +384,6 @@ def test_who_learns_while_acting_needs_no_data(folder: Path) -> None:
 
 
 def test_help_says_what_a_policy_may_be() -> None:
-    for command in ("evaluate", "rollout"):
-        text = " ".join(pmoss(command, "--help").split())
+    for command in (["evaluate"], ["run", "rollout"]):
+        text = " ".join(pmoss(*command, "--help").split())
         assert "module:Class@CHECKPOINT" in text and "pmoss.agents" in text

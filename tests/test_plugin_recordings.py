@@ -153,7 +153,7 @@ def test_recordings_of_something_else_are_refused(library: Path) -> None:
         recording_of(index, WORKLOAD, 8)
     with pytest.raises(RecordingError, match="with lookup"):
         recording_of(index, load_workload("ycsb-a"), SLICES)
-    with pytest.raises(UnsupportedError, match="pmoss record --index"):
+    with pytest.raises(UnsupportedError, match="pmoss index record --index"):
         recording_of(index, WORKLOAD, SLICES, folder=str(folder / "none"))
     with pytest.raises(UnsupportedError, match="is none"):
         make_backend("analytic", machine="toy", workload="ycsb-a", recording=str(folder))

@@ -54,7 +54,7 @@ def as_form(text: str) -> str:
 
 
 def test_threads_of_a_live_process_are_scheduled_as_shown() -> None:
-    (block,) = (block for block in CONSOLES if block.startswith("$ pmoss threads"))
+    (block,) = (block for block in CONSOLES if block.startswith("$ pmoss run threads"))
     command, _, shown = block[2:].partition("\n")
     words = shlex.split(command)
     target, _, ours = as_form(shown).partition(" note:")

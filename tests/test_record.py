@@ -42,7 +42,7 @@ def std_map(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @needs_valgrind
 def test_the_tutorial_records_a_library(std_map: Path) -> None:
-    [block] = re.findall(r"```sh\n(pmoss record .*?)```", TUTORIAL.read_text(), re.DOTALL)
+    [block] = re.findall(r"```sh\n(pmoss index record .*?)```", TUTORIAL.read_text(), re.DOTALL)
     commands = [line.removeprefix("pmoss ").split() for line in block.splitlines()]
     assert [command[0] for command in commands] == ["record", "measure", "measure"]
     for command in commands:
@@ -83,7 +83,7 @@ def test_a_crash_is_an_error(tmp_path: Path) -> None:
 @needs_valgrind
 def test_an_exit_is_no_end_of_a_recording(tmp_path: Path) -> None:
     library = build("tests/kinds/faulty_plugin.cpp", tmp_path / "exits.so")
-    message = r"exits\.so' ended the recording with status 0 .*pmoss check-index"
+    message = r"exits\.so' ended the recording with status 0 .*pmoss index check"
     with pytest.raises(PluginError, match=message):
         record(library, tmp_path / "out", **SMALL)
     assert not (tmp_path / "out").exists()
@@ -99,7 +99,7 @@ def test_an_exit_is_no_end_of_a_recording(tmp_path: Path) -> None:
 )
 def test_wrong_answers_are_not_recorded(fault: str, message: str, tmp_path: Path) -> None:
     library = build("tests/kinds/faulty_plugin.cpp", tmp_path / f"{fault}.so")
-    with pytest.raises(PluginError, match=rf"{message}.*pmoss check-index"):
+    with pytest.raises(PluginError, match=rf"{message}.*pmoss index check"):
         record(library, tmp_path / "out", **SMALL)
     assert not (tmp_path / "out").exists()
 

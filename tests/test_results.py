@@ -71,9 +71,9 @@ def test_the_offline_tables_are_those_of_the_committed_rows(path: Path) -> None:
 
 
 def test_texts_are_made_of_the_committed_results() -> None:
-    """``pmoss report`` makes every table and sentence with figures."""
+    """``pmoss dev report`` makes every table and sentence with figures."""
     pages = make_pages(REPOSITORY)
-    assert not [page.path.name for page in pages if page.differs], "run pmoss report"
+    assert not [page.path.name for page in pages if page.differs], "run pmoss dev report"
     assert sum(page.blocks for page in pages) >= 20
 
 
@@ -237,7 +237,7 @@ BOARD = RESULTS / "leaderboard"
 
 
 def test_the_leaderboard_is_of_the_committed_rounds() -> None:
-    """An episode of the analytic rows replays; `pmoss leaderboard check` replays all."""
+    """An episode of the analytic rows replays; `pmoss study leaderboard --check` replays all."""
     assert check_board(BOARD, episodes=1, tiers=("analytic",)) == []
 
 

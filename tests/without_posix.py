@@ -42,14 +42,14 @@ EXTRAS = (
     *("stable_baselines3", "torch", "torchrl"),
 )
 COMMANDS = (
-    "envs",
-    "machines",
-    "agents list",
-    "collect own --tier random --episodes 4 -e machine=toy -e slices=8 -e workload=ycsb-a",
-    "datasets verify own",
-    "datasets list --root .",
-    "evaluate -b lpt -e machine=toy -e slices=8 --seeds 1 --episodes 2 --out rows.jsonl",
-    "validate rows.jsonl",
+    "list environments",
+    "list machines",
+    "list agents",
+    "data collect own --tier random --episodes 4 -e machine=toy -e slices=8 -e workload=ycsb-a",
+    "data verify own",
+    "list datasets --root .",
+    "evaluate lpt -e machine=toy -e slices=8 --seeds 1 --episodes 2 --out rows.jsonl",
+    "study replay rows.jsonl",
 )
 
 

@@ -124,7 +124,7 @@ def _foreign(agent: str, domain: str, lesson: Lesson) -> DescriptionError:
     """The error for an agent of another domain than that of the lesson."""
     way = f"choose --domain {domain}"
     if lesson.data is not None:
-        way = f"give data of {domain}, as of pmoss collect OUT --domain {domain}"
+        way = f"give data of {domain}, as of pmoss data collect OUT --domain {domain}"
     return DescriptionError(
         f"agent {agent}: is of the domain {domain}, not of {lesson.domain}: {way}"
     )
@@ -164,7 +164,7 @@ def learn(
         if isinstance(lesson.data, Several) and not agent.several:
             raise DescriptionError(
                 f"{agent.name} learns from one dataset at a time: give one, or merge them with "
-                "pmoss datasets merge; surrogate learns from several"
+                "pmoss data merge; surrogate learns from several"
             )
         return agent.fit(lesson.data, progress=progress, checkpoint=checkpoint)
     raise DescriptionError(f"{agent.name} learns nothing: it can be used as it is")

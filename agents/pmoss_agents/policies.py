@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pmoss_agents import Agent, find_policy
-from pmoss_datasets.domain import Domain, find_domain
+from pmoss_agents.registry import listings
+from pmoss_datasets.domain import Domain, domain_names, find_domain
 from pmoss_datasets.schema import FIRST_DOMAIN
-from pmoss_env.errors import DescriptionError, UnsupportedError
+from pmoss_env.errors import DescriptionError, UnknownNameError, UnsupportedError
 
 
 class Named(NamedTuple):
@@ -21,8 +22,7 @@ class Named(NamedTuple):
 
 
 def named_policies(
-    baselines: Sequence[str] | None,
-    agents: Sequence[str | Path] | None,
+    policies: Sequence[str | Path] | None,
     budget: int | None = None,
     *,
     pad: bool = False,
@@ -33,38 +33,59 @@ def named_policies(
     """The policies by name; an agent from a file goes by the file's name without its ending.
 
     Args:
-        baselines: policies of the domain, such as the baselines of spatial scheduling.
-        agents: words, see pmoss_agents.find_policy().
+        policies: names of policies of the domain, such as the baselines of spatial scheduling, and
+            words of find_policy().
         budget: evaluations of policies that search; their own default if None.
         pad: let agents place slices on smaller machines than that of their data.
         domain: its name; None: that of the agents, or the first one.
         trust: whether exports that are programs may run.
-        usual: gives the domain's policies to take where no ``baselines`` are named.
+        usual: gives the domain's policies to take where none of its own is named.
 
     Raises:
         DescriptionError: two of the same name, or agents of different domains.
         UnknownNameError: no such policy, agent or domain.
         UnsupportedError: a policy that cannot be padded.
     """
-    words = [str(agent) for agent in agents or []]
+    every = [str(policy) for policy in policies or ()]
+    rules, words = _rules_and_agents(every, domain)
     names = [short_name(word) for word in words]
-    _check_names([*(baselines or ()), *names])
+    _check_names([*rules, *names])
     players = {word: find_policy(word, trust=trust) for word in words}
-    chosen = find_domain(domain or _domain_of(players))
+    chosen = find_domain(domain or _domain_of(players, rules))
+    for rule in rules:
+        if rule not in chosen.policies():
+            raise UnknownNameError(f"policy of {chosen.name}", rule, chosen.policies())
     for word, policy in players.items():
         if (own := getattr(policy, "domain", "")) not in ("", chosen.name):
             raise DescriptionError(f"{word}: is for the environment {own}, not for {chosen.name}")
         if pad and not isinstance(policy, Agent):
             raise UnsupportedError(f"{word}: --pad needs an agent, which keeps its grid")
-    rules = list(baselines or usual(chosen))
+    rules = rules or list(usual(chosen))
     _check_names([*rules, *names])
-    policies: dict[str, Any] = {
+    named: dict[str, Any] = {
         name: chosen.policy(name, budget=budget if chosen.takes_budget(name) else None)
         for name in rules
     }
     for name, policy in zip(names, players.values(), strict=True):
-        policies[name] = policy.padded() if pad and isinstance(policy, Agent) else policy
-    return Named(chosen, policies)
+        named[name] = policy.padded() if pad and isinstance(policy, Agent) else policy
+    return Named(chosen, named)
+
+
+def _rules_and_agents(words: Sequence[str], domain: str | None) -> tuple[list[str], list[str]]:
+    """The words that name policies of domains, and those that name agents.
+
+    Without a domain a name that both have is an agent's: it then says which domain is meant.
+    """
+    domains = [domain] if domain else domain_names()
+    rules = {rule for name in domains for rule in find_domain(name).policies()}
+    agents = {listing.name for listing in listings()}
+    if domain is None:
+        rules -= agents
+    for word in words:
+        plain = word.replace("-", "").isalnum() and not Path(word).exists()
+        if plain and word not in rules | agents:
+            raise UnknownNameError("policy", word, sorted(rules | agents))
+    return [word for word in words if word in rules], [word for word in words if word not in rules]
 
 
 def short_name(word: str) -> str:
@@ -83,12 +104,15 @@ def _check_names(names: Sequence[str]) -> None:
         )
 
 
-def _domain_of(players: Mapping[str, Any]) -> str:
-    """The domain of some agents; the first one if they do not say."""
+def _domain_of(players: Mapping[str, Any], rules: Sequence[str]) -> str:
+    """The domain of some agents; if they do not say, the first one that has all of the rules."""
     domains = {
         word: name for word, policy in players.items() if (name := getattr(policy, "domain", ""))
     }
     if len(set(domains.values())) > 1:
         listed = ", ".join(f"{word} of {name}" for word, name in domains.items())
         raise DescriptionError(f"agents of different domains: {listed}; compare one after another")
-    return next(iter(domains.values()), FIRST_DOMAIN)
+    if domains:
+        return next(iter(domains.values()))
+    names = [FIRST_DOMAIN, *domain_names()]
+    return next((n for n in names if set(rules) <= set(find_domain(n).policies())), FIRST_DOMAIN)

@@ -27,7 +27,7 @@ GROUP = "pmoss.agents"
 
 @dataclass(frozen=True)
 class Listing:
-    """An agent as ``pmoss agents list`` shows it.
+    """An agent as ``pmoss list agents`` shows it.
 
     Attributes:
         name: what make() knows it by.

@@ -170,7 +170,7 @@ def _of_continual(checkpoint: Path, path: Path) -> tuple[pretrained.Score, str]:
 def _data_commands(data: Dataset, folder: Path) -> tuple[str, ...]:
     """What makes the data."""
     if data.id in suite_ids():
-        return (f"pmoss datasets build {data.id}",)
+        return (f"pmoss data build {data.id}",)
     recipe = data.metadata.recipe
     words = ["pmoss", "collect", str(folder), "--domain", str(data.metadata.domain)]
     behaviours = recipe.get("behaviours") or []

@@ -101,7 +101,7 @@ def _folder_of(name: str | Path, root: str | Path | None) -> Path:
 
 @dataclass(frozen=True)
 class Listing:
-    """A dataset as ``pmoss datasets list`` shows it.
+    """A dataset as ``pmoss list datasets`` shows it.
 
     Attributes:
         id: its id; of a damaged one its folder.

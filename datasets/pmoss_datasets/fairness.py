@@ -6,8 +6,8 @@ not lead back to the episode's seed.
 
 Classes of the project that read the running environment by their purpose, such as oracles, are
 listed by ``@reads_environment``. In one process Python keeps nothing from code that looks for it.
-Anybody can compute the seeds of ``evaluate()``. ``pmoss submit`` plays a policy in a process of its
-own, on secret seeds.
+Anybody can compute the seeds of ``evaluate()``. ``pmoss study submit`` plays a policy in a process
+of its own, on secret seeds.
 """
 
 from __future__ import annotations

@@ -285,8 +285,8 @@ def check_rebuild(dataset: Dataset, again: Dataset) -> list[str]:
     return [
         f"{old.id}: made by pmoss-env {old.code_version}, its recipe now gives other bits in "
         f"{', '.join(differing) or 'the reference scores'}: the model, the environment or the "
-        "collection changed since. If that was meant, build it again: pmoss datasets build "
-        f"--shipped --overwrite (in the repository), or pmoss datasets build {old.id} --overwrite"
+        "collection changed since. If that was meant, build it again: pmoss data build "
+        f"--shipped --overwrite (in the repository), or pmoss data build {old.id} --overwrite"
     ]
 
 

@@ -49,8 +49,8 @@ class AnalyticBackend(SubjectBackend):
             see ``true_machine``. The seed of the workload instance draws them.
         progress: called about twice a second with (stage, seconds so far) while an R-tree is
             profiled for longer than two seconds.
-        recording: folder of a user-defined library's recording (``pmoss record``). None: beside
-            the library.
+        recording: folder of a user-defined library's recording (``pmoss index record``). None:
+            beside the library.
 
     Raises:
         DescriptionError: a machine without parameters, or an invalid workload.

@@ -73,8 +73,8 @@ class SimulatedBackend(SubjectBackend):
             own; backends of R-trees share one.
         progress: called about twice a second with (stage, seconds so far) during work of more than
             two seconds.
-        recording: folder of a user-defined library's recording (``pmoss record``). None: beside
-            the library. All its queries, lines and pages are simulated.
+        recording: folder of a user-defined library's recording (``pmoss index record``). None:
+            beside the library. All its queries, lines and pages are simulated.
 
     Raises:
         DescriptionError: an invalid option, or a machine without parameters.

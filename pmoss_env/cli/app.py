@@ -2,7 +2,7 @@
 
 A package adds commands through the entry-point group ``pmoss.commands``. Each entry point names a
 ``typer.Typer``. Its commands and groups appear beside all others; ``rich_help_panel`` is their
-panel of the help.
+panel of the help. Groups of the same name are one group, with the commands of each.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from typer.core import TyperCommand, TyperGroup
 from typer.models import CommandInfo, TyperInfo
 
 from pmoss_env import __version__
+from pmoss_env.cli.renamed import RENAMED, check_renamed
 from pmoss_env.entry_points import entries
 from pmoss_env.entry_points import load as load_entry
 from pmoss_env.errors import PmossError
 
 GROUP = "pmoss.commands"
 #: The panels of the help, in their order; other panels follow.
-PANELS = ("Start", "Environments", "Datasets", "Agents", "Benchmarks", "This host")
+PANELS = ("Start", "Agents", "Data", "This host", "Upkeep")
 
 
 class _Commands(dict[str, Any]):
@@ -62,12 +63,15 @@ class _InPanels(TyperGroup):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._summaries: dict[str, Any] = {}
-        makers: dict[str, Callable[[], Any]] = {}
+        infos: dict[str, list[Any]] = {}
         for app in self.offered:
             for name, text, info in _offers(app):
-                makers[name] = partial(_made, name, info)
-                self._summaries[name] = _summary(name, text, info)
-        self.commands = _Commands(makers)
+                if not isinstance(info, TyperInfo):
+                    infos[name] = []
+                infos.setdefault(name, []).append(info)
+                if name not in self._summaries or text:
+                    self._summaries[name] = _summary(name, text, info)
+        self.commands = _Commands({name: partial(_made, name, infos[name]) for name in infos})
         self._listing = False
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -80,6 +84,12 @@ class _InPanels(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """See the base; for the help, a command without its options."""
         return (self._summaries if self._listing else self.commands).get(cmd_name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """See the base; the old words of a command are answered with the new ones."""
+        if args[0] not in self.commands or args[0] in RENAMED:
+            check_renamed(args)
+        return super().resolve_command(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """See the base."""
@@ -104,15 +114,22 @@ def _offers(app: typer.Typer) -> Iterator[tuple[str, Any, Any]]:
             yield from _offers(solved.typer_instance)
 
 
-def _made(name: str, info: CommandInfo | TyperInfo) -> Any:
-    """The command or group of a name."""
+def _made(name: str, infos: Sequence[CommandInfo | TyperInfo]) -> Any:
+    """The command of a name, or the group that several packages add to."""
     app = typer.Typer(rich_markup_mode="markdown", pretty_exceptions_enable=False)
     # With a callback Typer makes a group, even of a single command.
     app.callback()(lambda: None)
-    if isinstance(info, CommandInfo):
-        app.registered_commands.append(info)
+    if isinstance(infos[-1], CommandInfo):
+        app.registered_commands.append(infos[-1])
     else:
-        app.registered_groups.append(info)
+        groups = [info for info in infos if isinstance(info, TyperInfo)]
+        texts = [typer.main.solve_typer_info_defaults(info).help for info in groups]
+        parts = [info.typer_instance for info in groups if info.typer_instance is not None]
+        group = typer.Typer(no_args_is_help=True, help=next(filter(None, texts), None))
+        group.callback()(lambda: None)
+        group.registered_commands = [one for part in parts for one in part.registered_commands]
+        group.registered_groups = [one for part in parts for one in part.registered_groups]
+        app.add_typer(group, name=name, hidden=any(info.hidden is True for info in groups))
     made: Any = typer.main.get_command(app)
     return made.commands[name]
 

@@ -1,49 +1,18 @@
-"""`pmoss machines | workloads | envs`: the catalogues."""
+"""The catalogues of machines, workloads and environments, for `pmoss list`."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-from typer.core import TyperGroup
-
-from pmoss_env.cli.console import AsJson, console, show_rows, table
-from pmoss_env.cli.output import check_output, printable
+from pmoss_env.cli.console import console, show_rows, table
+from pmoss_env.errors import UnknownNameError
 
 if TYPE_CHECKING:
     from pmoss_env.workloads import Workload
 
 
-class _ShowsByDefault(TyperGroup):
-    """Runs `show` unless the first word is a command of the group."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if not args or (args[0] not in self.commands and args[0] not in ("-h", "--help")):
-            args = ["show", *args]
-        return super().parse_args(ctx, args)
-
-
-machines = typer.Typer(cls=_ShowsByDefault)
-
-
-@machines.callback()
-def machines_() -> None:
-    """List the machines, show one with the source of every value, or import one.
-
-    Example: pmoss machines milan-nps4
-    """
-
-
-@machines.command()
-def show(
-    name: Annotated[str | None, typer.Argument(help="Show this machine in full.")] = None,
-    as_json: AsJson = False,
-) -> None:
-    """List the machines, or show one with the source of every value.
-
-    Example: pmoss machines milan-nps4
-    """
+def machines(name: str | None = None, as_json: bool = False) -> None:
+    """Lists the machines, or shows one with the source of every value."""
     from pmoss_env.machines import load_machine, machine_names
 
     if name is None:
@@ -77,49 +46,6 @@ def show(
     )
 
 
-@machines.command("import")
-def import_(
-    lstopo: Annotated[
-        Path | None,
-        typer.Argument(help="XML file that `lstopo --of xml` wrote; without it, this host."),
-    ] = None,
-    sysfs: Annotated[
-        Path | None, typer.Option(help="Folder with a copy of another host's /sys.")
-    ] = None,
-    latency: Annotated[
-        Path | None,
-        typer.Option(help="CSV of core-to-core latencies in ns: a row and a column per CPU."),
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option(help="Write the machine to this .toml file, else print it.")
-    ] = None,
-    force: Annotated[bool, typer.Option(help="Overwrite the output.")] = False,
-) -> None:
-    """Make a machine of this host or of an lstopo file; values that cannot be read are guesses.
-
-    Example: pmoss machines import --latency c2c.csv --output server.toml
-    """
-    from pmoss_env.errors import DescriptionError
-    from pmoss_env.files import write_atomically
-    from pmoss_env.machines.importing import import_machine, read_host, read_lstopo
-
-    if lstopo and sysfs:
-        raise DescriptionError(f"--sysfs {sysfs}: cannot be given beside {lstopo}")
-    if output:
-        if output.suffix != ".toml":
-            raise DescriptionError(f"--output {output}: must end in .toml")
-        check_output(output)
-        if output.exists() and not force:
-            raise DescriptionError(f"--output {output}: exists: give --force to overwrite it")
-    server = read_lstopo(lstopo) if lstopo else read_host(str(sysfs or "/"))
-    text = import_machine(server, output.stem if output else "imported", latency)
-    if output:
-        write_atomically(output, text)
-        console.print(f"written to {output}")
-    else:
-        typer.echo(printable(text), nl=False)
-
-
 def _value(value: float | tuple[Any, ...]) -> str:
     """A number, the entries of a list, or a matrix with one row per line."""
     if not isinstance(value, tuple):
@@ -130,15 +56,8 @@ def _value(value: float | tuple[Any, ...]) -> str:
     )
 
 
-def workloads(
-    name: Annotated[str | None, typer.Argument(help="Show this workload in full.")] = None,
-    slices: Annotated[int, typer.Option(help="Key ranges to count records of.", min=1)] = 256,
-    as_json: AsJson = False,
-) -> None:
-    """List the workloads, or show one with the sizes of its slices.
-
-    Example: pmoss workloads osm-a --slices 64
-    """
+def workloads(name: str | None = None, slices: int = 256, as_json: bool = False) -> None:
+    """Lists the workloads, or shows one with the sizes of its slices."""
     from pmoss_env.workloads import load_workload, workload_names
 
     if name is not None:
@@ -176,23 +95,22 @@ def _workload(workload: Workload, slices: int) -> None:
     )
 
 
-def envs(as_json: AsJson = False) -> None:
-    """List the registered environments; use them with gymnasium.make(id).
-
-    An R-tree is built and recorded when its first environment is made: with the papers' 50 million
-    points in minutes, with the 5 million of the ids in -5m in seconds.
-    """
+def environments(name: str | None = None, as_json: bool = False) -> None:
+    """Lists the registered environments, or shows the arguments of one."""
     import gymnasium
 
     import pmoss_env  # noqa: F401  # registers the environments
 
     rows = []
     for spec in sorted(gymnasium.registry.values(), key=lambda spec: spec.id):
-        if spec.namespace == "pmoss":
+        if spec.namespace == "pmoss" and name in (None, spec.id):
             chosen = ", ".join(f"{key}={value}" for key, value in spec.kwargs.items())
             rows.append((spec.id, chosen or "(all defaults)"))
+    if name is not None and not rows:
+        ids = [spec.id for spec in gymnasium.registry.values() if spec.namespace == "pmoss"]
+        raise UnknownNameError("environment", name, sorted(ids))
     show_rows("Environments", ["id", "keyword arguments"], rows, as_json)
-    if not as_json:
+    if not as_json and name is None:
         console.print(
             "The first environment of an R-tree builds and records it: minutes; with -5m, seconds."
         )

@@ -9,7 +9,10 @@ from pmoss_env.cli.console import AsJson, console, show_json, table
 
 
 def doctor(as_json: AsJson = False) -> None:
-    """Show the abilities of this host for measurements, and the loss without each."""
+    """Show the abilities of this host for measurements, and the loss without each.
+
+    Example: pmoss doctor --json
+    """
     from pmoss_env.host_report import host_report
 
     report = host_report()

@@ -25,8 +25,8 @@ def check_index(
     First one thread works alone, then several at once. The library runs in a process of its own. If
     no operation ends for a minute, the check is killed and reports that the library hangs.
 
-    Example: pmoss check-index ./libmine.so
-    Example: pmoss check-index ./libmine.so --threads 8 --operations 1000000
+    Example: pmoss index check ./libmine.so
+    Example: pmoss index check ./libmine.so --threads 8 --operations 1000000
     """
     from pmoss_env.index_check import check_index
 
@@ -62,8 +62,8 @@ def record(
 
     It serves queries in a process of its own under Valgrind, which must be installed.
 
-    Example: pmoss record --index plugin:./libmine.so
-    Example: pmoss record --index plugin:./libmine.so --out runs/mine -w lookups --slices 64
+    Example: pmoss index record --index plugin:./libmine.so
+    Example: pmoss index record --index plugin:./libmine.so --out runs/mine -w lookups --slices 64
     """
     from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""`pmoss load`: a key-value store under load, as a target for thread scheduling."""
+"""`pmoss run load`: a key-value store under load, as a target for thread scheduling."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def load(
     requests: Annotated[int | None, typer.Option(help="Requests to answer.")] = None,
     seconds: Annotated[float | None, typer.Option(help="Time to run.")] = None,
 ) -> None:
-    """Run a key-value store under load on this host: a target for `pmoss threads`.
+    """Run a key-value store under load on this host: a target for `pmoss run threads`.
 
-    Example: pmoss load readrandom --threads 8 --seconds 10
+    Example: pmoss run load readrandom --threads 8 --seconds 10
     """
     from pmoss_env.envs.threads.key_value_load import run_load
 

@@ -28,7 +28,9 @@ def measure(
         ),
     ] = ["grouped", "lpt"],  # noqa: B006  # typer copies it
     backend: Annotated[str, typer.Option(help="hardware, analytic or simulated.")] = "hardware",
-    machine: Annotated[str, typer.Option(help="host, or a name from `pmoss machines`.")] = "host",
+    machine: Annotated[
+        str, typer.Option(help="host, or a name from `pmoss list machines`.")
+    ] = "host",
     index: Annotated[
         str | None,
         typer.Option(
@@ -39,8 +41,8 @@ def measure(
     workload: Annotated[
         str | None,
         typer.Option(
-            help="A name from `pmoss workloads`. Default: the usual one of the index. rtree-ranges "
-            "has the paper's 50 million points and takes a minute to load."
+            help="A name from `pmoss list workloads`. Default: the usual one of the index. "
+            "rtree-ranges has the paper's 50 million points and takes a minute to load."
         ),
     ] = None,
     slices: Annotated[int, typer.Option(help="Key ranges, or cells.")] = 256,

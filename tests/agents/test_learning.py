@@ -34,7 +34,7 @@ def test_the_domain_follows_from_the_data(episodes: Path, tmp_path: Path) -> Non
         new_agent(lesson, "cqll", None, {})
     for name, domain in (("cql", "spatial"), ("forecaster", "continual"), ("pace", "continual")):
         problem = f"agent {name}: is of the domain {domain}, not of access-path"
-        way = f"give data of {domain}, as of pmoss collect OUT --domain {domain}"
+        way = f"give data of {domain}, as of pmoss data collect OUT --domain {domain}"
         with pytest.raises(DescriptionError, match=f"{problem}: {way}"):
             new_agent(lesson, name, None, {})
     with pytest.raises(DescriptionError, match="threads, not of spatial: choose --domain threads"):

@@ -22,24 +22,24 @@ def test_baselines_agents_files_and_paths(install_package: Any, tmp_path: Path) 
     path = tmp_path / "rule.safetensors"
     pmoss_agents.make("threads-rule").save(path)
     words = ["first_policy:First", path, "threads-random"]
-    policies = named_policies(None, words, domain="threads").policies
+    policies = named_policies(words, domain="threads").policies
     assert list(policies)[-3:] == ["First", "rule", "threads-random"]
     assert all(isinstance(policy, Policy) for policy in policies.values())
     with pytest.raises(DescriptionError, match="more than one policy is named 'rule'"):
-        named_policies([], [path, path])
+        named_policies([path, path])
     with pytest.raises(UnsupportedError, match="first_policy:First: --pad needs an agent"):
-        named_policies([], ["first_policy:First"], pad=True)
+        named_policies(["first_policy:First"], pad=True)
     with pytest.raises(UnknownNameError, match="Did you mean 'cql'"):
-        named_policies([], ["cqll"])
+        named_policies(["cqll"])
 
 
 def test_the_domain_is_that_of_the_agents() -> None:
-    of_threads = named_policies(None, ["threads-rule"], usual=lambda domain: domain.policies())
+    of_threads = named_policies(["threads-rule"], usual=lambda domain: domain.policies())
     assert of_threads.domain.name == "threads"
     assert {"stay", "threads-rule"} <= set(of_threads.policies)
-    assert named_policies(["lpt"], None).domain.name == "spatial"
+    assert named_policies(["lpt"]).domain.name == "spatial"
     with pytest.raises(DescriptionError, match="threads-rule of threads, oracle of access-path"):
-        named_policies(None, ["threads-rule", "oracle"])
+        named_policies(["threads-rule", "oracle"])
 
 
 def test_short_names() -> None:
@@ -53,7 +53,7 @@ def test_a_policy_of_others_is_evaluated(install_package: Any) -> None:
     from pmoss_datasets.evaluation import evaluate
 
     install_package("other_policy", {}, CODE)
-    policies = named_policies(["random"], ["other_policy:First"]).policies
+    policies = named_policies(["random", "other_policy:First"]).policies
     task = {"machine": "toy", "slices": 8}
     result = evaluate(
         task, policies, [101], episodes_per_seed=1, search_budget=20, random_schedules=2

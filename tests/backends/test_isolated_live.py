@@ -93,7 +93,7 @@ def test_an_error_names_the_library_and_the_way_out(faulty, fault, message) -> N
         live.start(schedules[0])
         while True:
             live.next_round()
-    assert f"pmoss check-index {faulty(fault)}" in str(refused.value)
+    assert f"pmoss index check {faulty(fault)}" in str(refused.value)
     assert not live.running
     live.unload()
 

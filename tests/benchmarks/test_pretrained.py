@@ -43,29 +43,29 @@ def test_it_plays_as_the_stored_rows_say() -> None:
 
 def test_agents_of_one_environment_play_in_no_other() -> None:
     with pytest.raises(DescriptionError, match="is for the environment spatial, not for threads"):
-        named_policies(None, [BUSY], domain="threads")
-    assert named_policies(None, [BUSY, STREAM]).domain.name == "spatial"
+        named_policies([BUSY], domain="threads")
+    assert named_policies([BUSY, STREAM]).domain.name == "spatial"
 
 
 def test_commands_take_the_name(tmp_path: Path) -> None:
     task = ("-e", "slices=8", "-e", "interference=busy_core")
     out = pmoss("explain", "lpt", BUSY, "--machine", "toy", *task)
     assert "surrogate-busy-core-v0" in out
-    rolled = ("rollout", "--agent", BUSY, "--machine", "toy", "--backend", "analytic")
+    rolled = ("run", "rollout", BUSY, "--machine", "toy", "--backend", "analytic")
     assert "surrogate-busy-core-v0" in pmoss(*rolled, *task, "--episodes", "1")
     few = ("--seeds", "1", "--episodes", "1", "--budget", "20", "--schedules", "5")
-    words = ("evaluate", BUSY, "-b", "lpt", "-e", "machine=toy", *task, *few)
+    words = ("evaluate", BUSY, "lpt", "-e", "machine=toy", *task, *few)
     assert {row["policy"] for row in pmoss_json(*words)} == {"lpt", "surrogate-busy-core-v0"}
     assert "Known: pmoss/forecaster" in pmoss("evaluate", "pmoss/none", status=2)
 
 
 def test_lists_and_cards() -> None:
-    rows = {row["name"]: row for row in pmoss_json("agents", "list")}
+    rows = {row["name"]: row for row in pmoss_json("list", "agents")}
     assert rows[BUSY]["domain"] == "spatial" and rows["surrogate"]["learns from"] == "data"
-    assert BUSY not in {row["name"] for row in pmoss_json("agents", "list", "threads")}
-    assert pmoss_json("agents", "show", BUSY)["name"] == BUSY
-    assert "licence: Apache-2.0" in pmoss("agents", "show", STREAM)
-    assert "unknown pretrained agent" in pmoss("agents", "show", "surrogate", status=2)
+    assert BUSY not in {row["name"] for row in pmoss_json("list", "agents", "threads")}
+    assert pmoss_json("list", "agents", BUSY)["name"] == BUSY
+    assert "licence: Apache-2.0" in pmoss("list", "agents", STREAM)
+    assert "unknown pretrained agent" in pmoss("list", "agents", "pmoss/surrogate", status=2)
 
 
 def test_cards_are_made_of_results_of_the_very_agent(tmp_path: Path) -> None:
@@ -95,10 +95,10 @@ def test_cards_are_made_of_results_of_the_very_agent(tmp_path: Path) -> None:
 def test_a_forecaster_plays_what_it_is_for(name: str, share: str) -> None:
     card = pretrained.card(f"pmoss/{name}")
     assert card.domain == "continual" and card.env["drift"] == "jobs"
-    assert share in pmoss("agents", "show", f"pmoss/{name}")
+    assert share in pmoss("list", "agents", f"pmoss/{name}")
     task = ("-e", "machine=toy", "-e", "slices=8", "-e", "epochs=4", "-e", "drift=jobs")
     few = ("--seeds", "1", "--episodes", "1", "--budget", "20", "--schedules", "5")
-    words = ("evaluate", f"pmoss/{name}", "-b", "stay", "--domain", "continual")
+    words = ("evaluate", f"pmoss/{name}", "stay", "--domain", "continual")
     rows = pmoss_json(*words, *task, *few)
     assert {row["policy"] for row in rows} == {"stay", name}
     assert all(row["illegal_actions"] == 0 for row in rows)

@@ -26,7 +26,18 @@ pytestmark = pytest.mark.skipif(
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_whatever_ends_it_every_epoch_is_whole(tmp_path, number):
     path, page = tmp_path / "epochs.jsonl", tmp_path / "report.html"
-    words = [PMOSS, "autopilot", *SMALL, "--drift", "busy-cores", "--out", path, "--html", page]
+    words = [
+        PMOSS,
+        "run",
+        "autopilot",
+        *SMALL,
+        "--drift",
+        "busy-cores",
+        "--out",
+        path,
+        "--html",
+        page,
+    ]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as running:
         for line in running.stdout:
             if line.startswith("epoch 2"):
@@ -44,7 +55,7 @@ def test_whatever_ends_it_every_epoch_is_whole(tmp_path, number):
 @pytest.mark.parametrize(("room", "whole"), [(8500, 1), (1000, 0)])
 def test_a_full_disk_stops_nothing(tmp_path, room, whole):
     path, page = tmp_path / "epochs.jsonl", tmp_path / "report.html"
-    words = [PMOSS, "autopilot", *SMALL, "--epochs", "4", "--out", path, "--html", page]
+    words = [PMOSS, "run", "autopilot", *SMALL, "--epochs", "4", "--out", path, "--html", page]
     # No file may grow beyond this: what a full disk says, the kernel says.
     code = f"import os, resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, ({room}, {room}))"
     done = subprocess.run(
@@ -69,17 +80,26 @@ LIBRARY = ["--workload", "lookups", *SMALL]
 @pytest.mark.parametrize("fault", ["crashes_later", "exits_later"])
 def test_a_library_that_ends_its_process_is_one_error(faulty, tmp_path, fault):
     path, page = tmp_path / "epochs.jsonl", tmp_path / "report.html"
-    words = [PMOSS, "autopilot", "--index", f"plugin:{faulty(fault)}", *LIBRARY, "--out", path]
+    words = [
+        PMOSS,
+        "run",
+        "autopilot",
+        "--index",
+        f"plugin:{faulty(fault)}",
+        *LIBRARY,
+        "--out",
+        path,
+    ]
     done = subprocess.run([*words, "--html", page], capture_output=True, text=True)
     assert done.returncode == 2
     [line] = done.stderr.strip().splitlines()
-    assert line.startswith("error: ") and f"pmoss check-index {faulty(fault)}" in line
+    assert line.startswith("error: ") and f"pmoss index check {faulty(fault)}" in line
     # It may have died before the first epoch was over.
     assert not path.exists() or all(map(json.loads, path.read_text().splitlines()))
 
 
 def test_a_library_that_hangs_can_be_stopped(faulty):
-    words = [PMOSS, "autopilot", "--index", f"plugin:{faulty('hangs_later')}", *LIBRARY]
+    words = [PMOSS, "run", "autopilot", "--index", f"plugin:{faulty('hangs_later')}", *LIBRARY]
     with subprocess.Popen(words, stdout=subprocess.PIPE, start_new_session=True) as running:
         assert running.stdout.readline().startswith(b"loading")
         time.sleep(2.0)  # until it hangs, mostly
@@ -105,7 +125,18 @@ def test_kills_at_random_moments(tmp_path):
     options = {"warmup_seconds": 0.01}
     if os.geteuid() == 0 and "[madvise]" in kernel:
         options["transparent_hugepages"] = "never"
-    words = [PMOSS, "autopilot", *SMALL, "--drift", "busy-cores", "--out", path, "--retrain", "5"]
+    words = [
+        PMOSS,
+        "run",
+        "autopilot",
+        *SMALL,
+        "--drift",
+        "busy-cores",
+        "--out",
+        path,
+        "--retrain",
+        "5",
+    ]
     words += ["-e", f"backend_options={json.dumps({'records': 5000, **options})}"]
     for number in range(int(os.environ.get("PMOSS_AUTOPILOT_KILLS", KILLS))):
         with subprocess.Popen(
@@ -151,31 +182,31 @@ def _session(leader):
 
 
 def test_what_is_impossible_is_refused_before_it_runs(tmp_path):
-    output = pmoss("autopilot", "no-such-agent", *SMALL, status=2)
+    output = pmoss("run", "autopilot", "no-such-agent", *SMALL, status=2)
     assert "no-such-agent" in output
-    output = pmoss("autopilot", *SMALL, "--drift", "moving-load", status=2)
+    output = pmoss("run", "autopilot", *SMALL, "--drift", "moving-load", status=2)
     assert "only co-tenants change" in output
-    output = pmoss("autopilot", "planner", *SMALL, "--epochs", "1", status=2)
+    output = pmoss("run", "autopilot", "planner", *SMALL, "--epochs", "1", status=2)
     assert "no parameters" in output
 
 
 def test_outputs_and_arguments_that_contradict_each_other_are_refused(tmp_path):
     path = tmp_path / "same.html"
-    output = pmoss("autopilot", *SMALL, "--out", str(path), "--html", str(path), status=2)
+    output = pmoss("run", "autopilot", *SMALL, "--out", str(path), "--html", str(path), status=2)
     assert "each a file of its own" in output and not path.exists()
-    output = pmoss("autopilot", *SMALL, "--html", str(tmp_path / "report.json"), status=2)
+    output = pmoss("run", "autopilot", *SMALL, "--html", str(tmp_path / "report.json"), status=2)
     assert "must end in .html" in output
-    output = pmoss("autopilot", *SMALL, "-e", "slices=4", status=2)
+    output = pmoss("run", "autopilot", *SMALL, "-e", "slices=4", status=2)
     assert "-e slices=4: give --slices" in output
 
 
 def test_a_file_is_gone_on_with_for_another_number_of_epochs(tmp_path):
     path = tmp_path / "epochs.jsonl"
     for epochs in ("1", "2"):
-        pmoss("autopilot", *SMALL, "--epochs", epochs, "--out", str(path))
+        pmoss("run", "autopilot", *SMALL, "--epochs", epochs, "--out", str(path))
     rows = [json.loads(line) for line in path.read_text().splitlines()[1:]]
     assert [(row["session"], row["epoch"]) for row in rows] == [(1, 1), (2, 1), (2, 2)]
-    output = pmoss("autopilot", *SMALL, "--retrain", "5", status=2)
+    output = pmoss("run", "autopilot", *SMALL, "--retrain", "5", status=2)
     assert "give --out" in output
 
 
@@ -189,14 +220,14 @@ class Talks(RoundPolicy):
 def test_an_agents_error_is_one_line_and_whole_in_the_file(tmp_path):
     path, page = tmp_path / "epochs.jsonl", tmp_path / "page.html"
     words = [*SMALL, "--epochs", "4", "--out", str(path), "--html", str(page)]
-    output = pmoss("autopilot", f"{__name__}:Talks", *words)
+    output = pmoss("run", "autopilot", f"{__name__}:Talks", *words)
     epochs = [line for line in output.splitlines() if line.startswith("epoch ")]
     assert len(epochs) == 4 and all(len(line) < 190 for line in epochs)
     assert "RuntimeError: first second third fourth long" in epochs[0]
     assert epochs[0].endswith("long end; nothing moves")
     assert epochs[2].endswith("nothing moves; it is asked no more")
     rest = [line for line in output.splitlines() if line not in epochs]
-    assert len(rest) == len(pmoss("autopilot", *SMALL, "--epochs", "1").splitlines()) - 1
+    assert len(rest) == len(pmoss("run", "autopilot", *SMALL, "--epochs", "1").splitlines()) - 1
     kept = json.loads(path.read_text().splitlines()[1])["trouble"]
     assert "first\nsecond\r\n\tthird\x85fourth" in kept and kept.count("long ") == 200
     assert page.read_text().count("long ") == 3 * 200

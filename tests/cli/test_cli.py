@@ -17,21 +17,25 @@ from tests.cli.invoking import PMOSS, pmoss, pmoss_json
 
 
 def test_catalogues_list_what_there_is() -> None:
-    machines = pmoss("machines")
+    machines = pmoss("list", "machines")
     for name in ("skylake-x-8n", "milan-nps4", "toy", "host"):
         assert name in machines
-    assert "engineering estimate" in " ".join(pmoss("machines", "milan-nps4").split())
-    shown = pmoss("machines", "xeon-6240m-optane")
+    assert "engineering estimate" in " ".join(pmoss("list", "machines", "milan-nps4").split())
+    shown = pmoss("list", "machines", "xeon-6240m-optane")
     assert "80.8 140.4 305 366" in shown and "87.42, 87.42, 26.4, 26.4" in shown
-    assert "ycsb-a" in pmoss("workloads")
-    assert "0 are empty" in pmoss("workloads", "osm-a", "--slices", "64")
-    assert "pmoss/toy-v0" in pmoss("envs")
+    assert "ycsb-a" in pmoss("list", "workloads")
+    assert "0 are empty" in pmoss("list", "workloads", "osm-a", "--slices", "64")
+    assert "pmoss/toy-v0" in pmoss("list", "environments")
 
 
 def test_in_a_pipe_no_name_is_broken() -> None:
     environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
     done = subprocess.run(
-        [str(PMOSS), "envs"], capture_output=True, text=True, env=environment, check=True
+        [str(PMOSS), "list", "environments"],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=True,
     )
     assert "pmoss/skylake-x-8n-btree-ycsb-a-v0" in done.stdout
 
@@ -40,7 +44,7 @@ def test_in_a_pipe_no_name_is_broken() -> None:
     "words",
     [
         ["measure", "--seed", "-1"],
-        ["rollout", "--seed", "-1"],
+        ["run", "rollout", "--seed", "-1"],
         ["explain", "lpt", "grouped", "--seed", "-1"],
         ["evaluate", "--seeds", "-1"],
     ],
@@ -59,13 +63,16 @@ def test_doctor_judges_every_event() -> None:
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["machines", "skylake"], "unknown machine 'skylake'"),
+        (["list", "machines", "skylake"], "unknown machine 'skylake'"),
         (["measure", "-s", "groupd"], "unknown baseline 'groupd'"),
         (["measure", "--workload", "ycsb"], "unknown workload 'ycsb'. Did you mean 'ycsb-a'?"),
         (["measure", "--backend", "hardwar"], "unknown backend 'hardwar'"),
         (["measure", "--load", "open:fast"], "unknown load 'open:fast'"),
-        (["collect", "{tmp}/d", "-e", "machine=nowhere"], "unknown machine 'nowhere'"),
-        (["collect", "{tmp}/d", "-e", "foo=1"], "foo: unknown; known are actions, backend,"),
+        (["data", "collect", "{tmp}/d", "-e", "machine=nowhere"], "unknown machine 'nowhere'"),
+        (
+            ["data", "collect", "{tmp}/d", "-e", "foo=1"],
+            "foo: unknown; known are actions, backend,",
+        ),
         (["evaluate", "-e", "foo=1"], "environment argument 'foo': unknown; known are"),
         (["evaluate", "-e", "slices=" + "[" * 100_000], "environment argument slices"),
         (["train", "{tmp}/none", "{tmp}/a.safetensors"], "none"),
@@ -76,7 +83,7 @@ def test_doctor_judges_every_event() -> None:
         ),
         (["train", "{tmp}/a.safetensors", "-e", "machine=toy"], "learns from data"),
         (["evaluate", "{tmp}/none.safetensors"], "none.safetensors"),
-        (["validate", "{tmp}/none.jsonl"], "none.jsonl: cannot be read"),
+        (["study", "replay", "{tmp}/none.jsonl"], "none.jsonl: cannot be read"),
         (["benchmark", "performance", "--rounds=-9223372036854775809"], "must be from 1 to"),
         (["benchmark", "performance", "--only", "speed"], "unknown part 'speed'"),
         (["benchmark", "offline", "--suite", "big", "--out", "{tmp}/o"], "unknown suite 'big'"),
@@ -87,7 +94,7 @@ def test_doctor_judges_every_event() -> None:
         (["measure", "--index", "trie"], "unknown index 'trie'. Did you mean 'rtree'?"),
         (["measure", "--index", "btree", "--workload", "rtree-ranges"], "is for index='rtree'"),
         (["study", "run", "headroom", "--set", 'indexes=["trie"]'], "unknown index 'trie'"),
-        (["evaluate", "-b", "lpt", "-b", "lpt"], "more than one policy is named 'lpt': "),
+        (["evaluate", "lpt", "lpt"], "more than one policy is named 'lpt': "),
         (["evaluate", "{tmp}/lpt.safetensors"], "lpt.safetensors: does not exist"),
         (
             ["evaluate", "{tmp}/a/dt.pt", "{tmp}/b/dt.pt"],
@@ -110,8 +117,11 @@ def test_doctor_judges_every_event() -> None:
             "linucb learns from data",
         ),
         (["train", "{tmp}/d", "{tmp}/a.py"], "a.py: a checkpoint's name must end in .safetensors"),
-        (["export", "{tmp}/a.pt", "{tmp}/b.pt"], "a.pt: is an export already"),
-        (["rollout", "-e", "slices=8", "--machine", "toy", "--episodes", "0"], "episodes = 0: "),
+        (["run", "export", "{tmp}/a.pt", "{tmp}/b.pt"], "a.pt: is an export already"),
+        (
+            ["run", "rollout", "-e", "slices=8", "--machine", "toy", "--episodes", "0"],
+            "episodes = 0: ",
+        ),
     ],
 )
 def test_bad_input_ends_with_one_line_and_status_2(
@@ -134,8 +144,8 @@ def test_bad_input_ends_with_one_line_and_status_2(
             "/dev/null/a.safetensors",
             "Not a directory",
         ),
-        (["collect", "/dev/null/data"], "/dev/null/data", "Not a directory"),
-        (["collect", "/dev/null", "--overwrite"], "/dev/null", "Not a directory"),
+        (["data", "collect", "/dev/null/data"], "/dev/null/data", "Not a directory"),
+        (["data", "collect", "/dev/null", "--overwrite"], "/dev/null", "Not a directory"),
         (["benchmark", "performance", "--out", "/dev/null/r"], "/dev/null/r", "Not a directory"),
     ],
 )
@@ -166,13 +176,13 @@ def test_local_search_has_the_budget_of_the_reference(monkeypatch: pytest.Monkey
 
 
 def test_evaluations_of_a_search_are_shown_beside_its_score() -> None:
-    words = ["evaluate", "-b", "lpt", "-e", "machine=toy", "-e", "slices=8"]
+    words = ["evaluate", "lpt", "-e", "machine=toy", "-e", "slices=8"]
     counts = ["--seeds", "1", "--episodes", "1", "--budget", "30", "--schedules", "2"]
     assert "evaluations" not in pmoss_json(*words, *counts)[0]
-    shown = pmoss_json(*words, "-b", "local-search", *counts)
+    shown = pmoss_json(*words, "local-search", *counts)
     evaluations = {row["policy"]: row["evaluations"] for row in shown}
     assert evaluations["lpt"] is None and 0 < evaluations["local-search"] <= 30
-    assert "evaluations" in pmoss(*words, "-b", "local-search", *counts)
+    assert "evaluations" in pmoss(*words, "local-search", *counts)
 
 
 def test_agents_that_cannot_be_used_are_named_before_the_work(
@@ -200,7 +210,7 @@ def test_an_agent_places_slices_on_a_smaller_machine(tmp_path: Path) -> None:
     agent = pmoss_agents.make("decision-transformer", **sizes)
     agent.fit(data)
     agent.save(tmp_path / "dt.safetensors")
-    words = ["evaluate", str(tmp_path / "dt.safetensors"), "-b", "lpt", "-e", "machine=toy"]
+    words = ["evaluate", str(tmp_path / "dt.safetensors"), "lpt", "-e", "machine=toy"]
     words += ["-e", "slices=8", "--seeds", "1", "--episodes", "1", "--budget", "5"]
     assert "grid = [4, 8], but the environment has grid = [2, 4]" in pmoss(*words, status=2)
     assert "Illegal actions: 0" in pmoss(*words, "--pad")
@@ -224,7 +234,7 @@ def test_measuring_in_rounds_goes_on_where_it_was(tmp_path: Path) -> None:
 def test_collecting_on_this_host(index: str, tmp_path: Path) -> None:
     workload = {"btree": "ycsb-a", "rtree": "rtree-ranges-5m"}[index]
     options = {"records": 5000, "seconds": 0.4, "warmup_seconds": 0.05}
-    words = ["collect", str(tmp_path / "host"), "--backend", "hardware", "--tier", "random"]
+    words = ["data", "collect", str(tmp_path / "host"), "--backend", "hardware", "--tier", "random"]
     words += ["--episodes", "2", "-e", "slices=16", "-e", "workload_seed=1"]
     words += ["-e", f"index={index}", "-e", f"workload={workload}"]
     shown = pmoss(*words, "-e", f"backend_options={json.dumps(options)}")
@@ -246,7 +256,7 @@ def test_two_schedules_are_explained(tmp_path: Path) -> None:
     results = tmp_path / "r.jsonl"
     toy = ["-e", "machine=toy", "-e", "slices=8"]
     small = ["--seeds", "1", "--episodes", "2", "--budget", "20", "--schedules", "2"]
-    pmoss("evaluate", "-b", "lpt", "-b", "random", *toy, *small, "--out", str(results))
+    pmoss("evaluate", "lpt", "random", *toy, *small, "--out", str(results))
     assert "random" in pmoss("explain", f"{results}:lpt", f"{results}:random")
     refused = pmoss("explain", f"{results}:lpt", "spread", "--machine", "toy", status=2)
     assert "the row brings its own" in refused
@@ -258,7 +268,7 @@ def test_two_schedules_are_explained(tmp_path: Path) -> None:
 
 def test_a_rollout_measures_what_policies_do(tmp_path: Path) -> None:
     out = tmp_path / "rows.jsonl"
-    words = ["rollout", "-b", "lpt", "-b", "spread", "--machine", "toy", "--backend", "analytic"]
+    words = ["run", "rollout", "lpt", "spread", "--machine", "toy", "--backend", "analytic"]
     words += ["-e", "slices=8", "--episodes", "2", "--out", str(out)]
     shown = pmoss(*words)
     assert "episode 1  spread" in shown
@@ -295,7 +305,7 @@ def test_collect_train_evaluate_validate(tmp_path: Path) -> None:
         str(tmp_path / name) for name in ("data", "agent.safetensors", "r.jsonl")
     )
     task = ["-e", "machine=toy", "-e", "slices=8", "-e", "order=load"]
-    assert "12 episodes" in pmoss("collect", data, *task, "--episodes", "12")
+    assert "12 episodes" in pmoss("data", "collect", data, *task, "--episodes", "12")
     small = [
         word
         for pair in ("updates=6", "layers=1", "heads=2", "width=32", "batch_size=2")
@@ -306,10 +316,10 @@ def test_collect_train_evaluate_validate(tmp_path: Path) -> None:
     assert "decision-transformer: " in resumed
     out = pmoss(
         *("evaluate", agent, *task, "--seeds", "2", "--episodes", "1", "--budget", "50"),
-        *("-b", "random", "-b", "lpt", "--out", results),
+        *("random", "lpt", "--out", results),
     )
     assert "agent" in out
-    assert "all bits equal" in pmoss("validate", results)
+    assert "all bits equal" in pmoss("study", "replay", results)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "agent.safetensors",
         "data",
@@ -322,9 +332,9 @@ def test_collect_train_evaluate_validate(tmp_path: Path) -> None:
     row = json.loads(lines[1])
     row["throughput"] *= 1.001
     (tmp_path / "r.jsonl").write_text("\n".join([lines[0], json.dumps(row), *lines[2:]]) + "\n")
-    assert "1 mismatches" in pmoss("validate", results, status=1)
+    assert "1 mismatches" in pmoss("study", "replay", results, status=1)
     (tmp_path / "r.jsonl").write_text("\n".join(lines[:-1]) + "\n")
-    assert "rows = 6, but 5 follow" in pmoss("validate", results, status=2)
+    assert "rows = 6, but 5 follow" in pmoss("study", "replay", results, status=2)
 
 
 SMALL = ("layers=1", "heads=2", "width=32", "batch_size=2", "updates=4", "save_every=2")
@@ -338,7 +348,7 @@ def test_a_training_without_a_checkpoint_can_begin_again(
     from pmoss_agents.spatial.decision_transformer import DecisionTransformer
 
     out, log = tmp_path / "a.safetensors", tmp_path / "log.jsonl"
-    pmoss("collect", str(tmp_path / "data"), "-e", "machine=toy", "-e", "slices=8")
+    pmoss("data", "collect", str(tmp_path / "data"), "-e", "machine=toy", "-e", "slices=8")
     words = ["train", str(tmp_path / "data"), str(out), "--log", str(log)]
     words += [word for change in SMALL for word in ("--set", change)]
 
@@ -364,7 +374,7 @@ def test_a_training_without_a_checkpoint_can_begin_again(
 def test_a_log_of_something_else_is_not_replaced(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     log.write_text("notes\n")
-    pmoss("collect", str(tmp_path / "data"), "-e", "machine=toy", "-e", "slices=8")
+    pmoss("data", "collect", str(tmp_path / "data"), "-e", "machine=toy", "-e", "slices=8")
     words = ["train", str(tmp_path / "data"), str(tmp_path / "a.safetensors"), "--log", str(log)]
     assert "is no line of a training's log" in pmoss(*words, "--overwrite", status=2)
     assert log.read_text() == "notes\n"
@@ -376,7 +386,7 @@ def test_a_log_of_something_else_is_not_replaced(tmp_path: Path) -> None:
 def test_a_report_that_is_none_is_refused_in_a_line(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "report.json"
     path.write_bytes(content)
-    output = pmoss("validate", str(path), status=2)
+    output = pmoss("study", "replay", str(path), status=2)
     assert "error: " in output and str(path) in output
 
 
@@ -387,13 +397,13 @@ def test_a_report_without_its_parts_is_refused_in_a_line(
 ) -> None:
     path = tmp_path / "report.json"
     path.write_text(json.dumps({"format": name, **content}))
-    output = pmoss("validate", str(path), status=2)
+    output = pmoss("study", "replay", str(path), status=2)
     assert "error: " in output and str(path) in output
 
 
 @pytest.mark.parametrize("option", ["--seeds", "--episodes", "--budget", "--schedules"])
 def test_counts_of_an_evaluation_are_bounded(option: str) -> None:
-    output = pmoss("evaluate", "-b", "lpt", option, "99999999999999999999", status=2)
+    output = pmoss("evaluate", "lpt", option, "99999999999999999999", status=2)
     assert "1000000" in output
 
 
@@ -419,7 +429,7 @@ def test_quick_demo_writes_everything(tmp_path: Path) -> None:
     assert "<script" not in page and "http" not in page.replace("http-equiv", "")
     for policy in measured:
         assert f">{policy}<" in page
-    assert "all bits equal" in pmoss("validate", str(tmp_path / "demo" / "results.jsonl"))
+    assert "all bits equal" in pmoss("study", "replay", str(tmp_path / "demo" / "results.jsonl"))
 
 
 def children_of(pid: int) -> list[int]:
@@ -439,7 +449,7 @@ def children_of(pid: int) -> list[int]:
     "words",
     [
         ["measure", "--records", "200000", "--seconds", "60"],
-        ["collect", "{tmp}/data", "--episodes", "100000", "--processes", "2"],
+        ["data", "collect", "{tmp}/data", "--episodes", "100000", "--processes", "2"],
     ],
 )
 def test_a_signal_leaves_no_children_and_nothing_cut(
@@ -454,7 +464,7 @@ def test_a_signal_leaves_no_children_and_nothing_cut(
     rows = tmp_path / "data.partial"
     while process.poll() is None and not (
         rows.exists() and rows.stat().st_size > 1000
-        if words[0] == "collect"
+        if words[0] == "data"
         else children_of(process.pid)
     ):
         time.sleep(0.05)
@@ -474,14 +484,14 @@ def test_a_signal_leaves_no_children_and_nothing_cut(
 
 
 def test_results_and_datasets_are_json_on_request(tmp_path: Path) -> None:
-    listed = pmoss_json("datasets", "list")
+    listed = pmoss_json("list", "datasets")
     assert {"id", "episodes", "mean outcome", "MB"} <= set(listed[0])
-    words = ["-b", "lpt", "-b", "random", "-e", "machine=toy", "-e", "slices=4"]
+    words = ["lpt", "random", "-e", "machine=toy", "-e", "slices=4"]
     counts = ["--seeds", "1", "--episodes", "1", "--budget", "20", "--schedules", "2"]
     out = str(tmp_path / "r.jsonl")
     summaries = pmoss_json("evaluate", *words, *counts, "--out", out)
     assert {summary["policy"] for summary in summaries} == {"lpt", "random"}
-    assert "all bits equal" in pmoss("validate", out)
+    assert "all bits equal" in pmoss("study", "replay", out)
 
 
 def test_another_machine_is_modelled_and_the_error_says_how() -> None:

@@ -38,59 +38,57 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
     monkeypatch.setattr(suite, "tier", shortened)
     monkeypatch.setenv(catalog.VARIABLE, str(tmp_path / "root"))
-    output = run("datasets", "build", ID, "--processes", 1)
+    output = run("data", "build", ID, "--processes", 1)
     assert f"{ID}: 4 episodes" in output and "1 datasets in" in output
     return tmp_path / "root"
 
 
 def test_list_show_and_verify(root: Path) -> None:
-    output = run("datasets", "list")
+    output = run("list", "datasets")
     total = len(suite.suite_ids())
     assert ID in output and f"0 of the {total} of the standard suite are built" in output
-    assert "## Known limits" in run("datasets", "show", ID)
-    assert "1 datasets, nothing wrong" in run("datasets", "verify", ID, "--rebuild")
+    assert "## Known limits" in run("list", "datasets", ID)
+    assert "1 datasets, nothing wrong" in run("data", "verify", ID, "--rebuild")
     with pytest.raises(DescriptionError, match=r"--trust bin\.so: only --rebuild imports"):
         CliRunner().invoke(
-            make_app(), ["datasets", "verify", "--trust", "bin.so"], catch_exceptions=False
+            make_app(), ["data", "verify", "--trust", "bin.so"], catch_exceptions=False
         )
     with h5py.File(root / ID / "data.hdf5", "a") as file:
         file["seed"][1] += 1
-    output = run("datasets", "verify", root, code=1)
+    output = run("data", "verify", root, code=1)
     assert "data.hdf5: episode 1: seed: bytes differ" in output
     (root / ID / "metadata.json").write_text("{")
-    output = run("datasets", "list")
+    output = run("list", "datasets")
     assert "damaged" in output and "shipped" in output
-    for command in ("list", "verify"):
-        words = ["datasets", command, "--root", str(root / "nowhere")]
+    for command in (["list", "datasets"], ["data", "verify"]):
+        words = [*command, "--root", str(root / "nowhere")]
         with pytest.raises(DatasetError, match="nowhere: is no folder"):
             CliRunner().invoke(make_app(), words, catch_exceptions=False)
 
 
 def test_convert_and_merge(root: Path, tmp_path: Path) -> None:
-    run("datasets", "convert", ID, tmp_path / "d4rl.hdf5", "--to", "d4rl", "--reward", "slice")
+    run("data", "convert", ID, tmp_path / "d4rl.hdf5", "--to", "d4rl", "--reward", "slice")
     with h5py.File(tmp_path / "d4rl.hdf5") as file:
         assert file["observations"].shape[0] == file["terminals"].shape[0] == 32
         assert file["terminals"][()].sum() == 4 and file["infos/action_mask"].shape[0] == 32
         assert file["metadata/reward"][()] == b"slice"
     pytest.importorskip("minari")
-    run("datasets", "convert", ID, tmp_path / "minari")
-    output = run(
-        "datasets", "convert", tmp_path / "minari" / ID, tmp_path / "back", "--to", "pmoss"
-    )
+    run("data", "convert", ID, tmp_path / "minari")
+    output = run("data", "convert", tmp_path / "minari" / ID, tmp_path / "back", "--to", "pmoss")
     assert "4 episodes" in output
     back = open_dataset(tmp_path / "back")
     np.testing.assert_array_equal(back.column("actions"), open_dataset(root / ID).column("actions"))
 
-    run("datasets", "build", ID.replace("heuristic", "medium"))
+    run("data", "build", ID.replace("heuristic", "medium"))
     both = [ID, ID.replace("heuristic", "medium")]
-    output = run("datasets", "merge", *both, "--out", tmp_path / "both", "--tier", "both")
+    output = run("data", "merge", *both, "--out", tmp_path / "both", "--tier", "both")
     assert "both-v0: 8 episodes" in output
     assert len(open_dataset(tmp_path / "both")) == 8
 
 
 def test_collect_takes_a_policy(root: Path, tmp_path: Path) -> None:
     words = ["-e", "machine=toy", "-e", "slices=8", "--episodes", 2, "--policy", "lpt"]
-    output = run("collect", tmp_path / "x", *words, "--epsilon", 0.5, "--counterfactuals")
+    output = run("data", "collect", tmp_path / "x", *words, "--epsilon", 0.5, "--counterfactuals")
     assert "pmoss/toy-btree-ycsb-a/lpt-v0: 2 episodes" in output
     dataset = open_dataset(tmp_path / "x")
     assert dataset.metadata.policy_names == ("lpt+eps0.5",)
@@ -101,20 +99,25 @@ def test_collect_takes_a_policy(root: Path, tmp_path: Path) -> None:
     ("words", "complaint"),
     [
         (
-            ["collect", "x", "--recipe", "r.toml", "--episodes", 50, "--tier", "a", "--seed", -5],
+            [
+                "data",
+                "collect",
+                "x",
+                *("--recipe", "r.toml", "--episodes", 50, "--tier", "a", "--seed", -5),
+            ],
             "--tier, --episodes, --seed with --recipe: ",
         ),
         (
-            ["collect", "x", "--recipe", "r.toml", "--counterfactuals"],
+            ["data", "collect", "x", "--recipe", "r.toml", "--counterfactuals"],
             "--counterfactuals with --rec",
         ),
-        (["collect", "x", "--epsilon", 0.5], "--epsilon without --policy: "),
-        (["collect", "x", "--argument", "a"], "--argument without --policy: "),
-        (["collect", "x", "--policy", "lpt", "--tier", "mixed"], "--tier with --policy: "),
-        (["datasets", "build", ID, "--tier", "expert"], f"--tier with {ID}: "),
-        (["datasets", "build", ID, "--shipped"], f"--shipped with {ID}: "),
-        (["datasets", "build", "--shipped", "--root", "x"], "--root with --shipped: "),
-        (["datasets", "build", ID, "bogus"], "id 'bogus': must look like"),
+        (["data", "collect", "x", "--epsilon", 0.5], "--epsilon without --policy: "),
+        (["data", "collect", "x", "--argument", "a"], "--argument without --policy: "),
+        (["data", "collect", "x", "--policy", "lpt", "--tier", "mixed"], "--tier with --policy: "),
+        (["data", "build", ID, "--tier", "expert"], f"--tier with {ID}: "),
+        (["data", "build", ID, "--shipped"], f"--shipped with {ID}: "),
+        (["data", "build", "--shipped", "--root", "x"], "--root with --shipped: "),
+        (["data", "build", ID, "bogus"], "id 'bogus': must look like"),
     ],
 )
 def test_what_contradicts_is_refused_before_the_work(
@@ -134,17 +137,17 @@ def test_other_environments_are_collected_and_listed_alike(
     monkeypatch.setenv(catalog.VARIABLE, str(tmp_path))
     out = tmp_path / "pmoss" / "scans"
     words = ("--domain", "access-path", "-e", "scans=4", "--episodes", 2, "--policy", "oracle")
-    output = run("collect", out, *words)
+    output = run("data", "collect", out, *words)
     assert "pmoss/uv-300h-access-path-scans-4/oracle-v0: 2 episodes" in output and " ms " in output
-    listed = run("datasets", "list")
+    listed = run("list", "datasets")
     assert "uv-300h-access-path-scans-4/oracle-v0" in listed and " ms" in listed
-    assert "score 100: the best of oracle" in run("datasets", "show", out)
-    assert "1 datasets, nothing wrong" in run("datasets", "verify", out, "--rebuild", "--replay")
-    run("datasets", "convert", out, tmp_path / "flat.hdf5", "--to", "d4rl")
+    assert "score 100: the best of oracle" in run("list", "datasets", out)
+    assert "1 datasets, nothing wrong" in run("data", "verify", out, "--rebuild", "--replay")
+    run("data", "convert", out, tmp_path / "flat.hdf5", "--to", "d4rl")
     with pytest.raises(DescriptionError, match="env: load: unknown"):
         CliRunner().invoke(
             make_app(),
-            ["collect", str(tmp_path / "x"), "--domain", "threads", "-e", "load=closed"],
+            ["data", "collect", str(tmp_path / "x"), "--domain", "threads", "-e", "load=closed"],
             catch_exceptions=False,
         )
 
@@ -154,7 +157,7 @@ def test_without_h5py_a_listing_names_the_extra_and_ids_are_still_known(
 ) -> None:
     monkeypatch.setitem(sys.modules, "h5py", None)
     with pytest.raises(MissingExtraError, match="datasets"):
-        CliRunner().invoke(make_app(), ["datasets", "list"], catch_exceptions=False)
+        CliRunner().invoke(make_app(), ["list", "datasets"], catch_exceptions=False)
     mistyped = suite.SHIPPED[0].replace("busy", "bussy")
     with pytest.raises(UnknownNameError, match=f"Did you mean '{suite.SHIPPED[0]}'"):
         catalog.load(mistyped)
@@ -164,22 +167,24 @@ def test_extras_are_missed_before_the_work(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr("pmoss_datasets.collection.run_tasks", lambda *_, **__: 1 / 0)
     monkeypatch.setitem(sys.modules, "h5py", None)
     with pytest.raises(MissingExtraError, match="h5py"):
-        CliRunner().invoke(make_app(), ["collect", str(tmp_path / "x")], catch_exceptions=False)
+        CliRunner().invoke(
+            make_app(), ["data", "collect", str(tmp_path / "x")], catch_exceptions=False
+        )
 
 
 def test_scans_are_data_like_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(catalog.VARIABLE, str(tmp_path))
     recipe = AccessPathRecipe(combinations=2, repeats=2)
     scans = collect_scans(recipe, tmp_path / recipe.id)
-    listed = run("datasets", "list")
+    listed = run("list", "datasets")
     assert f"{len(scans)} scans" in listed and "damaged" not in listed
-    output = run("datasets", "verify", tmp_path, "--rebuild", "--replay")
+    output = run("data", "verify", tmp_path, "--rebuild", "--replay")
     assert "1 datasets, nothing wrong" in output and "1 hold no episodes" in output
     domain, data = catalog.load_data(recipe.id)
     assert domain.name == "access-path" and data.checksum == scans.checksum
     with h5py.File(tmp_path / recipe.id / "data.hdf5", "a") as file:
         file["rows"][0] += 1
-    assert "rows: bytes differ" in run("datasets", "verify", tmp_path, code=1)
+    assert "rows: bytes differ" in run("data", "verify", tmp_path, code=1)
 
 
 def test_data_without_a_licence_do_not_stop_an_export_of_all(
@@ -195,7 +200,7 @@ def test_data_without_a_licence_do_not_stop_an_export_of_all(
     monkeypatch.setattr(hub, "export", write)
     monkeypatch.setattr(catalog, "installed", lambda root: datasets)
     monkeypatch.setattr(suite, "licence_of", lambda each: "" if each.id == ID else "CC-BY-4.0")
-    output = run("datasets", "export", tmp_path)
+    output = run("data", "export", tmp_path)
     assert exported == [suite.SHIPPED[0]] and f"left out: {ID} has no licence" in output
-    run("datasets", "export", tmp_path, "--licence", "MIT")
+    run("data", "export", tmp_path, "--licence", "MIT")
     assert set(exported[1:]) == {ID, suite.SHIPPED[0]}

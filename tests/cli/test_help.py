@@ -3,31 +3,56 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from typing import Any
 
+import pytest
+import typer
+
+from pmoss_env.cli.app import make_app
+from pmoss_env.cli.listing import KINDS
+from pmoss_env.cli.renamed import RENAMED
 from tests.cli.invoking import PMOSS, pmoss, pmoss_json
 
 
 def test_help_teaches_every_command() -> None:
-    learning = ["demo", "collect", "train", "export", "evaluate", "validate"]
-    commands = [
-        *learning,
-        "rollout",
-        "autopilot",
-        "explain",
-        "doctor",
-        "machines",
-        "workloads",
-        "envs",
-        "measure",
-        "benchmark",
-    ]
+    application = make_app()
+    root = typer.main.get_command(application)
+    leaves = list(_leaves(root, ()))
+    assert 20 < len(leaves) <= 35, [words for words, _ in leaves]
+    for words, command in leaves:
+        assert "Example: pmoss" in (command.help or ""), words
+        assert f"Example: pmoss {' '.join(words)}" in command.help, words
     top = pmoss("--help")
-    for command in commands:
-        assert command in top
-        text = pmoss(command, "--help")
-        assert "Usage:" in text
-        if command in [*learning, "measure", "rollout", "explain", "autopilot"]:
-            assert "Example: pmoss" in text
+    for words, _ in leaves:
+        assert words[0] in top
+    assert "Usage:" in pmoss("data", "collect", "--help")
+
+
+def _leaves(command: Any, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """The commands that users see, with their words."""
+    if command.hidden:
+        return
+    if not hasattr(command, "commands"):
+        yield words, command
+        return
+    for name in command.commands:
+        yield from _leaves(command.commands[name], (*words, name))
+
+
+@pytest.mark.parametrize("old", RENAMED)
+def test_an_old_spelling_is_answered_with_the_new_one(old: str) -> None:
+    message = pmoss(*old.split(), "--json", status=2)
+    assert f"`pmoss {old}` is now `pmoss {RENAMED[old]}`" in message
+    new = RENAMED[old].partition(" --")[0]
+    assert new in {
+        " ".join(words) for words, _ in _leaves(typer.main.get_command(make_app()), ())
+    } | {f"list {kind}" for kind in KINDS}
+
+
+def test_policies_are_arguments() -> None:
+    message = pmoss("evaluate", "-b", "lpt", "-e", "machine=toy", status=2)
+    assert "--baseline lpt: policies are arguments now" in message
 
 
 def test_help_imports_no_floor_that_it_can_do_without() -> None:
@@ -53,11 +78,11 @@ def test_helps_show_angle_brackets_and_an_example_per_line() -> None:
 
 
 def test_lists_are_json_on_request() -> None:
-    environments = pmoss_json("envs")
+    environments = pmoss_json("list", "environments")
     assert "pmoss/toy-v0" in {each["id"] for each in environments}
-    assert {"name", "nodes"} <= set(pmoss_json("machines")[0])
-    assert pmoss_json("agents", "list", "spatial")[0]["domain"] == "spatial"
-    assert pmoss_json("workloads")
+    assert {"name", "nodes"} <= set(pmoss_json("list", "machines")[0])
+    assert pmoss_json("list", "agents", "spatial")[0]["domain"] == "spatial"
+    assert pmoss_json("list", "workloads")
     assert {"summary", "checks", "events"} <= set(pmoss_json("doctor"))
 
 

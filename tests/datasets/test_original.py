@@ -86,12 +86,16 @@ def test_the_command_says_what_it_found(sample, tmp_path):
     from pmoss_env.cli.app import make_app
 
     out = tmp_path / "snapshots.npz"
-    done = CliRunner().invoke(make_app(), ["import-original", str(sample), "--out", str(out)])
+    done = CliRunner().invoke(
+        make_app(), ["data", "import-original", str(sample), "--out", str(out)]
+    )
     assert done.exit_code == 0, done.output
     assert "schedules: 54, learned: 2, which put 14% of the slices on their core's" in done.output
     assert "910.6 918.8 920.8 889.6 903.2 925.8 kq/s" in done.output
     assert "hottest slice: 4.11%" in done.output and "256 of 256" in done.output
-    again = CliRunner().invoke(make_app(), ["import-original", str(sample), "--out", str(out)])
+    again = CliRunner().invoke(
+        make_app(), ["data", "import-original", str(sample), "--out", str(out)]
+    )
     assert "exists already" in str(again.exception)
     with np.load(out) as file:
         assert file["queries"].shape == (6, 256)

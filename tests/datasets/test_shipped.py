@@ -26,7 +26,7 @@ def test_what_ships_is_small_sound_and_comes_out_of_its_recipe_again(name, tmp_p
                 again.column(field.name),
                 dataset.column(field.name)[:3],
                 err_msg=f"{field.name}: if the model or the environment was meant to change: "
-                "pmoss datasets build --shipped --overwrite",
+                "pmoss data build --shipped --overwrite",
             )
 
 

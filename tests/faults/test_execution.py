@@ -16,14 +16,14 @@ def test_a_rebuild_imports_nothing_that_the_metadata_names(tampered, canary, run
     recipe = {"env": {"machine": "toy", "slices": 4}, "episodes": 3, "reference_episodes": 0}
     behaviours = [{"policy": f"{name}:make", "arguments": ["an argument"]}]
     folder = tampered(recipe={**recipe, "behaviours": behaviours})
-    output = run("datasets", "verify", folder, "--rebuild", code=1)
+    output = run("data", "verify", folder, "--rebuild", code=1)
     assert f"cannot be rebuilt: policy '{name}:make'" in output and f"--trust {name}:make" in output
-    output = run("datasets", "verify", folder, "--rebuild", "--trust", "another:make", code=1)
+    output = run("data", "verify", folder, "--rebuild", "--trust", "another:make", code=1)
     assert f"--trust {name}:make" in output
     with pytest.raises(DescriptionError, match="what a file names is not imported"):
         suite.rebuild(open_dataset(folder), folder.parent / "again")
     assert not trace.exists()
-    output = run("datasets", "verify", folder, "--rebuild", "--trust", f"{name}:make", code=1)
+    output = run("data", "verify", folder, "--rebuild", "--trust", f"{name}:make", code=1)
     assert "cannot be made of its arguments" in output and trace.exists()
 
 
@@ -80,17 +80,17 @@ def test_a_library_that_the_metadata_names_is_reported_and_the_others_are_checke
     library.write_bytes(b"\x7fELF")
     name = f"plugin:{library}"
     folder = tampered(env_kwargs={**whole.metadata.env_kwargs, "index": name})
-    output = run("datasets", "verify", folder, whole.path, code=1)
+    output = run("data", "verify", folder, whole.path, code=1)
     assert output.count("\n") == 1 and output.startswith(str(folder)) and "not registered" in output
-    assert "foreign index" in run("datasets", "list", "--root", folder.parent)
-    output = run("datasets", "verify", folder, "--plugin", library)
+    assert "foreign index" in run("list", "datasets", "--root", folder.parent)
+    output = run("data", "verify", folder, "--plugin", library)
     assert "1 datasets, nothing wrong" in output and "not checked" not in output
-    refused = CliRunner().invoke(make_app(), ["datasets", "verify", str(folder), "--plugin", "no"])
+    refused = CliRunner().invoke(make_app(), ["data", "verify", str(folder), "--plugin", "no"])
     assert isinstance(refused.exception, PluginError)
 
 
 def test_what_needs_a_workload_that_is_gone_is_not_called_checked(whole, tampered, run):
     folder = tampered(env_kwargs={**whole.metadata.env_kwargs, "workload": "/gone/mine.toml"})
-    output = run("datasets", "verify", folder)
+    output = run("data", "verify", folder)
     assert "not checked: " in output and "workload = '/gone/mine.toml': cannot be loaded" in output
     assert "1 datasets, nothing wrong in what can be checked here" in output

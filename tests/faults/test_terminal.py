@@ -57,7 +57,7 @@ def same_signals():
 @pytest.mark.usefixtures("same_signals")
 @pytest.mark.parametrize("name", ["a[/b]", "x\x1b[2J\n"])
 def test_an_error_is_one_line_that_commands_nothing(monkeypatch, capsys, name):
-    monkeypatch.setattr(sys, "argv", ["pmoss", "machines", name])
+    monkeypatch.setattr(sys, "argv", ["pmoss", "list", "machines", name])
     with pytest.raises(SystemExit) as ended:
         main()
     output = capsys.readouterr().err

@@ -241,7 +241,7 @@ def command_line() -> None:
     with load("fillseq") as process:
         before = affinities(process)
         log = Path("/tmp/log.jsonl")
-        # What `pmoss threads` calls, without its parser.
+        # What `pmoss run threads` calls, without its parser.
         threads(
             None,
             pid=process,

@@ -104,7 +104,7 @@ def test_this_host_can_be_modelled(tmp_path: Path) -> None:
 
 def run(*words: str, status: int = 0) -> str:
     done = subprocess.run(
-        [str(PMOSS), "machines", "import", *words], capture_output=True, text=True
+        [str(PMOSS), "data", "import-machine", *words], capture_output=True, text=True
     )
     assert done.returncode == status, done.stdout + done.stderr
     return done.stdout if status == 0 else done.stderr

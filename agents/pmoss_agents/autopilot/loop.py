@@ -1,4 +1,4 @@
-"""The loop of `pmoss autopilot`: an agent proposes, trials decide, and every epoch is kept."""
+"""The loop of `pmoss run autopilot`: an agent proposes, trials decide, and every epoch is kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pmoss autopilot`: an agent re-schedules the index that runs on this host, again and again."""
+"""`pmoss run autopilot`: an agent re-schedules the index that runs on this host."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ def autopilot(
     ] = None,
     workload: Annotated[
         str | None,
-        typer.Option(help="A name from `pmoss workloads`. Default: the usual one of the index."),
+        typer.Option(
+            help="A name from `pmoss list workloads`. Default: the usual one of the index."
+        ),
     ] = None,
     slices: Annotated[int, typer.Option(help="Key ranges.")] = 64,
     load: Annotated[
@@ -90,12 +92,12 @@ def autopilot(
     With --retrain, the agent `pace` learns from OUT in an idle process of its own. It takes over
     where it is surely better on epochs that it did not learn from.
 
-    Example: pmoss autopilot --epochs 10
-    Example: pmoss autopilot --drift busy-cores --out runs/epochs.jsonl --html runs/autopilot.html
-    Example: pmoss autopilot kernel-like --drift periodic-cores -e 'drift_options={"count":1}'
-    Example: pmoss autopilot --drift periodic-cores --out runs/epochs.jsonl --retrain 100
-    Example: pmoss autopilot --index plugin:./libmine.so --epochs 10
-    Example: pmoss autopilot my_agent:Mine --records 5000000 --load closed:256
+    Example: pmoss run autopilot --epochs 10
+    Example: pmoss run autopilot --drift busy-cores --out runs/epochs.jsonl --html runs/page.html
+    Example: pmoss run autopilot kernel-like --drift periodic-cores -e 'drift_options={"count":1}'
+    Example: pmoss run autopilot --drift periodic-cores --out runs/epochs.jsonl --retrain 100
+    Example: pmoss run autopilot --index plugin:./libmine.so --epochs 10
+    Example: pmoss run autopilot my_agent:Mine --records 5000000 --load closed:256
     """
     from pmoss_env.cli.pairs import index_and_workload
     from pmoss_env.errors import DescriptionError
@@ -145,7 +147,7 @@ def _policy(agent: str, trust: bool) -> Any:
 
     if agent in CONTINUAL.policies():
         return CONTINUAL.policy(agent)
-    (policy,) = named_policies([], [agent], domain=CONTINUAL.name, trust=trust).policies.values()
+    (policy,) = named_policies([agent], domain=CONTINUAL.name, trust=trust).policies.values()
     return policy
 
 

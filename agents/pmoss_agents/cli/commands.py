@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import typer
 
 from pmoss_agents.cli import (
@@ -9,22 +11,33 @@ from pmoss_agents.cli import (
     demo,
     evaluation,
     explain,
-    exporting,
     listing,
     rollout,
     threads,
     training,
 )
+from pmoss_datasets.cli import exporting
+from pmoss_env.cli.listing import KINDS
+
+
+def _export_agent(name: str, out: Path) -> Path:
+    from pmoss_agents.hub import export
+
+    return export(name, out)
+
+
+KINDS["agents"] = listing.list_agents
+exporting.export_agent[:] = [_export_agent]
+
+run = typer.Typer()
+run.command()(rollout.rollout)
+run.command()(autopilot.autopilot)
+run.command()(threads.threads)
+run.command()(training.export)
 
 commands = typer.Typer()
-listing.agents.command()(exporting.export)
 commands.command(rich_help_panel="Start")(demo.demo)
-commands.add_typer(listing.agents, name="agents", rich_help_panel="Agents")
 commands.command(rich_help_panel="Agents")(training.train)
-commands.command(rich_help_panel="Agents")(training.export)
 commands.command(rich_help_panel="Agents")(evaluation.evaluate)
-commands.command(rich_help_panel="Agents")(rollout.rollout)
 commands.command(rich_help_panel="Agents")(explain.explain)
-commands.command(rich_help_panel="Benchmarks")(evaluation.validate)
-commands.command(rich_help_panel="This host")(threads.threads)
-commands.command(rich_help_panel="This host")(autopilot.autopilot)
+commands.add_typer(run, name="run", rich_help_panel="This host")

@@ -56,7 +56,7 @@ def demo(
         f"0: random schedules; 100: local search with {plan.search_budget:,} evaluations."
     )
     console.print(lead(result))
-    console.print(f"The agent is {plan.agent}: pmoss agents show {plan.agent}")
+    console.print(f"The agent is {plan.agent}: pmoss list agents {plan.agent}")
     console.print(f"Tuned: {out / CHECKPOINT}, learned from {out / DATA}")
     times = ", ".join(f"{stage} {seconds:.0f} s" for stage, seconds in result.seconds.items())
     console.print(f"Time: {times}.")

@@ -1,4 +1,4 @@
-"""`pmoss evaluate | validate`: policies in the same episodes, and their results again."""
+"""`pmoss evaluate`: policies in the same episodes, and their results again."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import typer
 
 from pmoss_agents.cli.policies import (
     AgentOption,
-    AgentsArgument,
+    BaselineOption,
     DomainOption,
     PadOption,
+    PoliciesArgument,
     TrustOption,
 )
 from pmoss_agents.cli.summaries import print_summaries
@@ -34,17 +35,9 @@ REPLAYS: dict[str, Callable[..., Replay]] = {}
 
 
 def evaluate(
-    agents: AgentsArgument = None,
+    policies: PoliciesArgument = None,
     agent: AgentOption = None,
-    baseline: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--baseline",
-            "-b",
-            help="Baselines beside them, also of packages that offer some as pmoss.baselines; "
-            "repeatable. Otherwise seven of spatial scheduling, or all of another domain.",
-        ),
-    ] = None,
+    baseline: BaselineOption = None,
     domain: DomainOption = None,
     env: EnvOption = None,
     seeds: Annotated[int, typer.Option(min=1, max=MOST, help="Evaluation seeds, from 101 on.")] = 5,
@@ -61,16 +54,18 @@ def evaluate(
     overwrite: Annotated[bool, typer.Option(help="Replace a file that is there.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Compare agents and baselines on incumbents that no dataset holds.
+    """Compare policies on incumbents that no dataset holds.
 
     Interrupted or killed, the same command with --out goes on: what rules and searches have done
     waits in OUT.partial. Agents play again, for they may remember earlier episodes.
 
-    Example: pmoss evaluate --agent pmoss/surrogate-busy-core-v0 -e interference=busy_core
+    Where no rule is named, seven rules of spatial scheduling play, or all of another domain.
+
+    Example: pmoss evaluate pmoss/surrogate-busy-core-v0 -e interference=busy_core
 
     Example: pmoss evaluate runs/dt.safetensors -e interference=busy_core --out runs/r.jsonl
 
-    Example: pmoss evaluate my_agent:Mine@runs/mine.safetensors -b lpt -e machine=toy -e slices=8
+    Example: pmoss evaluate my_agent:Mine@runs/mine.safetensors lpt -e machine=toy -e slices=8
 
     Example: pmoss evaluate --domain access-path -e scans=32
     """
@@ -83,9 +78,8 @@ def evaluate(
         check_output(out)
         check_absent(out, overwrite)
     # Local search as an opponent gets what the search of score 100 gets.
-    words = [*(agents or ()), *(agent or ())]
+    words = list(policies or ())
     named = named_policies(
-        baseline,
         words,
         budget,
         pad=pad,
@@ -128,7 +122,7 @@ def evaluate(
         return
     print_summaries(summaries, title, named.domain, asked=asked)
     if out:
-        console.print(f"written to {out}; replay it with: pmoss validate {out}")
+        console.print(f"written to {out}; replay it with: pmoss study replay {out}")
 
 
 def _kept(
@@ -158,26 +152,18 @@ def _kept(
     return ResultFile(out.with_name(f"{out.name}.partial"), header, KEY)
 
 
-def validate(
-    results: Annotated[
-        list[Path],
-        typer.Argument(help="Result files: .jsonl; .json of references, budgets, wanted, confirm."),
-    ],
-    episodes: Annotated[
-        int | None,
-        typer.Option(help="Replay only so many episodes of each file, with all their policies."),
-    ] = None,
-) -> None:
-    """Replay result files: every throughput and score must come out again, to the last bit.
+def replay_files(paths: Sequence[Path], episodes: int | None) -> bool:
+    """Replays result files and prints what differs: every number must come out to the last bit.
 
-    Of references, budgets, wanted returns and confirmations one episode is run
-    again unless more are asked for.
-    Files of rollouts replay, too, where their backend repeats itself.
+    Args:
+        paths: files of ``evaluate`` and ``rollout``, and reports whose suffix is in REPLAYS.
+        episodes: of each file, with all their policies; None: all of them, of reports one.
 
-    Example: pmoss validate runs/demo/results.jsonl
+    Returns:
+        Whether all bits are equal.
     """
     failed = False
-    for path in results:
+    for path in paths:
         with progress_bar(f"replaying {path.name}") as progress:
             replayed = _replayed(path, episodes, progress)
         for line in replayed.mismatches:
@@ -186,8 +172,7 @@ def validate(
         failed |= count > 0
         verdict = f"{count} mismatches" if count else "all bits equal"
         console.print(f"{path}: {replayed.episodes} episodes replayed, {verdict}")
-    if failed:
-        raise typer.Exit(1)
+    return not failed
 
 
 def _replayed(path: Path, episodes: int | None, progress: Any) -> Replay:

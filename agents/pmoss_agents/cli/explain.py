@@ -43,7 +43,7 @@ def explain(
     ] = None,
     machine: Annotated[
         str | None,
-        typer.Option(help="A name from `pmoss machines`: skylake-x-8n if not given, or host."),
+        typer.Option(help="A name from `pmoss list machines`: skylake-x-8n if not given, or host."),
     ] = None,
     env: EnvOption = None,
     options: BackendOption = None,

@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
-AgentsArgument = Annotated[
+from pmoss_env.errors import UnsupportedError
+
+
+def _gone(option: str) -> Callable[[list[str] | None], None]:
+    def check(words: list[str] | None) -> None:
+        if words:
+            raise UnsupportedError(f"{option} {words[0]}: policies are arguments now: {words[0]}")
+
+    return check
+
+
+PoliciesArgument = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[AGENT]...",
-        help="pmoss/NAME of an agent that ships trained; a checkpoint (.safetensors) or export; "
-        "module:Class@CHECKPOINT of an agent of yours; module:Class of any policy; or the name of "
-        "an agent that needs no training, also of one that a package offers as entry point "
-        "pmoss.agents. Repeatable.",
+        metavar="[POLICY]...",
+        help="A rule, also of packages that offer some as pmoss.baselines; pmoss/NAME of an agent "
+        "that ships trained; a checkpoint (.safetensors) or export; module:Class@CHECKPOINT of an "
+        "agent of yours; module:Class of any policy; or the name of an agent that needs no "
+        "training, also of one that a package offers as entry point pmoss.agents. Repeatable.",
     ),
 ]
+# Version 0.3 forgets these two.
 AgentOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--agent", "-a", metavar="AGENT", help="An agent, like the argument AGENT. Repeatable."
-    ),
+    list[str] | None, typer.Option("--agent", "-a", hidden=True, callback=_gone("--agent"))
+]
+BaselineOption = Annotated[
+    list[str] | None, typer.Option("--baseline", "-b", hidden=True, callback=_gone("--baseline"))
 ]
 DomainOption = Annotated[
     str | None,

@@ -1,4 +1,4 @@
-"""`pmoss rollout`: agents and baselines place slices, on this host or a model."""
+"""`pmoss run rollout`: agents and baselines place slices, on this host or a model."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ import typer
 
 from pmoss_agents.cli.policies import (
     AgentOption,
-    AgentsArgument,
+    BaselineOption,
     DomainOption,
     PadOption,
+    PoliciesArgument,
     TrustOption,
 )
 from pmoss_env.cli.console import Stages, console, round_in_words, table
@@ -24,26 +25,17 @@ from pmoss_env.cli.pairs import BackendOption, EnvOption, pairs
 if TYPE_CHECKING:
     from pmoss_datasets.domain import Domain
 
-Baselines = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--baseline",
-        "-b",
-        help="Baselines beside them; repeatable. Otherwise lpt, or all of another domain.",
-    ),
-]
-
 
 def rollout(
-    agents: AgentsArgument = None,
+    policies: PoliciesArgument = None,
     agent: AgentOption = None,
-    baseline: Baselines = None,
+    baseline: BaselineOption = None,
     domain: DomainOption = None,
     backend: Annotated[
         str | None, typer.Option(help="hardware (the default), analytic or simulated.")
     ] = None,
     machine: Annotated[
-        str | None, typer.Option(help="host (the default), or a name from `pmoss machines`.")
+        str | None, typer.Option(help="host (the default), or a name from `pmoss list machines`.")
     ] = None,
     env: EnvOption = None,
     options: BackendOption = None,
@@ -77,13 +69,14 @@ def rollout(
     means: the incumbent is put back, measured, and compared with what it was before; if it is not
     the same, the command ends with status 1. Each measurement starts its own threads. The domain
     continual moves slices while queries run, on this host with --backend hardware. Other domains
-    play on their models. Only spatial has something to undo.
+    play on their models. Only spatial has something to undo. Where no rule is named, lpt plays,
+    or all of another domain.
 
-    Example: pmoss rollout --agent pmoss/surrogate-busy-core-v0 --machine toy --backend analytic
-    Example: pmoss rollout runs/dt.safetensors -b lpt -e slices=16 --out runs/r.jsonl
-    Example: pmoss rollout my_agent:Mine --machine toy --backend simulated --undo worse
-    Example: pmoss rollout --domain continual --machine host --backend hardware -b best-fit-once
-    Example: pmoss rollout --domain threads -e requests=1000000
+    Example: pmoss run rollout pmoss/surrogate-busy-core-v0 --machine toy --backend analytic
+    Example: pmoss run rollout runs/dt.safetensors lpt -e slices=16 --out runs/r.jsonl
+    Example: pmoss run rollout my_agent:Mine --machine toy --backend simulated --undo worse
+    Example: pmoss run rollout --domain continual --machine host --backend hardware best-fit-once
+    Example: pmoss run rollout --domain threads -e requests=1000000
     """
     from pmoss_agents.policies import named_policies
     from pmoss_agents.rollouts import roll_out
@@ -93,9 +86,8 @@ def rollout(
 
     for file in filter(None, (out, keep)):
         check_output(file, folder=file is keep)
-    chosen, policies = named_policies(
-        baseline,
-        [*(agents or ()), *(agent or ())],
+    chosen, players = named_policies(
+        policies,
         pad=pad,
         domain=domain,
         trust=trust,
@@ -108,7 +100,7 @@ def rollout(
         if path:
             check_offer(chosen, "schedules", option)
     start = read_schedule(incumbent, load_machine(str(arguments["machine"]))) if incumbent else None
-    total, done = episodes * len(policies), count(1)
+    total, done = episodes * len(players), count(1)
     with Stages() as progress:
 
         def show(row: dict[str, Any]) -> None:
@@ -121,7 +113,7 @@ def rollout(
         progress("rolling out", 0, total)
         rows = roll_out(
             arguments,
-            policies,
+            players,
             episodes=episodes,
             seed=seed,
             incumbent=start,

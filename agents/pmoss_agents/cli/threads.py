@@ -1,4 +1,4 @@
-"""`pmoss threads`: a live process whose threads are scheduled."""
+"""`pmoss run threads`: a live process whose threads are scheduled."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def threads(
     program is killed, too; a small guardian process sees to that. A signal ends it with the status
     that names it (130, 143, 129), after --log, --save and the report were written.
 
-    Example: pmoss threads --slow-node 1 -- pmoss load fillrandom --node 1 --seconds 30
-    Example: pmoss threads --pid 4711 --slow-node 2 --dry-run
+    Example: pmoss run threads --slow-node 1 -- pmoss run load fillrandom --node 1 --seconds 30
+    Example: pmoss run threads --pid 4711 --slow-node 2 --dry-run
     """
     import pmoss_agents
     from pmoss_agents.checkpoints import check_output as check_checkpoint

@@ -30,7 +30,7 @@ def train(
     agent: Annotated[
         str | None,
         typer.Option(
-            help="A name from `pmoss agents list`, or module:Class of your own. Otherwise the "
+            help="A name from `pmoss list agents`, or module:Class of your own. Otherwise the "
             "domain's usual one: decision-transformer, linear-cost or threads-hybrid."
         ),
     ] = None,
@@ -74,7 +74,7 @@ def train(
 
     The domain follows from the data or from the agent. With OUT alone the agent plays in the
     environment that --env describes. Ctrl-C keeps the last checkpoint, --resume goes on.
-    `pmoss agents list` lists agents, `pmoss datasets list` data.
+    `pmoss list agents` lists agents, `pmoss list datasets` data.
 
     Example: pmoss train runs/data runs/dt.safetensors --config decision-transformer-demo
     Example: pmoss train runs/data runs/cql.safetensors --agent cql --set updates=200
@@ -222,7 +222,7 @@ def export(
     file pmoss.json says what goes in and what it was trained for. It is code, which runs when it
     is loaded: evaluate, rollout and explain take it only with --trust.
 
-    Example: pmoss export runs/dt.safetensors runs/dt-weights.safetensors
+    Example: pmoss run export runs/dt.safetensors runs/dt-weights.safetensors
     """
     import pmoss_agents
     from pmoss_agents.checkpoints import EXPORTED, SUFFIX

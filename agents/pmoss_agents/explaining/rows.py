@@ -1,4 +1,4 @@
-"""Schedules of result files: rows of `pmoss evaluate` and `pmoss rollout`."""
+"""Schedules of result files: rows of `pmoss evaluate` and `pmoss run rollout`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Row:
         env_kwargs: its arguments.
         env_seed: of its reset.
         actions: what the policy chose, of `pmoss evaluate`; else empty.
-        cores: where the slices came to lie, of `pmoss rollout`; else empty.
+        cores: where the slices came to lie, of `pmoss run rollout`; else empty.
     """
 
     name: str
@@ -60,7 +60,7 @@ def names_row(word: str) -> bool:
 def read_row(word: str) -> Row:
     """The row that ``FILE.jsonl:ROW`` means.
 
-    ROW is the number of its line, as `pmoss validate` prints it, or the name of a policy, whose
+    ROW is the number of its line, as `pmoss study replay` prints it, or the name of a policy, whose
     first row it is.
 
     Raises:

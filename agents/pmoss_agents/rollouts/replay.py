@@ -51,7 +51,7 @@ def is_rollout(path: Path) -> bool:
 
 
 def read_rollouts(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The header and the rows of a file that ``pmoss rollout --out`` wrote.
+    """The header and the rows of a file that ``pmoss run rollout --out`` wrote.
 
     Raises:
         DatasetError: the file is damaged; names the line.
@@ -71,7 +71,7 @@ def replay_rollouts(
     """Runs the rollouts of a file again, by the actions or schedules that they ended with.
 
     Args:
-        path: of a file that ``pmoss rollout --out`` wrote.
+        path: of a file that ``pmoss run rollout --out`` wrote.
         progress: called with (rows done, rows in all) after each.
         episodes: only so many episodes, the first ones, with every policy; None: all.
 

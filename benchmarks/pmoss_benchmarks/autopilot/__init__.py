@@ -1,1 +1,1 @@
-"""What the loop of `pmoss autopilot` is worth."""
+"""What the loop of `pmoss run autopilot` is worth."""

@@ -1,4 +1,4 @@
-"""`pmoss access-path`: measure both paths of a scan on this host, or collect simulated scans."""
+"""`pmoss run scans`: both paths of a scan on this host; `pmoss data scans`: simulated scans."""
 
 from __future__ import annotations
 
@@ -19,13 +19,7 @@ if TYPE_CHECKING:
 
     from pmoss_benchmarks.access_path.models import ModelScores
 
-app = typer.Typer(
-    help="Choose how table scans get at their data: the processor's loads, or a copy engine.",
-    no_args_is_help=True,
-)
 
-
-@app.command()
 def calibrate(
     engine: Annotated[
         list[str] | None, typer.Option(help="thread or dsa; repeatable; default: both.")
@@ -45,7 +39,7 @@ def calibrate(
 ) -> None:
     """Measure loads and copies on this host, train the models, say whether offloading ever wins.
 
-    Example: pmoss access-path calibrate --mb 1 --mb 16 --repeats 5
+    Example: pmoss run scans --mb 1 --mb 16 --repeats 5
     """
     from pmoss_benchmarks.access_path.calibration import CalibrationPlan
     from pmoss_benchmarks.access_path.calibration import calibrate as run
@@ -111,7 +105,6 @@ def calibrate(
         console.print(f"written to {out}")
 
 
-@app.command()
 def collect(
     out: Annotated[Path, typer.Argument(help="Folder of the dataset.")],
     machine: Annotated[str, typer.Option(help="A machine with copy engines.")] = "uv-300h",
@@ -127,7 +120,7 @@ def collect(
 ) -> None:
     """Collect simulated scans: 204,800 observations unless told otherwise.
 
-    Example: pmoss access-path collect runs/scans --combinations 64 --repeats 5
+    Example: pmoss data scans runs/scans --combinations 64 --repeats 5
     """
     from pmoss_datasets.access_path.scans import AccessPathRecipe, collect_scans
 

@@ -1,4 +1,4 @@
-"""The commands of this floor: studies, benchmarks, the leaderboard and the texts made of them."""
+"""The commands of this floor: studies, the leaderboard and the texts made of them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,20 @@ benchmark = LazyTyper(
 
 REPLAYS[".json"] = rechecks.recheck_report
 
+study.app.command()(leaderboard.submit)
+study.app.command()(leaderboard.leaderboard)
+data = typer.Typer()
+data.command("scans")(access_path.collect)
+run = typer.Typer()
+run.command("scans")(access_path.calibrate)
+dev = typer.Typer(no_args_is_help=True, help="Upkeep: texts of the documentation, rounds.")
+dev.command()(report.report)
+dev.command("round")(leaderboard.round_)
+dev.command()(leaderboard.play)
+
 commands = typer.Typer()
-commands.add_typer(study.app, name="study", rich_help_panel="Benchmarks")
-commands.add_typer(benchmark, name="benchmark", rich_help_panel="Benchmarks")
-commands.add_typer(access_path.app, name="access-path", rich_help_panel="Benchmarks")
-commands.add_typer(leaderboard.app, name="leaderboard", rich_help_panel="Benchmarks")
-commands.command(rich_help_panel="Benchmarks")(leaderboard.submit)
-commands.command(rich_help_panel="Benchmarks")(report.report)
+commands.add_typer(study.app, name="study", rich_help_panel="Agents")
+commands.add_typer(data, name="data")
+commands.add_typer(run, name="run")
+commands.add_typer(dev, name="dev", rich_help_panel="Upkeep")
+commands.add_typer(benchmark, name="benchmark", rich_help_panel="Upkeep", hidden=True)

@@ -1,4 +1,4 @@
-"""`pmoss leaderboard` and `pmoss submit`: rounds on instances that are secret until a release."""
+"""The leaderboard: rounds on instances that are secret until a release."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from pmoss_env.cli.console import AsJson, Stages, console, show_json, table
 
 if TYPE_CHECKING:
     from pmoss_benchmarks.leaderboard import Round
-
-app = typer.Typer(no_args_is_help=True, help="Agents on instances that are secret until a release.")
 
 BoardOption = Annotated[
     Path | None,
@@ -51,33 +49,35 @@ def _round(board: Path, name: str | None, *, revealed: bool = False) -> Round:
     return known[-1] if known else newest_round(board)
 
 
-@app.command()
-def commit(name: RoundArgument, secret: SecretOption, board: BoardOption = None) -> None:
-    """Begin a round: draw a secret, write it to a file, and publish its digest alone.
+def round_(
+    name: RoundArgument,
+    secret: SecretOption,
+    reveal: Annotated[
+        bool, typer.Option("--reveal", help="End the round: publish its secret.")
+    ] = False,
+    board: BoardOption = None,
+) -> None:
+    """Begin a round of the leaderboard, or reveal it.
 
-    Keep the file of the secret to yourself until the round is revealed.
+    To begin it, the command draws a secret, writes it to a file, and publishes its digest alone.
+    Keep that file to yourself. With --reveal the secret is published, and everybody knows the
+    round's instances.
 
-    Example: pmoss leaderboard commit 2027-01 --secret ~/2027-01.secret
+    Example: pmoss dev round 2027-01 --secret ~/2027-01.secret
+
+    Example: pmoss dev round 2027-01 --secret ~/2027-01.secret --reveal
     """
-    from pmoss_benchmarks.leaderboard import commit as begin
+    from pmoss_benchmarks import leaderboard
 
-    round_ = begin(_board(board), name, secret)
-    console.print(f"round {name}: digest {round_.digest}; publish its file, keep {secret}")
-
-
-@app.command()
-def reveal(name: RoundArgument, secret: SecretOption, board: BoardOption = None) -> None:
-    """Publish the secret of a round: from now on everybody knows its instances.
-
-    Example: pmoss leaderboard reveal 2027-01 --secret ~/2027-01.secret
-    """
-    from pmoss_benchmarks.leaderboard import reveal as publish
-
-    round_ = publish(_board(board), name, secret)
-    console.print(f"round {name}: revealed, with {len(round_.entries)} entries registered before")
+    if reveal:
+        ended = leaderboard.reveal(_board(board), name, secret)
+        count = len(ended.entries)
+        console.print(f"round {name}: revealed, with {count} entries registered before")
+        return
+    begun = leaderboard.commit(_board(board), name, secret)
+    console.print(f"round {name}: digest {begun.digest}; publish its file, keep {secret}")
 
 
-@app.command()
 def play(
     agents: Annotated[
         list[str] | None,
@@ -87,9 +87,9 @@ def play(
     tier: TierOption = None,
     board: BoardOption = None,
 ) -> None:
-    """Play the project's rules, searches and agents where their rows are missing.
+    """Play the project's rules, searches and agents on the leaderboard, where rows are missing.
 
-    Example: pmoss leaderboard play --tier analytic
+    Example: pmoss dev play --tier analytic
     """
     from pmoss_agents.policies import short_name
     from pmoss_benchmarks.leaderboard import play_house
@@ -108,20 +108,10 @@ def play(
         console.print(f"{path}", highlight=False, soft_wrap=True)
 
 
-@app.command()
-def check(
-    episodes: Annotated[
-        int | None, typer.Option(min=1, help="Replay only so many episodes of each file.")
-    ] = None,
-    board: BoardOption = None,
-) -> None:
-    """Prove every row: its seeds come from the revealed secret, and it replays to the last bit.
-
-    Example: pmoss leaderboard check --episodes 1
-    """
+def _check(folder: Path, episodes: int | None) -> None:
+    """Proves every row: its seeds come from the revealed secret, and it replays to the last bit."""
     from pmoss_benchmarks.leaderboard import check_board, rounds_of
 
-    folder = _board(board)
     with Stages() as progress:
         problems = check_board(folder, episodes=episodes, progress=progress)
     for text in problems:
@@ -131,22 +121,38 @@ def check(
         raise typer.Exit(1)
 
 
-@app.command()
-def show(
+def leaderboard(
     round_name: RoundOption = None,
     tier: TierOption = None,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check",
+            help="Prove every row of all rounds: its seeds come from the revealed secret, and it "
+            "replays to the last bit.",
+        ),
+    ] = False,
+    episodes: Annotated[
+        int | None,
+        typer.Option(min=1, help="With --check: replay so many episodes of each file."),
+    ] = None,
     board: BoardOption = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show who stands where in a round. Kinds and times are what the rows claim.
+    """Show who stands where in a round, or prove the rows. Kinds and times are claims.
 
     Files of rows that are wrong are named and left out.
 
-    Example: pmoss leaderboard show --tier analytic
+    Example: pmoss study leaderboard --tier analytic
+
+    Example: pmoss study leaderboard --check --episodes 1
     """
     from pmoss_benchmarks.leaderboard import standings
 
     folder = _board(board)
+    if check:
+        _check(folder, episodes)
+        return
     round_ = _round(folder, round_name, revealed=True)
     standings_of_tier: dict[str, Any] = {}
     problems: list[str] = []
@@ -217,9 +223,9 @@ def submit(
     A round that is not revealed yet plays one known episode of each task, and notes the folder's
     digest. The rows follow when the round is revealed.
 
-    Example: pmoss submit my-agent --practice
+    Example: pmoss study submit my-agent --practice
 
-    Example: pmoss submit my-agent --tier analytic
+    Example: pmoss study submit my-agent --tier analytic
     """
     from pmoss_benchmarks.leaderboard import practise, read_submission
     from pmoss_benchmarks.leaderboard import submit as play_all

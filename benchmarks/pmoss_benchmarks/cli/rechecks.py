@@ -1,4 +1,4 @@
-"""What `pmoss validate` does with reports of benchmarks."""
+"""What `pmoss study replay` does with reports of benchmarks."""
 
 from __future__ import annotations
 

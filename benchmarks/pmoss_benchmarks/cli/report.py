@@ -1,4 +1,4 @@
-"""`pmoss report`: texts made of results, and results that are too old."""
+"""`pmoss dev report`: texts made of results, and results that are too old."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def report(
 
     A result names the code that made it by digests. Neither git nor the time of a file is asked.
 
-    Example: pmoss report --check
-    Example: pmoss report --out runs/papers
+    Example: pmoss dev report --check
+    Example: pmoss dev report --out runs/papers
     """
     from pmoss_benchmarks.texts import find_root, find_stale, make_pages
     from pmoss_benchmarks.texts.pages import write_papers

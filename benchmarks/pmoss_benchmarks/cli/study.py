@@ -151,12 +151,21 @@ def show(
 
 @app.command()
 def replay(
-    name: Name,
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="STUDY...",
+            help="Studies, or files of `pmoss evaluate` and `pmoss run rollout`.",
+        ),
+    ],
     share: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="Of the rows, evenly spread; at least one.")
     ] = 1.0,
     rows: Annotated[
         Path | None, typer.Option(help="File of rows; default: the committed ones.")
+    ] = None,
+    episodes: Annotated[
+        int | None, typer.Option(min=1, help="Of each file: replay so many; default: all.")
     ] = None,
     data: Data = None,
     keep: Keep = KEEP,
@@ -167,7 +176,28 @@ def replay(
     Ends with status 1 where a value differs.
 
     Example: pmoss study replay headroom --share 0.1
+
+    Example: pmoss study replay runs/demo/results.jsonl
     """
+    from pmoss_agents.cli.evaluation import replay_files
+
+    files = [name for name in names if _is_result(Path(name))]
+    equal = replay_files([Path(name) for name in files], episodes)
+    for name in names:
+        if name not in files:
+            equal &= _replay(name, share, rows, data, keep, root)
+    if not equal:
+        raise typer.Exit(1)
+
+
+def _is_result(path: Path) -> bool:
+    return path.suffix in (".json", ".jsonl") or (path.is_file() and path.suffix != ".toml")
+
+
+def _replay(
+    name: str, share: float, rows: Path | None, data: Path | None, keep: Path, root: Path | None
+) -> bool:
+    """Replays a study; returns whether all values are equal."""
     from pmoss_benchmarks.study import read_stored, replay_study
 
     results = _results(root)
@@ -180,8 +210,7 @@ def replay(
     for line in differences:
         console.print(line, highlight=False, soft_wrap=True)
     console.print(f"{stored.path}: {len(differences)} values differ")
-    if differences:
-        raise typer.Exit(1)
+    return not differences
 
 
 @app.command()

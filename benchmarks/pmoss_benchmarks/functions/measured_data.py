@@ -2,8 +2,8 @@
 
 Learners see all measured schedules, the first few of them, a model of the host, or the model and a
 few. Each then places the index of this host in the same episodes as the rules do. The model is the
-analytic one, of the description that ``pmoss machines import`` makes of the host. An agent gets no
-measurement beside the snapshot of the incumbent.
+analytic one, of the description that ``pmoss data import-machine`` makes of the host. An agent gets
+no measurement beside the snapshot of the incumbent.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def _data(run: Run) -> Dataset:
     data = pmoss_datasets.load(run.settings.data, run.data)
     if data.metadata.env_kwargs.get("backend") != "hardware":
         raise DatasetError(
-            f"{data.path}: {data.id}: was not measured: collect one with pmoss collect OUT "
+            f"{data.path}: {data.id}: was not measured: collect one with pmoss data collect OUT "
             "--backend hardware --tier measured"
         )
     return data

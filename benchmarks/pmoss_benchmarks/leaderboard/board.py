@@ -1,7 +1,7 @@
 """The rows of the leaderboard: how they are made, checked and compared.
 
 Rows lie in ``ROUND/TIER/TASK/NAME.jsonl``: result files as ``pmoss evaluate`` writes them, which
-``pmoss validate`` replays. ``house.jsonl`` holds the rules and searches of the project.
+``pmoss study replay`` replays. ``house.jsonl`` holds the rules and searches of the project.
 """
 
 from __future__ import annotations

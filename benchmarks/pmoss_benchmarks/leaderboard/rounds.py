@@ -182,7 +182,7 @@ def rounds_of(board: Path) -> list[Round]:
 def newest_round(board: Path) -> Round:
     """The round whose name comes last; SubmissionError if there is none."""
     if not (rounds := rounds_of(board)):
-        raise SubmissionError(f"{board}: holds no round: begin one by `pmoss leaderboard commit`")
+        raise SubmissionError(f"{board}: holds no round: begin one by `pmoss dev round`")
     return rounds[-1]
 
 

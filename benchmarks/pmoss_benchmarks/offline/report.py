@@ -144,7 +144,7 @@ def as_markdown(summary: Mapping[str, Any]) -> str:
         f'"Best": the checkpoint of {settings["checkpoints"]} that was best on '
         f"{settings['validation_episodes']} other episodes. "
         f"Illegal: actions on masked {_choices(summary)}. Training: CPU time of one run. "
-        "`pmoss validate` replays the rows.",
+        "`pmoss study replay` replays the rows.",
     ]
     for track, found in summary["tracks"].items():
         seeds = len({c["seed"] for c in summary["cells"].values() if c["track"] == track})

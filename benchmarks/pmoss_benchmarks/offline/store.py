@@ -110,7 +110,7 @@ def facts_of(name: str, result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def rows_path(out: Path, track: str, task: str) -> Path:
-    """The result file of a track and task: ``pmoss validate`` replays it."""
+    """The result file of a track and task: ``pmoss study replay`` replays it."""
     return out / track / f"{task}.jsonl"
 
 

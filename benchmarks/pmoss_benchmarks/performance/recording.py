@@ -1,4 +1,4 @@
-"""What `pmoss record` finds out of our B+-tree as a library, beside the built-in recorder."""
+"""What `pmoss index record` finds out of our B+-tree as a library, beside the built-in recorder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables and sentences of the pages, made from the committed results: ``pmoss report``."""
+"""Tables and sentences of the pages, made from the committed results: ``pmoss dev report``."""
 
 from pmoss_benchmarks.checkout import find_root
 from pmoss_benchmarks.texts.pages import Page, make_pages

@@ -12,8 +12,8 @@ from pmoss_benchmarks.texts.stored import Stored, made, table
 #: What each part is about, and the words before its table.
 _HELD = {
     "plugin": "Our B+-tree as a library beside the built-in one, per CPU second of a worker.",
-    "recording": "What `pmoss record` finds out of our B+-tree as a library, beside the built-in "
-    "recorder.",
+    "recording": "What `pmoss index record` finds out of our B+-tree as a library, beside the "
+    "built-in recorder.",
 }
 
 

@@ -106,7 +106,7 @@ def prompts(report: Mapping[str, Any]) -> str:
 
 def version_of(report: Mapping[str, Any]) -> str:
     """A sentence on the versions that made a result, and on digests of its code."""
-    # Only what a text can say for ever: what has changed since is told by `pmoss report --stale`.
+    # Only what a text can say for ever: `pmoss dev report --stale` lists what has changed since.
     kept = "" if has_digests(report) else "without digests of its code, "
     made = {report.get("version", "of an unnamed version")}
     if isinstance(cells := report.get("cells"), dict):

@@ -15,7 +15,7 @@ FOLDER = Path(__file__).parents[2] / "results" / "transcripts"
 #: By name: the command, and the modules that do it.
 COMMANDS: Mapping[str, tuple[str, Sequence[str]]] = {
     "rollout": (
-        "pmoss rollout -b lpt-capacity -b random --machine skylake-x-8n --backend simulated "
+        "pmoss run rollout lpt-capacity random --machine skylake-x-8n --backend simulated "
         "-o records=200000 --undo worse --episodes 1 --seed 1",
         ["pmoss_agents.rollouts"],
     ),
@@ -24,8 +24,8 @@ COMMANDS: Mapping[str, tuple[str, Sequence[str]]] = {
         ["pmoss_agents.explaining"],
     ),
     "threads": (
-        "pmoss threads --slow-node 0 --seconds 10 -- "
-        "pmoss load readrandom --threads 4 --seconds 60",
+        "pmoss run threads --slow-node 0 --seconds 10 -- "
+        "pmoss run load readrandom --threads 4 --seconds 60",
         ["pmoss_env.envs.threads.live", "pmoss_agents.threads"],
     ),
 }

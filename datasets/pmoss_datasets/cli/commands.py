@@ -5,9 +5,18 @@ from __future__ import annotations
 import typer
 
 from pmoss_datasets.cli import datasets, exporting, original
+from pmoss_env.cli.listing import KINDS
+
+KINDS["datasets"] = datasets.list_datasets
+
+data = typer.Typer()
+data.command()(datasets.collect)
+data.command()(datasets.build)
+data.command()(datasets.verify)
+data.command()(datasets.convert)
+data.command()(datasets.merge)
+data.command()(exporting.export)
+data.command("import-original")(original.import_original)
 
 commands = typer.Typer()
-commands.command(rich_help_panel="Datasets")(datasets.collect)
-commands.command("import-original", rich_help_panel="Datasets")(original.import_original)
-datasets.datasets.command()(exporting.export)
-commands.add_typer(datasets.datasets, name="datasets", rich_help_panel="Datasets")
+commands.add_typer(data, name="data", rich_help_panel="Data")

@@ -1,4 +1,4 @@
-"""`pmoss collect | datasets`: data to learn from, and their care."""
+"""`pmoss data`: data to learn from, and their care."""
 
 from __future__ import annotations
 
@@ -11,20 +11,16 @@ from typing import Annotated
 import typer
 
 from pmoss_env.cli.console import (
-    AsJson,
     PlainConsole,
     console,
     progress_bar,
     show_rows,
     table,
 )
+from pmoss_env.cli.listing import Request
 from pmoss_env.cli.output import check_output, printable
 from pmoss_env.cli.pairs import EnvOption, pairs
 from pmoss_env.errors import DatasetError, DescriptionError, PmossError
-
-datasets = typer.Typer(
-    help="Offline datasets: find, build, check and convert them.", no_args_is_help=True
-)
 
 Root = Annotated[
     Path | None,
@@ -65,7 +61,7 @@ def _check_root(root: Path | None) -> None:
 
 
 class Format(StrEnum):
-    """The formats that ``pmoss datasets convert`` writes."""
+    """The formats that ``pmoss data convert`` writes."""
 
     minari = "minari"
     d4rl = "d4rl"
@@ -132,13 +128,13 @@ def collect(
 
     A measured host has no model that a search could ask: such a dataset has no reference scores.
 
-    Example: pmoss collect runs/data -e machine=milan-nps4 -e load=closed --episodes 100
+    Example: pmoss data collect runs/data -e machine=milan-nps4 -e load=closed --episodes 100
 
-    Example: pmoss collect runs/points -e index=rtree -e workload=rtree-ranges-5m
+    Example: pmoss data collect runs/points -e index=rtree -e workload=rtree-ranges-5m
 
-    Example: pmoss collect runs/threads --domain threads -e requests=400000 --episodes 20
+    Example: pmoss data collect runs/threads --domain threads -e requests=400000 --episodes 20
 
-    Example: pmoss collect runs/host --backend hardware --tier random --episodes 20 -e slices=16
+    Example: pmoss data collect runs/host --backend hardware --tier random -e slices=16
     """
     from pmoss_datasets import Behaviour, Recipe, find_domain
     from pmoss_datasets import collect as run
@@ -189,24 +185,24 @@ def collect(
     )
 
 
-@datasets.command("list")
-def list_(root: Root = None, as_json: AsJson = False) -> None:
-    """List the datasets that are here, and how much of the standard suite is built.
-
-    Example: pmoss datasets list
-    """
-    from pmoss_datasets.catalog import default_root, listings
+def list_datasets(asked: Request) -> None:
+    """Lists the datasets that are here and how much of the suite is built, or shows a card."""
+    from pmoss_datasets.card import card
+    from pmoss_datasets.catalog import default_root, listings, load
     from pmoss_datasets.suite import suite_ids
 
-    _check_root(root)
-    place = root or default_root()
+    if asked.name is not None:
+        typer.echo(printable(card(load(asked.name, asked.root))), nl=False)
+        return
+    _check_root(asked.root)
+    place = asked.root or default_root()
     listed = listings(place)
     rows = [
         (each.id, each.size, each.outcome, f"{each.megabytes:.2f}", each.place) for each in listed
     ]
     columns = ["id", ">episodes", ">mean outcome", ">MB", ""]
-    if as_json:
-        show_rows("", columns, rows, as_json)
+    if asked.as_json:
+        show_rows("", columns, rows, True)
         return
     # Other programs get whole lines.
     wide = console if console.is_terminal else PlainConsole(max(console.width, 160))
@@ -215,25 +211,10 @@ def list_(root: Root = None, as_json: AsJson = False) -> None:
     built = {each.id for each in listed} & set(suite)
     console.print(
         f"{len(built)} of the {len(suite)} of the standard suite are built; "
-        "pmoss datasets build makes the others."
+        "pmoss data build makes the others."
     )
 
 
-@datasets.command()
-def show(
-    dataset: Annotated[str, typer.Argument(help="Its id, or its folder.")], root: Root = None
-) -> None:
-    """Show a dataset's card: what it holds, how it was measured, returns, known limits.
-
-    Example: pmoss datasets show pmoss/toy-btree-ycsb-a-busy-core/mixed-v0
-    """
-    from pmoss_datasets.card import card
-    from pmoss_datasets.catalog import load
-
-    typer.echo(printable(card(load(dataset, root))), nl=False)
-
-
-@datasets.command()
 def build(
     ctx: typer.Context,
     ids: Annotated[
@@ -254,7 +235,7 @@ def build(
 
     What is built already is kept, and an interrupted build goes on where it stopped.
 
-    Example: pmoss datasets build --task milan-nps4-btree-ycsb-a-all --tier expert
+    Example: pmoss data build --task milan-nps4-btree-ycsb-a-all --tier expert
     """
     from pmoss_datasets import suite
     from pmoss_datasets.catalog import default_root
@@ -288,7 +269,6 @@ def build(
     console.print(f"{len(chosen)} datasets in {place}")
 
 
-@datasets.command()
 def verify(
     paths: Annotated[
         list[str] | None,
@@ -312,9 +292,9 @@ def verify(
 ) -> None:
     """Read every value, not an HDF5 file's padding, and list what is wrong: file, episode, field.
 
-    Example: pmoss datasets verify runs/data
+    Example: pmoss data verify runs/data
 
-    Example: pmoss datasets verify runs/mine --plugin ./index.so
+    Example: pmoss data verify runs/mine --plugin ./index.so
     """
     from pmoss_datasets import suite
     from pmoss_datasets.catalog import dataset_folders, default_root, load_data, open_data
@@ -368,12 +348,11 @@ def verify(
         )
 
 
-@datasets.command()
 def convert(
     source: Annotated[
         str,
         typer.Argument(
-            help="A dataset's id or folder; for pmoss, Minari's, or a file of `pmoss autopilot`."
+            help="A dataset's id or folder; for pmoss, Minari's, or epochs of the autopilot."
         ),
     ],
     out: Annotated[Path, typer.Argument(help="Folder (minari, pmoss) or file (d4rl, d3rlpy).")],
@@ -390,9 +369,9 @@ def convert(
     file of epochs it takes all that are whole, also while the autopilot still writes it.
     Expanded observations are large: 4 MB an episode.
 
-    Example: pmoss datasets convert pmoss/toy-btree-ycsb-a-busy-core/mixed-v0 runs/minari
+    Example: pmoss data convert pmoss/toy-btree-ycsb-a-busy-core/mixed-v0 runs/minari
 
-    Example: pmoss datasets convert runs/epochs.jsonl runs/epochs --to pmoss
+    Example: pmoss data convert runs/epochs.jsonl runs/epochs --to pmoss
     """
     from pmoss_datasets.catalog import load
 
@@ -421,7 +400,6 @@ def convert(
     console.print(f"{out}: {out.stat().st_size / 1e6:.1f} MB")
 
 
-@datasets.command()
 def merge(
     sources: Annotated[list[str], typer.Argument(help="Ids or folders, two or more.")],
     out: Annotated[Path, typer.Option(help="Folder of the merged dataset.")],
@@ -431,7 +409,7 @@ def merge(
 ) -> None:
     """Merge datasets of one task; an episode that two of them hold is refused.
 
-    Example: pmoss datasets merge runs/a runs/b --out runs/both --tier both
+    Example: pmoss data merge runs/a runs/b --out runs/both --tier both
     """
     from pmoss_datasets.catalog import load
     from pmoss_datasets.merging import merge as run

@@ -1,7 +1,8 @@
-"""`pmoss datasets export`: folders to share with others."""
+"""`pmoss data export`: folders to share with others."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -18,15 +19,25 @@ class Place(StrEnum):
     hub = "hub"
 
 
-ToOption = Annotated[Place, typer.Option(help="What takes the folder: hub, the Hugging Face hub.")]
+#: What writes an agent's folder, given its name and the folder to write into: of a floor above.
+export_agent: list[Callable[[str, Path], Path]] = []
 
 
 def export(
     out: Annotated[Path, typer.Argument(help="Folder that gets the folder pmoss.")],
-    to: ToOption = Place.hub,
+    to: Annotated[
+        Place, typer.Option(help="What takes the folder: hub, the Hugging Face hub.")
+    ] = Place.hub,
     dataset: Annotated[
         list[str] | None,
         typer.Option(help="Id or folder; repeatable. Default: all here that have a licence."),
+    ] = None,
+    agent: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="pmoss/NAME of a trained agent: a folder of its own in OUT, with weights "
+            "and card. Repeatable; without --dataset no data are written then."
+        ),
     ] = None,
     licence: Annotated[
         str, typer.Option(help="Of data of your own, as SPDX names it; ours have one.")
@@ -39,13 +50,20 @@ def export(
     OUT/pmoss is uploaded as it is, and Minari downloads from it. An episode of 256 steps takes
     about 0.1 MB. Interrupted, the same command goes on where it stopped.
 
-    Example: pmoss datasets export --to hub runs/hub
-    --dataset pmoss/toy-btree-ycsb-a-busy-core/mixed-v0
+    Example: pmoss data export runs/hub --dataset pmoss/toy-btree-ycsb-a-busy-core/mixed-v0
+
+    Example: pmoss data export runs/hub --agent pmoss/surrogate-busy-core-v0
     """
     from pmoss_datasets.catalog import installed, load
     from pmoss_datasets.formats.hub import export as write
     from pmoss_datasets.suite import licence_of
 
+    for name in agent or ():
+        for write_folder in export_agent:
+            folder = write_folder(name, out)
+            console.print(f"{name}: hf upload USER/{folder.name} {folder}", soft_wrap=True)
+    if agent and not dataset:
+        return
     datasets = [load(name, root) for name in dataset or ()]
     if not dataset:  # a built one in place of the same that ships
         datasets = list({each.id: each for each in reversed(installed(root))}.values())[::-1]

@@ -1,4 +1,4 @@
-"""`pmoss import-original`: the schedules and snapshots of P-MOSS itself."""
+"""`pmoss data import-original`: the schedules and snapshots of P-MOSS itself."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def import_original(
     with machines/, schedules/, learned/ and kb_b__/. Schedules are read without snapshots, too. The
     repositories have no licence: nothing of them is part of this project.
 
-    Example: pmoss import-original ../shared/data/original --out runs/original.npz
+    Example: pmoss data import-original ../shared/data/original --out runs/original.npz
     """
     from pmoss_datasets.folder import check_target
     from pmoss_datasets.original import find_original, import_folder, save_snapshots

@@ -115,7 +115,7 @@ class ContinualDomain(StepDomain):
         if env.unwrapped.arguments.on_host:
             raise UnsupportedError(
                 "backend = 'hardware': scores need the law oracle, and the true machine of a "
-                "host is unknown. `pmoss rollout --domain continual` takes the same arguments "
+                "host is unknown. `pmoss run rollout --domain continual` takes the same arguments "
                 "and tells what is served; `pmoss benchmark autopilot` compares an agent with "
                 "staying"
             )

@@ -40,7 +40,7 @@ _FIELDS = (
     "reward",
     "trouble",
 )
-_ELDER = "an older version wrote it; let `pmoss autopilot` write a new file"
+_ELDER = "an older version wrote it; let `pmoss run autopilot` write a new file"
 
 Row = Mapping[str, Any]
 
@@ -83,7 +83,9 @@ def read_log(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """
     header, rows = read_rows(path)
     if header.get("format") != FORMAT:
-        raise DatasetError(f"{path}: is no file of epochs, such as `pmoss autopilot --out` writes")
+        raise DatasetError(
+            f"{path}: is no file of epochs, such as `pmoss run autopilot --out` writes"
+        )
     settings = header.get("settings")
     if not isinstance(settings, dict) or "drift" not in settings:
         raise DatasetError(f"{path}: its header names no drift: {_ELDER}")
@@ -118,7 +120,7 @@ def log_dataset(path: Path, folder: Path, *, overwrite: bool = False) -> Dataset
     episodes = log_episodes(rows)
     if not episodes:
         raise DatasetError(
-            f"{path}: holds no two epochs that follow each other: let `pmoss autopilot` run longer"
+            f"{path}: holds no two epochs in a row: let `pmoss run autopilot` run longer"
         )
     agent = str(settings.pop("agent", "unknown"))
     kwargs = {"machine": "host", **settings, "backend": "hardware"}

@@ -47,8 +47,8 @@ folder is the value of `MINARI_DATASETS_PATH`. `sha256sum -c SHA256SUMS` checks 
 For d3rlpy, play every episode again, and make the buffer that `ReplayBuffer.load` reads:
 
 ```console
-$ pmoss datasets convert --to pmoss {id} FOLDER
-$ pmoss datasets convert --to d3rlpy FOLDER FILE
+$ pmoss data convert --to pmoss {id} FOLDER
+$ pmoss data convert --to d3rlpy FOLDER FILE
 ```
 
 ## Index
@@ -116,7 +116,7 @@ def _check(datasets: Sequence[Dataset], licence: str) -> None:
     """Refuses what cannot be exported before anything is written."""
     ids = [dataset.id for dataset in datasets]
     if not ids:
-        raise DatasetError("no dataset to export: name one, or build some: pmoss datasets build")
+        raise DatasetError("no dataset to export: name one, or build some: pmoss data build")
     for number, dataset in enumerate(datasets):
         if dataset.id in ids[:number]:
             raise DatasetError(f"{dataset.path}: id {dataset.id}: is there twice: leave one out")

@@ -26,7 +26,7 @@ def test_an_observation_comes_back_to_the_bit():
 
 
 def test_every_session_becomes_an_episode(log, tmp_path):
-    pmoss("datasets", "convert", str(log), str(tmp_path / "data"), "--to", "pmoss")
+    pmoss("data", "convert", str(log), str(tmp_path / "data"), "--to", "pmoss")
     dataset = log_dataset(log, tmp_path / "data", overwrite=True)
     dataset.verify()
     _, rows = read_log(log)
@@ -92,14 +92,12 @@ def test_what_is_no_file_of_epochs_is_refused(log, tmp_path):
         for name in ("seen", "row_crc32"):
             del row[name]
     elder.write_text("".join(json.dumps(each) + "\n" for each in (header, *rows)))
-    output = pmoss(
-        "datasets", "convert", str(elder), str(tmp_path / "d"), "--to", "pmoss", status=2
-    )
+    output = pmoss("data", "convert", str(elder), str(tmp_path / "d"), "--to", "pmoss", status=2)
     assert "has no seen: an older version wrote it" in " ".join(output.split())
     elder.write_text(json.dumps({**header, "settings": {}}) + "\n")
     with pytest.raises(DatasetError, match="names no drift"):
         read_log(elder)
     short_log = tmp_path / "one"
     short_log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:2]))
-    with pytest.raises(DatasetError, match="two epochs that follow"):
+    with pytest.raises(DatasetError, match="two epochs in a row"):
         log_dataset(short_log, tmp_path / "data")

@@ -272,11 +272,13 @@ def test_the_command_writes_a_report_that_validates(played, tmp_path):
     words += ["--queries", "20000", "--finer", "0", "--out", str(out)]
     told = pmoss("benchmark", "confirm", *words)
     assert f"written to {out}" in told and f"{TOY}: Mq/s, 2 episodes" in told
-    assert "2 episodes replayed, all bits equal" in pmoss("validate", str(out), "--episodes", "2")
+    assert "2 episodes replayed, all bits equal" in pmoss(
+        "study", "replay", str(out), "--episodes", "2"
+    )
     content = json.loads(out.read_text())
     content["tasks"][TOY]["episodes"]["1"]["rows"]["lpt"]["simulated"] += 1
     out.write_text(json.dumps(content))
-    told = pmoss("validate", str(out), status=1)
+    told = pmoss("study", "replay", str(out), status=1)
     assert f"{TOY}: episode 1: lpt: simulated: recorded" in told.replace("\n", " ")
     told = pmoss("benchmark", "confirm", "--results", str(tmp_path), status=2)
     assert "is no summary of `pmoss benchmark offline`" in told

@@ -42,7 +42,7 @@ def unloaded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("unloaded")
 def test_scores_are_refused_with_a_way_out() -> None:
-    with pytest.raises(UnsupportedError, match=r"scores need the law oracle.*pmoss rollout"):
+    with pytest.raises(UnsupportedError, match=r"scores need the law oracle.*pmoss run rollout"):
         CONTINUAL.judge(CONTINUAL.make_env(HERE))
 
 

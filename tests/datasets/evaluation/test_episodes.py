@@ -305,7 +305,7 @@ def test_nothing_to_evaluate_is_an_error(wrong):
 
 
 def test_data_that_the_kernel_left_elsewhere_are_reported(monkeypatch, tmp_path):
-    asked = ["evaluate", "-b", "grouped", "-e", "machine=toy", "-e", "slices=8", "--seeds", "1"]
+    asked = ["evaluate", "grouped", "-e", "machine=toy", "-e", "slices=8", "--seeds", "1"]
     asked += ["--episodes", "3", "--budget", "20", "--schedules", "2", "--json", "--out"]
 
     def run(file, *counts):

@@ -41,7 +41,7 @@ def converted_on_a_full_disk(dataset):
             "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (16384, 16384)); "
             "from pmoss_env.cli import main; main()"
         )
-        words = ["datasets", "convert", str(dataset.path), str(out), "--to", form]
+        words = ["data", "convert", str(dataset.path), str(out), "--to", form]
         done = subprocess.run(
             [sys.executable, "-B", "-c", limited, *words],
             capture_output=True,

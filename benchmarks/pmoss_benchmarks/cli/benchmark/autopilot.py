@@ -34,7 +34,7 @@ def autopilot(
     ] = None,
     out: shared.Out = None,
 ) -> None:
-    """What the loop of `pmoss autopilot` is worth here, and how often it keeps a null change.
+    """What the loop of `pmoss run autopilot` is worth here, and how often it keeps a null change.
 
     A co-tenant takes half of a core and changes cores every ten seconds. Staying, the loop, and a
     schedule that was made for each phase meet it in turn. Nothing else should run on this host: its

@@ -38,7 +38,7 @@ def offline(
     agent: Annotated[
         list[str] | None,
         typer.Option(
-            help="A name from `pmoss agents list`, module:Class of your own, or opponents (all "
+            help="A name from `pmoss list agents`, module:Class of your own, or opponents (all "
             "that do not learn); repeatable; default: all that are registered."
         ),
     ] = None,

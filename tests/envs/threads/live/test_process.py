@@ -344,18 +344,22 @@ def test_the_recorded_affinity_includes_what_the_kernel_shows():
 @needs_two_cpus
 def test_the_command_line(tmp_path):
     pmoss = [sys.executable, "-m", "pmoss_env"]
-    load = [*pmoss, "load", "readrandom", "--threads", "2", "--keys", "20", "--seconds", "20"]
+    load = [*pmoss, "run", "load", "readrandom", "--threads", "2", "--keys", "20"]
+    words = ["--seconds", "2", "--epoch", "0.3", "--log", str(tmp_path / "log")]
+    words += ["--save", str(tmp_path / "agent.safetensors"), "--", *load, "--seconds", "20"]
     done = subprocess.run(
-        [*pmoss, "threads", "--seconds", "2", "--epoch", "0.3", "--log", str(tmp_path / "log"),
-         "--save", str(tmp_path / "agent.safetensors"), "--", *load],
-        capture_output=True, text=True, timeout=600, check=False,
-    )  # fmt: skip
+        [*pmoss, "run", "threads", *words],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     assert "s observed" in done.stdout
     lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
     assert lines
     assert set(lines[0]) >= {"epoch", "core", "action", "moved", "reward"}
     assert pmoss_agents.load(tmp_path / "agent.safetensors").name == "threads-hybrid"
-    both = subprocess.run([*pmoss, "threads"], capture_output=True, text=True, check=False)
+    both = subprocess.run([*pmoss, "run", "threads"], capture_output=True, text=True, check=False)
     assert both.returncode != 0
     assert "--pid" in both.stderr

@@ -1,0 +1,53 @@
+"""`pmoss data import-machine`: a machine of this host, or of an lstopo file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pmoss_env.cli.console import console
+from pmoss_env.cli.output import check_output, printable
+
+
+def import_machine(
+    lstopo: Annotated[
+        Path | None,
+        typer.Argument(help="XML file that `lstopo --of xml` wrote; without it, this host."),
+    ] = None,
+    sysfs: Annotated[
+        Path | None, typer.Option(help="Folder with a copy of another host's /sys.")
+    ] = None,
+    latency: Annotated[
+        Path | None,
+        typer.Option(help="CSV of core-to-core latencies in ns: a row and a column per CPU."),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option(help="Write the machine to this .toml file, else print it.")
+    ] = None,
+    force: Annotated[bool, typer.Option(help="Overwrite the output.")] = False,
+) -> None:
+    """Make a machine of this host or of an lstopo file; values that cannot be read are guesses.
+
+    Example: pmoss data import-machine --latency c2c.csv --output server.toml
+    """
+    from pmoss_env.errors import DescriptionError
+    from pmoss_env.files import write_atomically
+    from pmoss_env.machines import importing
+
+    if lstopo and sysfs:
+        raise DescriptionError(f"--sysfs {sysfs}: cannot be given beside {lstopo}")
+    if output:
+        if output.suffix != ".toml":
+            raise DescriptionError(f"--output {output}: must end in .toml")
+        check_output(output)
+        if output.exists() and not force:
+            raise DescriptionError(f"--output {output}: exists: give --force to overwrite it")
+    server = importing.read_lstopo(lstopo) if lstopo else importing.read_host(str(sysfs or "/"))
+    text = importing.import_machine(server, output.stem if output else "imported", latency)
+    if output:
+        write_atomically(output, text)
+        console.print(f"written to {output}")
+    else:
+        typer.echo(printable(text), nl=False)

@@ -1,0 +1,60 @@
+"""Commands that have a new name. Version 0.3 forgets the old ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pmoss_env.errors import UnsupportedError
+
+#: New words of a command, by the old ones.
+RENAMED: Mapping[str, str] = {
+    "machines": "list machines",
+    "machines import": "data import-machine",
+    "machines show": "list machines",
+    "workloads": "list workloads",
+    "envs": "list environments",
+    "agents list": "list agents",
+    "agents show": "list agents",
+    "agents export": "data export --agent",
+    "datasets list": "list datasets",
+    "datasets show": "list datasets",
+    "datasets build": "data build",
+    "datasets convert": "data convert",
+    "datasets export": "data export",
+    "datasets merge": "data merge",
+    "datasets verify": "data verify",
+    "collect": "data collect",
+    "import-original": "data import-original",
+    "access-path collect": "data scans",
+    "access-path calibrate": "run scans",
+    "export": "run export",
+    "rollout": "run rollout",
+    "autopilot": "run autopilot",
+    "threads": "run threads",
+    "load": "run load",
+    "check-index": "index check",
+    "record": "index record",
+    "validate": "study replay",
+    "submit": "study submit",
+    "leaderboard commit": "dev round",
+    "leaderboard reveal": "dev round --reveal",
+    "leaderboard play": "dev play",
+    "leaderboard check": "study leaderboard --check",
+    "leaderboard show": "study leaderboard",
+    "report": "dev report",
+}
+
+
+def check_renamed(words: Sequence[str]) -> None:
+    """Raises UnsupportedError with the new name of a command.
+
+    Args:
+        words: of the command line, the command first.
+    """
+    for count in (2, 1):
+        old = " ".join(words[:count])
+        if new := RENAMED.get(old):
+            help_of = new.partition(" --")[0]
+            raise UnsupportedError(
+                f"`pmoss {old}` is now `pmoss {new}`; see pmoss {help_of} --help"
+            )

@@ -26,7 +26,7 @@ RENAMED: Mapping[str, str] = {
     "collect": "data collect",
     "import-original": "data import-original",
     "access-path collect": "data scans",
-    "access-path calibrate": "run scans",
+    "access-path calibrate": "study run host-scans",
     "export": "run export",
     "rollout": "run rollout",
     "autopilot": "run autopilot",

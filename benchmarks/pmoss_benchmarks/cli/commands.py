@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from pmoss_agents.cli.evaluation import REPLAYS
-from pmoss_benchmarks.cli import access_path, leaderboard, rechecks, report, study
+from pmoss_benchmarks.cli import leaderboard, rechecks, report, study
 from pmoss_env.cli.lazy import LazyTyper
 
 benchmark = LazyTyper(
@@ -18,10 +18,6 @@ REPLAYS[".json"] = rechecks.recheck_report
 
 study.app.command()(leaderboard.submit)
 study.app.command()(leaderboard.leaderboard)
-data = typer.Typer()
-data.command("scans")(access_path.collect)
-run = typer.Typer()
-run.command("scans")(access_path.calibrate)
 dev = typer.Typer(no_args_is_help=True, help="Upkeep: texts of the documentation, rounds.")
 dev.command()(report.report)
 dev.command("round")(leaderboard.round_)
@@ -29,7 +25,5 @@ dev.command()(leaderboard.play)
 
 commands = typer.Typer()
 commands.add_typer(study.app, name="study", rich_help_panel="Agents")
-commands.add_typer(data, name="data")
-commands.add_typer(run, name="run")
 commands.add_typer(dev, name="dev", rich_help_panel="Upkeep")
 commands.add_typer(benchmark, name="benchmark", rich_help_panel="Upkeep", hidden=True)

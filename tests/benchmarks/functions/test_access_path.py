@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 
-from pmoss_benchmarks.access_path.calibration import Calibration, CalibrationPlan, calibrate
 from pmoss_benchmarks.access_path.figures import draw_figures
 from pmoss_benchmarks.access_path.measurements import CPU, OFFLOAD, Measurements
 from pmoss_benchmarks.access_path.models import MODELS, classification, compare, r2_score
@@ -13,7 +12,6 @@ from pmoss_benchmarks.functions.access_path import (
 )
 from pmoss_benchmarks.paper_figures import judge
 from pmoss_datasets.access_path.scans import AccessPathRecipe, collect_scans
-from pmoss_env.errors import DescriptionError
 
 
 @pytest.fixture(scope="module")
@@ -69,41 +67,3 @@ def test_figures_are_drawn(monkeypatch):
     m = Measurements()
     monkeypatch.setattr(m, "gb_per_s", lambda *_, **__: 1.0)  # the curves are tested above
     assert len(draw_figures(m).axes) == 6
-
-
-def test_winning_asks_for_the_median_and_the_best_repeat():
-    loads_us, copies_us = [10.0, 10.0, 10.0], {0: [9.0] * 3, 1: [11.0, 9.0, 9.5], 2: [11.0] * 3}
-    times = [
-        [load, copy] for c in range(3) for load, copy in zip(loads_us, copies_us[c], strict=True)
-    ]
-    times[3][0] = 8.0  # of the second combination, by loads
-    found = Calibration(
-        "thread",
-        "",
-        np.array([[0, 1.0, 0.1, background] for background in range(3)], float),
-        np.zeros((9, 5)),
-        np.array(times),
-        np.repeat(range(3), 3),
-        [],
-    )
-    assert found.won.tolist() == [True, False, False]
-    assert "1 of 3 combinations" in found.conclusion
-    assert "In 1 more its median alone is lower." in found.conclusion
-    assert [c["engine_wins"] for c in found.as_dict()["combinations"]] == [True, False, False]
-
-
-def test_this_host_is_calibrated():
-    plan = CalibrationPlan(megabytes=(0.1, 0.4), shares=(0.0, 0.1), backgrounds=(0,), repeats=3)
-    told = []
-    found = calibrate(plan, "thread", lambda done, total: told.append((done, total)))
-    assert told[-1][0] == told[-1][1] == len(found.combinations)
-    assert found.times_us.shape == (3 * len(found.combinations), 2)
-    assert (found.times_us > 0).all()
-    assert ("Always load." in found.conclusion) == (found.wins == 0)
-    assert "in the median and in the best of 3 repeats" in found.conclusion
-    assert len(found.as_dict()["combinations"]) == len(found.combinations)
-    absent = calibrate(plan, "dsa")
-    if absent.absent:
-        assert "absent" in absent.conclusion
-    with pytest.raises(DescriptionError):
-        CalibrationPlan(repeats=1)

@@ -1,0 +1,286 @@
+"""Both paths of a scan on this host: plain loads, and a copy engine; and the models of both."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from pmoss_benchmarks.access_path.models import compare
+from pmoss_benchmarks.study.function import Cell, Row, Run
+from pmoss_benchmarks.study.tables import TableOfRows
+from pmoss_env import _native
+from pmoss_env.envs.access_path.real import ENGINES, engine_absence, make_engine
+from pmoss_env.errors import BackendError, DescriptionError, UnknownNameError
+
+MEASURES_HOST = True
+#: What each background thread copies at a time: more than caches hold.
+_COPIED_BYTES = 32 << 20
+_READING_S = 0.02
+#: Of the combinations so many test the models.
+_TESTED = 0.2
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the rows depend on.
+
+    Attributes:
+        engines: copy engines beside the loads.
+        megabytes: sizes of the columns.
+        shares: of the rows that match.
+        backgrounds: numbers of threads that copy memory meanwhile.
+        repeats: of each combination on each path.
+        block_kib: size of each of the engine's two buffers.
+        seed: of the values and of the order.
+    """
+
+    AXES: ClassVar = ("engines",)
+
+    engines: tuple[str, ...] = tuple(ENGINES)
+    megabytes: tuple[float, ...] = (0.25, 0.5, 1, 2, 4, 8, 16, 32, 64)
+    shares: tuple[float, ...] = (0.0, 0.001, 0.05, 0.3)
+    backgrounds: tuple[int, ...] = (0, 1)
+    repeats: int = 7
+    block_kib: float = 128.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in self.engines:
+            if name not in ENGINES:
+                raise UnknownNameError("copy engine", name, ENGINES)
+        if not self.megabytes or min(self.megabytes) <= 0:
+            raise DescriptionError(f"megabytes = {self.megabytes!r}: must all be above 0")
+        if not self.shares or min(self.shares) < 0 or max(self.shares) > 1:
+            raise DescriptionError(f"shares = {self.shares!r}: must all be from 0 to 1")
+        if not self.backgrounds or min(self.backgrounds) < 0:
+            raise DescriptionError(f"backgrounds = {self.backgrounds!r}: must not be negative")
+        if self.repeats < 3:
+            raise DescriptionError(f"repeats = {self.repeats!r}: must be at least 3")
+
+
+def cells(settings: Settings) -> list[Cell]:
+    """The engines."""
+    return [{"engine": name} for name in settings.engines]
+
+
+def measure(run: Run, cell: Cell) -> Row:
+    """Measures one engine beside plain loads.
+
+    Returns:
+        ``absent``, why the engine is not there, else empty; ``combinations``, of each its ``node``,
+        ``megabytes``, ``share`` of matches and threads of ``background``, and the median and the
+        best microseconds by loads and by the engine; and ``scores`` of the models, on combinations
+        that they were not trained on.
+    """
+    settings = run.settings
+    if absent := engine_absence(cell["engine"]):
+        return {"absent": absent, "combinations": [], "scores": []}
+    # Before this thread is bound to a CPU, or its helper would be bound to the same one.
+    copier = make_engine(cell["engine"])
+    topology = _native.host_topology("/")
+    nodes = [n for n in topology["nodes"] if n["memory_bytes"] > 0] or topology["nodes"]
+    cpus = {cpu["id"] for cpu in topology["cpus"]}
+    allowed = os.sched_getaffinity(0)
+    cpu = min(allowed & cpus or cpus)
+    home = next((n for n in nodes if cpu in n["cpus"]), nodes[0])
+    others = [c for c in sorted(allowed) if c != cpu] or [cpu]
+    rng = np.random.default_rng(settings.seed)
+    combinations: list[dict[str, Any]] = []
+    features: list[npt.NDArray[np.float64]] = []
+    times: list[npt.NDArray[np.float64]] = []
+    os.sched_setaffinity(0, {cpu})
+    try:
+        for node, threads in itertools.product(nodes, settings.backgrounds):
+            # One table per size: emptying the caches takes as long as the table is large.
+            tables = {
+                megabytes: _native.ScanTable(
+                    int(megabytes * 1e6 / 4), settings.seed, node["id"] if len(nodes) > 1 else -1
+                )
+                for megabytes in settings.megabytes
+            }
+            background = _native.ScanBackground(
+                [others[i % len(others)] for i in range(threads)], _COPIED_BYTES
+            )
+            try:
+                for megabytes, share in _shuffled(settings, rng):
+                    seen, took = _scans(
+                        settings, tables[megabytes], share, copier, background if threads else None
+                    )
+                    seen[:, 1] = _distance(topology, node, home)
+                    features.append(seen)
+                    times.append(took)
+                    (loads, engine), (best_loads, best_engine) = np.median(took, 0), took.min(0)
+                    combinations.append(
+                        {
+                            **{"node": node["id"], "megabytes": megabytes, "share": share},
+                            **{"background": threads, "us_by_loads": loads, "us_by_engine": engine},
+                            **{"best_us_by_loads": best_loads, "best_us_by_engine": best_engine},
+                        }
+                    )
+            finally:
+                background.stop()
+    finally:
+        os.sched_setaffinity(0, allowed)
+    order = np.random.default_rng(settings.seed).permutation(len(combinations))
+    count = max(1, round(_TESTED * order.size))
+    test, train = np.sort(order[:count]), np.sort(order[count:])
+    scores = compare(
+        (np.concatenate([features[n] for n in train]), np.concatenate([times[n] for n in train])),
+        (np.concatenate([features[n] for n in test]), np.concatenate([times[n] for n in test])),
+    )
+    return {
+        "absent": "",
+        "combinations": combinations,
+        "scores": [score.as_dict() for score in scores],
+    }
+
+
+def _shuffled(settings: Settings, rng: np.random.Generator) -> list[tuple[float, float]]:
+    grid = list(itertools.product(settings.megabytes, settings.shares))
+    return [grid[number] for number in rng.permutation(len(grid))]
+
+
+def _scans(
+    settings: Settings, table: Any, share: float, copier: Any, background: Any
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Scans a table on both paths in turn.
+
+    Returns:
+        (repeats, 5) features, the second one left 0: the link traffic is the copies of the
+        background; and (repeats, 2) microseconds by loads and by the engine.
+    """
+    low, high = _native.ScanTable.range_of(share)
+    features, times = [], []
+    for _ in range(settings.repeats):
+        traffic = _traffic(background) if background is not None else 0.0
+        took, matches = [], []
+        for engine in (None, copier):
+            table.flush()
+            raw = table.scan(
+                low,
+                high,
+                rows=table.rows,
+                capacity=table.rows,
+                engine=engine,
+                block_kib=settings.block_kib,
+            )
+            took.append(raw["seconds"] * 1e6)
+            matches.append(raw["matches"])
+        if matches[0] != matches[1]:
+            raise BackendError(
+                f"loads matched {matches[0]} positions, the engine's copies {matches[1]}"
+            )
+        features.append([table.rows * 4e-6, 0.0, matches[0] * 1e-6, traffic, 0.0])
+        times.append(took)
+    return np.array(features), np.array(times)
+
+
+def _traffic(background: Any) -> float:
+    """GB/s that the background copies, read right before a scan."""
+    before, start = background.bytes_copied, time.perf_counter()
+    time.sleep(_READING_S)
+    return float((background.bytes_copied - before) / (time.perf_counter() - start) * 1e-9)
+
+
+def _distance(topology: dict[str, Any], node: dict[str, Any], home: dict[str, Any]) -> float:
+    """The kernel's distance from the scanning CPU's node to the table's; 10 for the own one."""
+    ids = [n["id"] for n in topology["nodes"]]
+    distances = home["distances"]
+    return float(distances[ids.index(node["id"])]) if distances else 10.0
+
+
+def _is_lower(combination: Mapping[str, Any], statistic: str = "") -> bool:
+    return bool(combination[f"{statistic}us_by_engine"] < combination[f"{statistic}us_by_loads"])
+
+
+def engine_wins(combination: Mapping[str, Any]) -> bool:
+    """Whether the engine was faster both in the median and in the best repeat.
+
+    On a busy host either alone is often chance.
+    """
+    return _is_lower(combination) and _is_lower(combination, "best_")
+
+
+def summarise(settings: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Whether offloading ever wins, by engine.
+
+    Returns:
+        Of each engine ``absent``; the number of ``combinations``; in how many it ``wins``; in how
+        many more its median is lower, ``by_median``; and the largest ``gain`` of the median where
+        it wins, as a share; None where it never does.
+    """
+    summary = {}
+    for row in rows:
+        won = [one for one in row["combinations"] if engine_wins(one)]
+        gains = [one["us_by_loads"] / one["us_by_engine"] - 1 for one in won]
+        summary[row["engine"]] = {
+            "absent": row["absent"],
+            "combinations": len(row["combinations"]),
+            "wins": len(won),
+            "by_median": sum(map(_is_lower, row["combinations"])) - len(won),
+            "gain": max(gains, default=None),
+        }
+    return summary
+
+
+def _verdicts(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+    """In how many combinations each engine wins."""
+    lines = [
+        [
+            engine,
+            of["absent"] or f"{of['combinations']} combinations",
+            str(of["wins"]),
+            str(of["by_median"]),
+            "" if of["gain"] is None else f"{of['gain']:.0%}",
+        ]
+        for engine, of in summarise({}, rows).items()
+    ]
+    columns = [">offloading wins", ">only its median is lower", ">largest gain"]
+    return TableOfRows(["engine", "measured", *columns], lines)
+
+
+def _largest(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+    """Both paths in the largest columns, in GB/s."""
+    lines = []
+    for row in rows:
+        largest = max((one["megabytes"] for one in row["combinations"]), default=0.0)
+        shown = [one for one in row["combinations"] if one["megabytes"] == largest]
+        for one in sorted(shown, key=lambda one: (one["share"], one["background"])):
+            paths = [one["megabytes"] * 1e3 / one[f"us_by_{path}"] for path in ("loads", "engine")]
+            lines.append(
+                [row["engine"], f"{largest:g}", f"{one['share']:.1%}", str(one["background"])]
+                + [f"{rate:.2f}" for rate in paths]
+                + ["copies" if engine_wins(one) else "loads"]
+            )
+    columns = [">MB", ">rows that match", ">background threads", ">loads, GB/s", ">copies, GB/s"]
+    return TableOfRows(["engine", *columns, "wins"], lines)
+
+
+def _models(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+    """The models, on combinations that they were not trained on."""
+    forms = {"precision": ".3f", "recall": ".3f", "f1": ".3f", "above_best": ".2%"}
+    lines = [
+        [
+            row["engine"],
+            score["model"],
+            *(f"{score['r2'][path]:.4f}" if score["r2"] else "" for path in ("cpu", "offload")),
+            *(
+                "" if score[name] is None else format(score[name], form)
+                for name, form in forms.items()
+            ),
+        ]
+        for row in rows
+        for score in row["scores"]
+    ]
+    columns = [">R2 loads", ">R2 copies", ">precision", ">recall", ">F1", ">time above the best"]
+    return TableOfRows(["engine", "model", *columns], lines)
+
+
+TABLES = {"default": _verdicts, "largest": _largest, "models": _models}

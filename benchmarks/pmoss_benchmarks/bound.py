@@ -122,8 +122,8 @@ class LeastTimes:
             cores = np.resize(part, self.slices).astype(np.int32)
             self._place(cores)
             elapsed, busy = self._spent()
-            seen = np.arange(part.size)
-            result[first : first + part.size] = elapsed[seen] / busy[seen]
+            in_part = np.arange(part.size)
+            result[first : first + part.size] = elapsed[in_part] / busy[in_part]
         return result
 
     def _first(self, group: int) -> int:
@@ -137,9 +137,9 @@ class LeastTimes:
 
     def _spent(self) -> tuple[Float64Array, Float64Array]:
         """(slices,) elapsed and processor microseconds per query of the whole workload."""
-        seen = model_snapshot(self._model.snapshot(), self.machine, self.load, {})
+        snapshot = model_snapshot(self._model.snapshot(), self.machine, self.load, {})
         return tuple(  # type: ignore[return-value]
-            seen.counter(name) / seen.throughput for name in ("elapsed_us", "task_clock_us")
+            snapshot.counter(name) / snapshot.throughput for name in ("elapsed_us", "task_clock_us")
         )
 
 
@@ -182,10 +182,10 @@ def _fractional(times: Float64Array) -> tuple[float, Float64Array]:
     whole[of_slice, each] = 1.0
     goal = np.zeros(each.size + 1)
     goal[-1] = 1.0
-    found = linprog(goal, full, np.zeros(count.size), whole, np.ones(slices))
-    if not found.success:
-        raise BackendError(f"the linear program of an upper bound: {found.message}")
-    weight = np.maximum(-found.ineqlin.marginals, 0.0)[kind_of.ravel()]
+    program = linprog(goal, full, np.zeros(count.size), whole, np.ones(slices))
+    if not program.success:
+        raise BackendError(f"the linear program of an upper bound: {program.message}")
+    weight = np.maximum(-program.ineqlin.marginals, 0.0)[kind_of.ravel()]
     weight /= weight.sum()
     return float((times * weight).min(axis=1).sum()), weight
 
@@ -196,16 +196,16 @@ def _busiest(weight: Float64Array, queries: float) -> float:
     A core that is busy for a share r holds r + b r^2 / (1 - r) queries, with b its burst. The
     greatest mean has equal slopes of weight over queries.
     """
-    known = weight[weight > 0]
-    low, high = 0.0, float(known.max())
+    positive = weight[weight > 0]
+    low, high = 0.0, float(positive.max())
     for _ in range(200):
         price = 0.5 * (low + high)
-        if _held(_shares(known, price)) > queries:
+        if _held(_shares(positive, price)) > queries:
             low = price
         else:
             high = price
     # The lower price lets in more queries than there are: the bound stays one.
-    return float(known @ _shares(known, max(low, 1e-300)))
+    return float(positive @ _shares(positive, max(low, 1e-300)))
 
 
 def _shares(weight: Float64Array, price: float) -> Float64Array:

@@ -26,20 +26,20 @@ def test_no_slice_is_ever_faster_than_its_least_time(
 ) -> None:
     slices = 40
     backend = make_backend("analytic", machine=machine, workload=workload, slices=slices)
-    known, rng = backend.machine, np.random.default_rng(0)
-    instance = Instance(5, draw_co_tenants(family, known, rng))
+    described, rng = backend.machine, np.random.default_rng(0)
+    instance = Instance(5, draw_co_tenants(family, described, rng))
     backend.set_instance(instance)
-    least = LeastTimes(known, backend.workload, slices, backend.load)
+    least = LeastTimes(described, backend.workload, slices, backend.load)
     times, bound = least.of(instance), upper_bound(least, instance)
-    column = np.full(known.cores, -1)
-    column[known.workers] = np.arange(known.workers.size)
+    column = np.full(described.cores, -1)
+    column[described.workers] = np.arange(described.workers.size)
     for draw in range(60):
-        few = rng.choice(known.workers, 1 + draw % known.workers.size)
+        few = rng.choice(described.workers, 1 + draw % described.workers.size)
         cores = rng.choice(few, slices).astype(np.int32)
-        seen = backend.measure(known.local_schedule(cores), seed=0)
-        spent = seen.counter("elapsed_us") / seen.throughput
+        snapshot = backend.measure(described.local_schedule(cores), seed=0)
+        spent = snapshot.counter("elapsed_us") / snapshot.throughput
         assert (spent >= times[np.arange(slices), column[cores]] * (1 - 1e-6)).all()
-        assert seen.throughput <= bound.throughput
+        assert snapshot.throughput <= bound.throughput
 
 
 @pytest.mark.parametrize("name", ["grace-hopper", "grace-hopper-mesh"])

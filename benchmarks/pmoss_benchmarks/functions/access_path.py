@@ -112,7 +112,7 @@ def measure(run: Run, cell: Cell) -> Row:
             scans = collect_scans(recipe, Path(temporary) / "scans")
         train_on, test_on = scans.split()
         scores = compare(scans.pairs(train_on), scans.pairs(test_on))
-        best = min(scores, key=lambda one: one.above_best).model
+        best = min(scores, key=lambda score: score.above_best).model
         ours = {**physical_figures(Measurements()), **model_figures(scores)}
         return {
             "dataset": {"id": scans.id, "checksum": scans.checksum, "observations": len(scans)},
@@ -254,8 +254,13 @@ def play(
 def _statements(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
     (row,) = rows
     lines = [
-        [one["what"], f"{one['paper']:g}", f"{one['ours']:.3g}", one["verdict"]]
-        for one in row["statements"]
+        [
+            statement["what"],
+            f"{statement['paper']:g}",
+            f"{statement['ours']:.3g}",
+            statement["verdict"],
+        ]
+        for statement in row["statements"]
     ]
     return TableOfRows(["what", "paper", "ours", "verdict"], lines)
 

@@ -156,9 +156,9 @@ class Work:
         )[cell["task"]]
         agent = agent_of(self._run, cell) if name in settings.agents else None
         row: Row = {
-            "env_seed": [one["env_seed"] for one in references],
-            "random": [one["random"] for one in references],
-            "best": [one["best"] for one in references],
+            "env_seed": [reference["env_seed"] for reference in references],
+            "random": [reference["random"] for reference in references],
+            "best": [reference["best"] for reference in references],
             **{"throughput": [], "seconds": []},
         }
         for env_seed in row["env_seed"]:
@@ -274,7 +274,7 @@ def recheck(run: Run, row: Row) -> list[str]:
                 schedules = [unpacked(text, work.machine) for text in texts]
             else:
                 schedules, _ = work._decide(row["policy"], env_seed)
-            now, then = [work.true(one) for one in schedules], row["throughput"][number]
+            now, then = [work.true(schedule) for schedule in schedules], row["throughput"][number]
             if env_seed != episode_seed(SEED, number) or now != then:
                 differences.append(f"episode {number}: stored {then!r}, now {now!r}")
     finally:

@@ -344,44 +344,44 @@ def _interval(points: Difference | None) -> str:
 
 
 def _sizes(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
-    chosen = [one for one in scores(rows) if one.row["kind"] in ("data", USUAL)]
-    chosen.sort(key=lambda one: int(one.row["case"]))
+    chosen = [score for score in scores(rows) if score.row["kind"] in ("data", USUAL)]
+    chosen.sort(key=lambda score: int(score.row["case"]))
     lines = [
         [
-            one.row["case"],
-            _interval(one.score),
-            f"{_interval(one.over_rule)} over `{one.best_rule}`",
+            score.row["case"],
+            _interval(score.score),
+            f"{_interval(score.over_rule)} over `{score.best_rule}`",
         ]
-        for one in chosen
+        for score in chosen
     ]
     return TableOfRows(["episodes of data", "score", "against the best rule"], lines)
 
 
 def _counters(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
     lines = []
-    for one in scores(rows):
-        kind, case = one.row["kind"], one.row["case"]
+    for score in scores(rows):
+        kind, case = score.row["kind"], score.row["case"]
         words = {
             USUAL: "of the incumbent, as it runs",
             "stale": f"read before a change of: {case.removeprefix('other ')}",
             "fresh": f"of its own plan, after {case} plan{'' if case == '1' else 's'}",
         }
         if kind in words:
-            against = "" if kind == USUAL else _interval(one.over_usual)
-            lines.append([words[kind], _interval(one.score), against])
+            against = "" if kind == USUAL else _interval(score.over_usual)
+            lines.append([words[kind], _interval(score.score), against])
     return TableOfRows(["counters", "score", "against the first row"], lines)
 
 
 def _vendors(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
     lost = distinct_vendors()
     lines = []
-    for one in scores(rows):
-        if one.row["kind"] == USUAL:
-            lines.append(["all counters", "", _interval(one.score), ""])
-        elif one.row["kind"] == "vendors":
-            case = one.row["case"]
+    for score in scores(rows):
+        if score.row["kind"] == USUAL:
+            lines.append(["all counters", "", _interval(score.score), ""])
+        elif score.row["kind"] == "vendors":
+            case = score.row["case"]
             lines.append(
-                [case, str(len(lost[case])), _interval(one.score), _interval(one.over_usual)]
+                [case, str(len(lost[case])), _interval(score.score), _interval(score.over_usual)]
             )
     return TableOfRows(["counters of", "lost", "score", "against the first row"], lines)
 
@@ -392,17 +392,17 @@ def _later(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
         zip(ANSWERS, (f"on `{home}` alone", "on the new workload alone", "on both"), strict=True)
     )
     lines: dict[str, list[list[str]]] = {}
-    for one in scores(rows):
-        workload, kind, case = (one.row[name] for name in ("workload", "kind", "case"))
+    for score in scores(rows):
+        workload, kind, case = (score.row[name] for name in ("workload", "kind", "case"))
         of_workload = lines.setdefault(workload, [])
         if kind == "change":
             words = f"surrogate, trained {trained_on[case]}"
-            of_workload.append([f"`{workload}`", words, _interval(one.score)])
-        elif kind == RULE and case == one.best_rule and workload != home:
-            best = [f"`{workload}`", f"the best rule, `{case}`", _interval(one.score)]
+            of_workload.append([f"`{workload}`", words, _interval(score.score)])
+        elif kind == RULE and case == score.best_rule and workload != home:
+            best = [f"`{workload}`", f"the best rule, `{case}`", _interval(score.score)]
             of_workload.append(best)
     # The rule stands below the surrogates.
-    ordered = [line for of in lines.values() for line in [*of[1:], *of[:1]]]
+    ordered = [line for group in lines.values() for line in [*group[1:], *group[:1]]]
     return TableOfRows(["workload now", "policy", "score"], ordered)
 
 

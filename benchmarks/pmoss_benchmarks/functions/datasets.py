@@ -82,7 +82,7 @@ def _missing(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
     for id_ in missing(rows):
         recipe = recipe_of(id_)
         share, alike = _alike(rows, id_)
-        steps = round(share * sum(one["steps"] for one in alike))
+        steps = round(share * sum(row["steps"] for row in alike))
         size = _megabytes(rows, id_)
         expected = (f"{steps:,}", f"{size:.1f}") if alike else ("", "")
         lines.append([f"`{id_}`", f"{recipe.episodes:,}", *expected])

@@ -100,7 +100,7 @@ def measure(run: Run, cell: Cell) -> Row:
         random = [
             model.place(make_baseline("random")(context)) for _ in range(options.random_schedules)
         ]
-        found = _search(context, options.budget)
+        best = _search(context, options.budget)
         best_simple = max(SIMPLE, key=by_model.__getitem__)
         best_rule = max(RULES, key=by_model.__getitem__)
         names.append(best_simple)
@@ -108,7 +108,7 @@ def measure(run: Run, cell: Cell) -> Row:
             "random": float(np.mean(random)),
             "simple": by_model[best_simple],
             "rule": by_model[best_rule],
-            "search": model.place(found),
+            "search": model.place(best),
         }
         if i < options.confirmed:
             server.set_instance(instance)
@@ -116,7 +116,7 @@ def measure(run: Run, cell: Cell) -> Row:
             row["simulated_simple"] = max(
                 server.measure(schedule, seed=0).throughput for schedule in simple.values()
             )
-            row["simulated_search"] = server.measure(found, seed=0).throughput
+            row["simulated_search"] = server.measure(best, seed=0).throughput
         rows.append(row)
     model.close()
     server.close()

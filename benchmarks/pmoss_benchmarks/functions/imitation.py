@@ -296,15 +296,15 @@ def _curve(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
 def _behaviours(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
     """By behaviour the best accuracy there can be, and that in episodes beyond the data."""
     (row,) = rows
-    unseen = {one["behaviour"]: _percent(one["accuracy"]) for one in row["unseen"]}
+    unseen = {entry["behaviour"]: _percent(entry["accuracy"]) for entry in row["unseen"]}
     lines = [
         [
-            f"`{one['behaviour']}`",
-            _percent(one["share"]),
-            _percent(one["accuracy"]),
-            unseen.get(one["behaviour"], ""),
+            f"`{entry['behaviour']}`",
+            _percent(entry["share"]),
+            _percent(entry["accuracy"]),
+            unseen.get(entry["behaviour"], ""),
         ]
-        for one in row["bound"]["behaviours"]
+        for entry in row["bound"]["behaviours"]
     ]
     columns = [">share of the episodes", ">accuracy at best", ">accuracy, unseen"]
     return TableOfRows(["behaviour", *columns], lines)
@@ -330,7 +330,7 @@ def compare(row: Mapping[str, Any], others: Mapping[str, Float64Array]) -> dict[
     beside = {f"the network, {USUAL:g} wanted": served[USUAL]}
     beside |= {BESIDE[name]: values for name, values in others.items()}
     return {
-        "ranks": rank_correlation(ranked, np.array([served[one] for one in ranked]) / best),
+        "ranks": rank_correlation(ranked, np.array([served[policy] for policy in ranked]) / best),
         "wanted": TableOfRows(
             ["wanted, of the best foreseen", *columns],
             [[f"{wanted:g}", *_shown(values, best)] for wanted, values in served.items()],

@@ -113,16 +113,16 @@ def measure(run: Run, cell: Cell) -> Row:
         for slice_, core in moves:
             index.move(slice_, core)
         # Longer than all copies: a piece for each, in their order, and one after them.
-        foretold = index.run(Conditions(co_tenants), 60.0).pieces
-        told = [(slice_, core, float(index.slice_bytes[slice_])) for slice_, core in moves]
-        seen = server.migrate(balanced.cores, balanced.nodes, told)
-        arrived = len(moves) - seen["pending"]
+        predicted = index.run(Conditions(co_tenants), 60.0).pieces
+        moved = [(slice_, core, float(index.slice_bytes[slice_])) for slice_, core in moves]
+        copied = server.migrate(balanced.cores, balanced.nodes, moved)
+        arrived = len(moves) - copied["pending"]
         if not arrived:
             raise DescriptionError(
                 f"queries = {options.queries}: on {cell['machine']} no data are there when they "
                 "have been served; ask for more, or for fewer bytes per record"
             )
-        trials.append(_trial(foretold[:arrived], was, seen["pieces"][:-1], before))
+        trials.append(_trial(predicted[:arrived], was, copied["pieces"][:-1], before))
     model.close()
     simulated.close()
     return card(trials)
@@ -146,29 +146,29 @@ def exchanges(
     order = np.argsort(load, kind="stable")
     moves: dict[int, int] = {}
     for at in rng.permutation(order.size - 1):
-        one, other = int(order[at]), int(order[at + 1])
-        if nodes[one] == nodes[other] or one in moves or other in moves:
+        first, second = int(order[at]), int(order[at + 1])
+        if nodes[first] == nodes[second] or first in moves or second in moves:
             continue
-        moves[one], moves[other] = int(cores[other]), int(cores[one])
+        moves[first], moves[second] = int(cores[second]), int(cores[first])
         if len(moves) == 2 * pairs:
             return list(moves.items())
     raise DescriptionError(f"pairs = {pairs}: only {len(moves) // 2} slices can change places")
 
 
-def _trial(foretold: Pieces, was: float, seen: Pieces, before: float) -> dict[str, float]:
+def _trial(predicted: Pieces, was: float, measured: Pieces, before: float) -> dict[str, float]:
     """Times (ms), and what is served while data move, as a share of what was served before.
 
     Args:
-        foretold: a piece for each copy that ends while the simulator runs.
+        predicted: a piece for each copy that ends while the simulator runs.
         was: Mq/s before, by the model.
-        seen: the same copies, by the simulator.
+        measured: the same copies, by the simulator.
         before: Mq/s before, by the simulator.
     """
     return {
-        "model_ms": 1e3 * sum(seconds for seconds, _ in foretold),
-        "simulated_ms": 1e3 * sum(seconds for seconds, _ in seen),
-        "model_share": _later(foretold) / was,
-        "simulated_share": _later(seen) / before,
+        "model_ms": 1e3 * sum(seconds for seconds, _ in predicted),
+        "simulated_ms": 1e3 * sum(seconds for seconds, _ in measured),
+        "model_share": _later(predicted) / was,
+        "simulated_share": _later(measured) / before,
     }
 
 
@@ -197,7 +197,9 @@ def card(trials: Sequence[dict[str, float]]) -> dict[str, Any]:
         "simulated_dip": float(1 - columns["simulated_share"].mean()),
         "simulated_ms": float(columns["simulated_ms"].mean()),
         "within": all(error["size"] <= GOAL for error in errors.values()),
-        "trials": [{key: float(f"{value:.5g}") for key, value in one.items()} for one in trials],
+        "trials": [
+            {key: float(f"{value:.5g}") for key, value in trial.items()} for trial in trials
+        ],
     }
 
 

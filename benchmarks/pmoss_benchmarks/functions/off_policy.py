@@ -118,7 +118,7 @@ def measure(run: Run, cell: Cell) -> Row:
             )
             dataset = collect(recipe, Path(scratch) / str(seed))
             of_seeds.append(_of_data_set(dataset, settings, seed))
-    return {"estimates": [_value(key, [one[key] for one in of_seeds]) for key in of_seeds[0]]}
+    return {"estimates": [_value(key, [values[key] for values in of_seeds]) for key in of_seeds[0]]}
 
 
 def recheck(run: Run, row: Row) -> list[str]:
@@ -157,11 +157,11 @@ def _of_data_set(dataset: Dataset, settings: Settings, seed: int) -> dict[tuple[
 
 
 def _value(key: tuple[str, str], of_seeds: Sequence[_Values]) -> dict[str, Any]:
-    truth, own = (np.array([one[number] for one in of_seeds]) for number in (0, 1))
+    truth, own = (np.array([each[number] for each in of_seeds]) for number in (0, 1))
     distance = float(np.sqrt(np.mean((truth - own) ** 2)))
     estimates = {}
     for estimator in of_seeds[0][2]:
-        values = np.array([one[2][estimator] for one in of_seeds])
+        values = np.array([each[2][estimator] for each in of_seeds])
         error = float(np.sqrt(np.mean((values - truth) ** 2)))
         estimates[estimator] = {
             "estimate": float(values.mean()),

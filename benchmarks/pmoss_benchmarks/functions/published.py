@@ -108,15 +108,15 @@ def measure(run: Run, cell: Cell) -> Row:
     options, folder = run.settings, Path(run.settings.folder)
     data = import_folder(folder, cell["original"])
     machine = load_machine(MACHINES[cell["original"]])
-    found = {
+    originals = {
         f"published-{number}": schedule
         for (workload, number), schedule in sorted(data.learned.items())
         if workload == cell["workload"]
     }
-    fixed = {name: translated(schedule, data, machine) for name, schedule in found.items()}
+    fixed = {name: translated(schedule, data, machine) for name, schedule in originals.items()}
     fixed |= {
         f"{name}-as-written": Schedule(fixed[name].cores, schedule.executed_nodes)
-        for name, schedule in found.items()
+        for name, schedule in originals.items()
         if schedule.agreement < 1
     }
     rows: dict[str, dict[str, Any]] = {}
@@ -133,14 +133,14 @@ def measure(run: Run, cell: Cell) -> Row:
                 row = rows.setdefault(name, {load: [] for load in LOADS})
                 for load, model in models.items():
                     row[load].append(float(model.place(schedule)))
-    for name, original in found.items():
+    for name, original in originals.items():
         counts = np.unique(original.schedule.cores, return_counts=True)[1]
         rows[name] |= {
             "cores": int(counts.size),
             "most": int(counts.max()),
             "agreement": original.agreement,
         }
-    return {"machine": machine.name, "rows": rows, "awareness": _awareness(data, cell, found)}
+    return {"machine": machine.name, "rows": rows, "awareness": _awareness(data, cell, originals)}
 
 
 def translated(schedule: OriginalSchedule, data: OriginalData, machine: Machine) -> Schedule:
@@ -180,14 +180,14 @@ def _opponents(model: IncrementalBackend, seed: int, budget: int) -> dict[str, S
 
 
 def _awareness(
-    data: OriginalData, cell: Cell, found: dict[str, OriginalSchedule]
+    data: OriginalData, cell: Cell, schedules: dict[str, OriginalSchedule]
 ) -> dict[str, dict[str, float]]:
     if data.snapshots is None or int(cell["workload"]) not in data.snapshots.workload:
         return {}
     share = data.snapshots.slice_share
     return {
         name: exchanged(schedule.schedule.cores, share, np.random.default_rng(0))
-        for name, schedule in found.items()
+        for name, schedule in schedules.items()
     }
 
 
@@ -205,8 +205,8 @@ def exchanged(cores: Int32Array, share: Float64Array, rng: np.random.Generator) 
     """
     used = np.unique(cores, return_inverse=True)[1].astype(np.int32)
 
-    def busiest(of: Int32Array) -> float:
-        loads = np.bincount(of, weights=share)
+    def busiest(placed: Int32Array) -> float:
+        loads = np.bincount(placed, weights=share)
         return float(loads.max() / loads.mean())
 
     own = busiest(used)

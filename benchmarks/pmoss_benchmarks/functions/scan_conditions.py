@@ -82,9 +82,9 @@ def recheck(run: Run, row: Row) -> list[str]:
 
 def _rounded(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _rounded(one) for name, one in value.items()}
+        return {name: _rounded(part) for name, part in value.items()}
     if isinstance(value, list):
-        return [_rounded(one) for one in value]
+        return [_rounded(part) for part in value]
     return float(f"{value:.{_DIGITS}g}") if isinstance(value, float) else value
 
 
@@ -153,7 +153,9 @@ def _scans() -> tuple[Any, Any]:
 
 def _gains(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
     (row,) = (row for row in rows if row["case"] == "gain")
-    lines = [[place, *(f"{ratio:.2f}" for ratio in of)] for place, of in row["gain"].items()]
+    lines = [
+        [place, *(f"{ratio:.2f}" for ratio in values)] for place, values in row["gain"].items()
+    ]
     return TableOfRows(["column lies", *(f"{size:g} MB" for size in row["sizes"])], lines)
 
 
@@ -163,7 +165,7 @@ def _weights_table(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
         [
             f"{term}, {FEATURES[term]}" if term in FEATURES else term,
             f"{row['scale'][number]:.4g}",
-            *(f"{of[number]:.2f}" for of in row["weights"].values()),
+            *(f"{values[number]:.2f}" for values in row["weights"].values()),
         ]
         for number, term in enumerate(row["terms"])
     ]
@@ -183,7 +185,7 @@ def causes(
         judged: the statements of the study ``access-path``.
         *statements: that are shown.
     """
-    ranges = {one["what"]: one for one in judged if one["what"] in statements}
+    ranges = {each["what"]: each for each in judged if each["what"] in statements}
     lines = [
         [
             row["case"],

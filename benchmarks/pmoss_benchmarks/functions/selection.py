@@ -91,10 +91,10 @@ def measure(run: Run, cell: Cell) -> Row:
     settings, agent = run.settings, cell["agent"]
     task, data = load_task(settings.task), _data(run)
     drawn = [
-        {**one, **(settings.changes or {})}
-        for one in drawn_settings(agent, settings.task, settings.policies)
+        {**config, **(settings.changes or {})}
+        for config in drawn_settings(agent, settings.task, settings.policies)
     ]
-    policies = {str(number): _trained(agent, one, data) for number, one in enumerate(drawn)}
+    policies = {str(number): _trained(agent, config, data) for number, config in enumerate(drawn)}
     rows = evaluate(
         {**task.env, "noise": settings.noise},
         policies,

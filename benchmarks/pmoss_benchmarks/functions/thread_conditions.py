@@ -112,14 +112,14 @@ def _beside_rule(
     program: str, seeds: int, alpha: float, reward: str = "normalised"
 ) -> dict[str, Any]:
     bandit = pmoss_agents.make(METHODS["linucb"], alpha=alpha)
-    seconds = [one["seconds"] for one in _runs(bandit, program, seeds, {"reward": reward})]
+    seconds = [run["seconds"] for run in _runs(bandit, program, seeds, {"reward": reward})]
     return {"bandit": seconds, "rule": _of_rule(program, seeds)}
 
 
 @cache
 def _of_rule(program: str, seeds: int) -> list[float]:
     rule = pmoss_agents.make(METHODS["rule"])
-    return [one["seconds"] for one in _runs(rule, program, seeds, {})]
+    return [run["seconds"] for run in _runs(rule, program, seeds, {})]
 
 
 def _runs(
@@ -140,11 +140,11 @@ def _changed_world(case: str, seeds: int) -> dict[str, dict[str, float]]:
         agents = {"linucb": ThreadLinUCB(ridge=ridge), LEARNED: _experienced()}
         agents |= {name: pmoss_agents.make(METHODS[name]) for name in _OTHERS}
         runs = {
-            program: {name: _runs(one, program, seeds, changes) for name, one in agents.items()}
+            program: {name: _runs(agent, program, seeds, changes) for name, agent in agents.items()}
             for program in PATTERNS
         }
         short = {**changes, "requests": times * P99_REQUESTS}
-        late = {name: _runs(one, "fillrandom", seeds, short) for name, one in agents.items()}
+        late = {name: _runs(agent, "fillrandom", seeds, short) for name, agent in agents.items()}
         got: dict[str, dict[str, float]] = {
             name: {**_times(runs, name), **_latencies(late, name)} for name in BANDITS
         }
@@ -222,7 +222,10 @@ def _alphas(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
     """By width of exploration the bandit's time over the rule's; decisions until it settled."""
     rows = [row for row in rows if row["kind"] == "alpha"]
     lines = [
-        [row["case"], *(f"{_over_rule(of)}; {of['settled']}" for of in row["programs"].values())]
+        [
+            row["case"],
+            *(f"{_over_rule(result)}; {result['settled']}" for result in row["programs"].values()),
+        ]
         for row in rows
     ]
     return TableOfRows(["alpha", *rows[0]["programs"]], lines)
@@ -256,9 +259,11 @@ def causes(
         of_machine: whether they are the machine's, and no bandit's.
     """
     rows = [row for row in rows if row["kind"] == "cause"]
-    ranges = {one["statement"]: one for one in judged if one["statement"].startswith(beginnings)}
+    ranges = {
+        each["statement"]: each for each in judged if each["statement"].startswith(beginnings)
+    }
     words = {OF_MACHINE: ""} if of_machine else {BANDITS[0]: "", BANDITS[1]: ", learned before"}
-    shown = [name for name in ranges if any(name in of for of in rows[0]["got"].values())]
+    shown = [name for name in ranges if any(name in values for values in rows[0]["got"].values())]
     lines: list[list[str]] = []
     for policy, remark in words.items():
         usual: list[str] | None = None

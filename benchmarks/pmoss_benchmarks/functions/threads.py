@@ -204,8 +204,10 @@ def _minutes(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
     (row,) = rows
     methods = list(next(iter(row["runs"].values())))
     minutes = {
-        program: [float(np.mean([one["seconds"] for one in of[method]])) / 60 for method in methods]
-        for program, of in row["runs"].items()
+        program: [
+            float(np.mean([run["seconds"] for run in runs_of[method]])) / 60 for method in methods
+        ]
+        for program, runs_of in row["runs"].items()
     }
     minutes["sum"] = np.sum(list(minutes.values()), axis=0).tolist()
     lines = [[name, *(f"{value:.2f}" for value in values)] for name, values in minutes.items()]
@@ -215,8 +217,8 @@ def _minutes(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
 def _statements(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
     (row,) = rows
     lines = [
-        [one["statement"], one["paper"], f"{one['ours']:.4g}", one["verdict"], one["cause"]]
-        for one in row["statements"]
+        [each["statement"], each["paper"], f"{each['ours']:.4g}", each["verdict"], each["cause"]]
+        for each in row["statements"]
     ]
     heads = ["statement", "paper", "ours", "verdict", "cause where it misses"]
     return TableOfRows(heads, lines)

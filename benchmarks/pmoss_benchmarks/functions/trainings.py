@@ -311,7 +311,9 @@ def _groups(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], list[Map
 def _scores(rows: Sequence[Mapping[str, Any]], name: str) -> Float64Array:
     """(seeds, episodes), or (seeds, 1) of means where single ones were not kept."""
     played = [(row["rules"] | row["policies"])[name] for row in rows]
-    return np.array([one.get("scores", [one["score"]]) for one in played], dtype=np.float64)
+    return np.array(
+        [result.get("scores", [result["score"]]) for result in played], dtype=np.float64
+    )
 
 
 def _agent(row: Mapping[str, Any]) -> str:
@@ -397,7 +399,9 @@ def summarise(settings: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) ->
             name: {
                 "worlds": len(kind["rule"]) // len(scores),
                 "rule": float(np.mean(kind["rule"])),
-                "scores": {training: np.mean(of) for training, of in kind["scores"].items()},
+                "scores": {
+                    training: np.mean(values) for training, values in kind["scores"].items()
+                },
                 "sides": kind["sides"],
             }
             for name, kind in kinds.items()

@@ -134,7 +134,7 @@ class Work:
         (target,) = choose([cell["number"]])
         questions = {"got": target.ask, "random": target.ask_random}
         return {
-            name: [question.ask(one, settings.fidelity) for one in self._laboratories]
+            name: [question.ask(laboratory, settings.fidelity) for laboratory in self._laboratories]
             for name, question in questions.items()
             if question is not None
         }
@@ -243,17 +243,17 @@ class Verdict:
             )
             for case, value in values.items()
         ]
-        return sorted(moved, key=lambda one: (-one.is_inside, -one.closed))
+        return sorted(moved, key=lambda each: (-each.is_inside, -each.closed))
 
     @property
     def inside_with(self) -> list[Moved]:
         """The switches that bring it inside."""
-        return [one for one in self.moved if one.is_inside]
+        return [each for each in self.moved if each.is_inside]
 
     @property
     def in_part_with(self) -> list[Moved]:
         """The switches that bring it at least half of the way to the range."""
-        return [one for one in self.moved if one.closed >= _PART]
+        return [each for each in self.moved if each.closed >= _PART]
 
     @property
     def standing(self) -> str:
@@ -284,7 +284,7 @@ def verdicts(
             target,
             row["got"][0] if row else None,
             row["random"][0] if "random" in row else None,
-            {case: of["got"] for case, of in cases.items()},
+            {case: answers["got"] for case, answers in cases.items()},
             cases.get(USUAL, {}).get("random", ()),
             level,
         )
@@ -293,7 +293,7 @@ def verdicts(
 
 def inside_with(chosen: Sequence[Verdict], case: str) -> list[Verdict]:
     """Those whose first value lies inside with a switch."""
-    return [one for one in chosen if one.is_inside_with(case)]
+    return [each for each in chosen if each.is_inside_with(case)]
 
 
 def _is_level(rows: Sequence[Mapping[str, Any]], case: str) -> bool:

@@ -123,15 +123,15 @@ def _limit(memory_bytes: int, threads: int) -> None:
 
     if sys.platform == "linux":
         with suppress(OSError, ValueError):
-            most = _threads_of_user() + threads
-            resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
-    for kind, most in (
+            limit = _threads_of_user() + threads
+            resource.setrlimit(resource.RLIMIT_NPROC, (limit, limit))
+    for kind, limit in (
         (resource.RLIMIT_AS, memory_bytes),
         (resource.RLIMIT_FSIZE, _FILE_BYTES),
         (resource.RLIMIT_CORE, 0),
     ):
         with suppress(OSError, ValueError):
-            resource.setrlimit(kind, (most, most))
+            resource.setrlimit(kind, (limit, limit))
 
 
 def _threads_of_user() -> int:

@@ -69,10 +69,10 @@ class Limits:
     threads: int = 256
 
     def __post_init__(self) -> None:
-        for name, (least, most) in _RANGES.items():
-            if not least <= getattr(self, name) <= most:
+        for name, (lowest, highest) in _RANGES.items():
+            if not lowest <= getattr(self, name) <= highest:
                 raise DescriptionError(
-                    f"{name} = {getattr(self, name)}: must be from {least} to {most}"
+                    f"{name} = {getattr(self, name)}: must be from {lowest} to {highest}"
                 )
 
 

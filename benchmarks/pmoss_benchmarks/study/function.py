@@ -85,10 +85,10 @@ def settings_of(function: ModuleType, values: Mapping[str, Any]) -> Any:
     Raises:
         DescriptionError: a value is unknown, missing or of another type.
     """
-    known = [field.name for field in fields(function.Settings)]
+    names = [field.name for field in fields(function.Settings)]
     for name in values:
-        if name not in known:
-            raise UnknownNameError("setting", name, known)
+        if name not in names:
+            raise UnknownNameError("setting", name, names)
     try:
         return msgspec.convert(dict(values), function.Settings)
     except msgspec.ValidationError as error:

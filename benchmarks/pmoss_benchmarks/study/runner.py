@@ -37,7 +37,7 @@ from pmoss_env.result_files import ResultFile
 
 
 def silent(what: str, done: int, total: int) -> None:
-    """A progress that nobody watches."""
+    """A progress callback that does nothing."""
 
 
 def run_study(

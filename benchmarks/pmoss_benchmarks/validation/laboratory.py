@@ -218,5 +218,5 @@ class Laboratory:
 def _scaled(value: Any, factor: float) -> Any:
     """A parameter's number, list or matrix, multiplied."""
     if isinstance(value, list | tuple):
-        return type(value)(_scaled(one, factor) for one in value)
+        return type(value)(_scaled(part, factor) for part in value)
     return value * factor

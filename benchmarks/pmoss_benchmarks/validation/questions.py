@@ -172,17 +172,17 @@ class CoreToCore(Measured, frozen=True, tag="core-to-core"):
         machine = load_machine(self.machine)
         cores = machine.workers
         nodes = machine.node_of_core[cores]
-        here, beside, away = int(cores[0]), int(cores[1]), int(cores[nodes == 2][0])
-        across = [modified_ns(self.machine, here, away, home) for home in (0, 2)]
-        return sum(across) / 2 / modified_ns(self.machine, here, beside, 0)
+        first, beside, away = int(cores[0]), int(cores[1]), int(cores[nodes == 2][0])
+        across = [modified_ns(self.machine, first, away, home) for home in (0, 2)]
+        return sum(across) / 2 / modified_ns(self.machine, first, beside, 0)
 
     def _chiplets(self) -> float:
         machine = load_machine(self.machine)
         cores = machine.workers
         chiplets = machine.llc_of_core[cores]
-        here, beside = (int(core) for core in cores[chiplets == chiplets[0]][:2])
+        first, beside = (int(core) for core in cores[chiplets == chiplets[0]][:2])
         away = int(cores[chiplets == chiplets[-1] // 2 - 1][0])
-        far, near = (modified_ns(self.machine, here, core, 0) for core in (away, beside))
+        far, near = (modified_ns(self.machine, first, core, 0) for core in (away, beside))
         return far / near
 
     def _stops(self) -> float:

@@ -76,7 +76,7 @@ def test_rows_replay_and_are_compared_with_the_usual_surrogate(tmp_path: Path) -
     assert [row for row in rows if recheck(run, row)] == []
     altered = {**rows[-1], "throughput": [1.0]}
     assert "episode 0: throughput: stored 1.0" in recheck(run, altered)[0]
-    of_all = {one.row["kind"]: one for one in scores(rows)}
+    of_all = {score.row["kind"]: score for score in scores(rows)}
     usual = of_all["usual"].over_usual
     assert usual is not None and usual.value == 0.0 and usual.low is None
     assert of_all["fresh"].best_rule in ("best-fit", "lpt-capacity", "lpt")

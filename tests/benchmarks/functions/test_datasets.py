@@ -40,8 +40,8 @@ def test_a_dataset_that_is_not_there_is_built(tmp_path: Path) -> None:
 def test_what_is_missing_is_expected_to_be_as_large_as_what_is_alike() -> None:
     absent = missing(ROWS)
     assert len(absent) == len(every_id()) - len(ROWS)
-    lines = {row[0]: row for row in TABLES["missing"](ROWS).rows}
+    lines = {each[0]: each for each in TABLES["missing"](ROWS).rows}
     assert list(lines) == [f"`{id_}`" for id_ in absent]
-    one = next(row for row in ROWS if row["id"].endswith("-ycsb-a/random-v0"))
-    sibling = one["id"].replace("/random", "/medium")
-    assert float(lines[f"`{sibling}`"][3]) == pytest.approx(one["bytes"] / 1e6, rel=0.1)
+    row = next(each for each in ROWS if each["id"].endswith("-ycsb-a/random-v0"))
+    sibling = row["id"].replace("/random", "/medium")
+    assert float(lines[f"`{sibling}`"][3]) == pytest.approx(row["bytes"] / 1e6, rel=0.1)

@@ -49,15 +49,15 @@ def test_what_is_drawn_at_random_can_only_be_guessed() -> None:
     data = open_dataset(SHIPPED_ROOT / SHIPPED)
     bound = bound_of(data)
     cores = data.machine.workers.size
-    of = {one["behaviour"]: one for one in bound["behaviours"]}
-    assert sum(one["share"] for one in of.values()) == pytest.approx(1)
-    assert of["random"]["accuracy"] == pytest.approx(1 / cores)
-    assert of["lpt"]["accuracy"] == 1
-    noisy = next(one for name, one in of.items() if "eps0.1" in name)
+    by_behaviour = {each["behaviour"]: each for each in bound["behaviours"]}
+    assert sum(each["share"] for each in by_behaviour.values()) == pytest.approx(1)
+    assert by_behaviour["random"]["accuracy"] == pytest.approx(1 / cores)
+    assert by_behaviour["lpt"]["accuracy"] == 1
+    noisy = next(each for name, each in by_behaviour.items() if "eps0.1" in name)
     assert noisy["accuracy"] == pytest.approx(0.9 + 0.1 / cores)
     assert 0 < bound["accuracy"] < 1
-    assert bound["loss"] >= of["random"]["share"] * math.log(cores)
-    assert len(shipped_recipe(SHIPPED).behaviours) == len(of)
+    assert bound["loss"] >= by_behaviour["random"]["share"] * math.log(cores)
+    assert len(shipped_recipe(SHIPPED).behaviours) == len(by_behaviour)
 
 
 def test_a_curve_holds_means_of_windows() -> None:
@@ -91,9 +91,9 @@ def test_a_training_goes_on_and_what_it_serves_runs_again(
     row = {**cell, **measure(run, cell)}
     assert [point["update"] for point in row["curve"]] == [1, 2, 3, 4]
     assert row["config"]["meta_position"] == "last"
-    assert [one["wanted"] for one in row["played"]] == list(WANTED)
-    assert sum(one["episodes"] for one in row["unseen"]) == 12
-    assert all(0 <= one["accuracy"] <= 1 for one in row["unseen"])
+    assert [each["wanted"] for each in row["played"]] == list(WANTED)
+    assert sum(each["episodes"] for each in row["unseen"]) == 12
+    assert all(0 <= each["accuracy"] <= 1 for each in row["unseen"])
     # What was trained is trained no more.
     monkeypatch.setattr("pmoss_agents.trainer.train", None)
     assert measure(run, cell)["played"] == row["played"]

@@ -89,7 +89,10 @@ def test_from_data_of_this_host_to_a_row(tmp_path: Path) -> None:
     row = Work(run)({"block": 0})
     assert {*row["played"]} == {*RULES, *names_of(12)}
     assert all(
-        value > 0 for told in row["played"].values() for values in told.values() for value in values
+        value > 0
+        for of_agent in row["played"].values()
+        for values in of_agent.values()
+        for value in values
     )
     assert json.loads(json.dumps(row)) == row
 

@@ -52,9 +52,9 @@ def test_a_cell_tells_both_times_and_repeats() -> None:
     few = run(trials=2, pairs=1, record_bytes=1.0, queries=150_000, slices=8)
     row = measure(few, TOY)
     assert row == measure(few, TOY)
-    for one in row["trials"]:
-        assert 0.3 < one["model_ms"] / one["simulated_ms"] < 3
-        assert 0 < one["simulated_share"] < 2
+    for trial in row["trials"]:
+        assert 0.3 < trial["model_ms"] / trial["simulated_ms"] < 3
+        assert 0 < trial["simulated_share"] < 2
 
 
 def test_data_that_never_arrive_are_told() -> None:

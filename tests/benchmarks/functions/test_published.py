@@ -54,7 +54,9 @@ def test_a_published_schedule_is_scored_as_meant_and_as_written(tmp_path: Path) 
     rows = result["rows"]
     assert set(rows) == {"published-256", "published-256-as-written", *OPPONENTS}
     assert all(
-        len(of) == 2 for row in rows.values() for of in (row["closed"], row["saturated:mix"])
+        len(values) == 2
+        for row in rows.values()
+        for values in (row["closed"], row["saturated:mix"])
     )
     assert rows["published-256"]["agreement"] < 0.5
     # Data that lie on the wrong nodes cost throughput.

@@ -51,7 +51,7 @@ def test_scores_that_are_none_are_refused(scores: Any) -> None:
 def test_every_range_holds_settings_that_the_agent_takes(agent: str) -> None:
     drawn = drawn_settings(agent, TOY, 5)
     assert drawn == drawn_settings(agent, TOY, 5)
-    assert len({str(one) for one in drawn}) == 5
+    assert len({str(config) for config in drawn}) == 5
     for settings in drawn:
         pmoss_agents.make(agent, **settings)
     for values in read_range(agent).values.values():

@@ -19,9 +19,9 @@ def test_table_1_comes_out():
 
 
 def test_local_writes_go_with_bandwidth():
-    found = correlations("write", epochs=4)
-    assert found["local_slow_accesses", "slow_write_gb_per_s"] > 0
-    assert found["remote_slow_accesses", "slow_write_gb_per_s"] < 0
+    signs = correlations("write", epochs=4)
+    assert signs["local_slow_accesses", "slow_write_gb_per_s"] > 0
+    assert signs["remote_slow_accesses", "slow_write_gb_per_s"] < 0
 
 
 def test_settling():

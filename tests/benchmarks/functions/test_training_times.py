@@ -68,9 +68,9 @@ def test_what_cannot_be_timed_is_refused(data: Path, monkeypatch: pytest.MonkeyP
     for seconds in (-1.0, float("nan"), float("inf")):
         with pytest.raises(DescriptionError, match="seconds = "):
             Settings(TOY, seconds=seconds)
-    one = run_of(data, learners=("bc",), changes={"updates": 1})
+    run = run_of(data, learners=("bc",), changes={"updates": 1})
     with pytest.raises(DescriptionError, match="at least 2 are needed"):
-        measure(one, {"learner": "bc", "device": "cpu"})
+        measure(run, {"learner": "bc", "device": "cpu"})
     with pytest.raises(DescriptionError, match="tpu"):
         prepare(run_of(data, devices=("tpu",)), lambda *_: None)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)

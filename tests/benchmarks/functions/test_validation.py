@@ -68,7 +68,7 @@ def test_a_statement_stands_where_its_switches_bring_it() -> None:
     assert verdict(1.0, no_overhead=2.2).standing == "shown"
     part = verdict(1.0, no_overhead=1.4, closed_load=1.6)
     assert part.standing == "in part"
-    assert [(one.case, round(one.closed, 2)) for one in part.moved] == [
+    assert [(switch.case, round(switch.closed, 2)) for switch in part.moved] == [
         ("closed load", 0.6),
         ("no overhead", 0.4),
         ("the mean of 1 instance", 0.0),
@@ -88,7 +88,7 @@ def test_a_switch_under_which_all_tie_shows_nothing() -> None:
     rows[1]["got"] = [1.5]
     made = verdicts([{"number": "2", "got": [1.0], "random": [1.8]}], rows)["2"]
     assert made.level_cases == ["original routers"]
-    assert "original routers" not in [one.case for one in made.moved]
+    assert "original routers" not in [switch.case for switch in made.moved]
     assert made.random_is_inside and made.standing == "not shown"
 
 
@@ -121,6 +121,6 @@ def test_a_switch_changes_what_a_statement_comes_to() -> None:
 def test_no_hard_statement_lies_outside_its_range() -> None:
     rows = (RESULTS[name].rows for name in ("validation", "validation/switches"))
     of_all = verdicts(*rows).values()
-    assert not [one for one in of_all if one.target.gate == "hard" and one.words == "outside"]
+    assert not [each for each in of_all if each.target.gate == "hard" and each.words == "outside"]
     # No learned policy is judged, and Random stands beside what is.
-    assert sum(one.random is not None for one in of_all) >= 20
+    assert sum(each.random is not None for each in of_all) >= 20

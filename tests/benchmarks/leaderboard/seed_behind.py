@@ -22,11 +22,11 @@ def seed_behind(state):
         mixed = _hashed(pool[source], constants[step], constants[step + 1])
         before = _unshifted(pool[target]) + 0x4973F715 * mixed
         pool[target] = before * pow(0xCA01F9DD, -1, 2**32) & _WORD
-    found = []
+    words = []
     for step, word in enumerate(pool):
         word = _unshifted(word) * pow(constants[step + 1], -1, 2**32) & _WORD
-        found.append(word ^ constants[step])
-    return found
+        words.append(word ^ constants[step])
+    return words
 
 
 def _hashed(word, constant, next_constant):

@@ -32,11 +32,11 @@ def test_a_round_from_the_digest_to_the_table(
     (house,) = play_house(board, revealed)
     (path,) = submit(submission, board, revealed)
     assert check_board(board) == []
-    found = {s.name: s for s in standings(board, revealed, revealed.tiers[0])[0]}
+    by_name = {s.name: s for s in standings(board, revealed, revealed.tiers[0])[0]}
     # Who could look the secret up when it played is not sealed.
-    assert found["mine"].sealed == confined and found["mine"].kind == "submission"
-    assert found["local-search"].kind == "search" and found["lpt"].kind == "rule"
-    means = [standing.mean for standing in found.values()]
+    assert by_name["mine"].sealed == confined and by_name["mine"].kind == "submission"
+    assert by_name["local-search"].kind == "search" and by_name["lpt"].kind == "rule"
+    means = [standing.mean for standing in by_name.values()]
     assert means == sorted(means, key=lambda mean: -(mean or 0.0))
     _wrong_rows_are_found(board, path)
     # The same folder again plays nothing; another one of the same name is refused.
@@ -75,12 +75,12 @@ def test_a_submission_for_another_task_is_refused(
         submit(submission, board, sealed)
 
 
-@pytest.mark.parametrize("there", ["nothing", "a file", "an empty folder"])
-def test_a_board_without_rounds_proves_nothing(tmp_path: Path, there: str) -> None:
+@pytest.mark.parametrize("content", ["nothing", "a file", "an empty folder"])
+def test_a_board_without_rounds_proves_nothing(tmp_path: Path, content: str) -> None:
     board = tmp_path / "board"
-    if there == "a file":
+    if content == "a file":
         board.write_text("")
-    elif there == "an empty folder":
+    elif content == "an empty folder":
         board.mkdir()
     with pytest.raises(SubmissionError, match="holds no round"):
         check_board(board)
@@ -100,8 +100,8 @@ def test_one_bad_file_leaves_the_others_standing(
     bad.write_text("\n".join(json.dumps(line) for line in lines))
     empty = house.with_name("other.jsonl")
     empty.write_text("")
-    found, problems = standings(board, revealed, revealed.tiers[0])
-    assert "lpt" in {standing.name for standing in found}
+    ranked, problems = standings(board, revealed, revealed.tiers[0])
+    assert "lpt" in {standing.name for standing in ranked}
     for path in (bad, empty):
         assert any(path.name in text for text in problems)
     assert len(check_board(board)) == len(problems)

@@ -149,20 +149,20 @@ def test_only_one_file_is_of_the_house(forger: Callable[..., str], board: Path) 
     house = {"name": "house", "kind": "house"}
     assert "is that of house.jsonl alone" in forger("mine", "mine", house)
     for name in ("exact", "random"):
-        told = forger("mine", name, house)
-        assert "holds other rows than those of mine" in told
+        message = forger("mine", name, house)
+        assert "holds other rows than those of mine" in message
     assert "'mine'" not in str(standings(board, *_first(board)))
     # Under an honest kind: names of the project's policies are its own.
     for name in ("exact", "random", "os-default"):
-        told = forger(name, name, {"name": name, "kind": "submission"})
-        assert f"{name}: is the name of a rule or a search" in told
+        message = forger(name, name, {"name": name, "kind": "submission"})
+        assert f"{name}: is the name of a rule or a search" in message
 
 
 def test_the_houses_file_holds_the_projects_policies_alone(forger: Callable[..., str]) -> None:
-    told = forger("house", "mine", {"name": "house", "kind": "house"}, keeps=True)
-    assert "mine: no rule or search of the project" in told
-    told = forger("house", "local-search", {"name": "house", "kind": "house"}, keeps=True)
-    assert "local-search: has not every episode once" in told
+    message = forger("house", "mine", {"name": "house", "kind": "house"}, keeps=True)
+    assert "mine: no rule or search of the project" in message
+    message = forger("house", "local-search", {"name": "house", "kind": "house"}, keeps=True)
+    assert "local-search: has not every episode once" in message
 
 
 @pytest.mark.parametrize("name", ["Mine", "mine ", "l\u0440t", "practice", "x" * 42])
@@ -171,7 +171,7 @@ def test_a_row_has_a_name_that_a_submission_may_have(forger: Callable[..., str],
 
 
 @pytest.mark.parametrize(
-    ("entrant", "told"),
+    ("entrant", "message"),
     [
         ({"name": "mine", "kind": "rule"}, "entrant: kind: must be agent or submission"),
         ({"name": "mine"}, "entrant: kind: must be agent or submission"),
@@ -181,8 +181,8 @@ def test_a_row_has_a_name_that_a_submission_may_have(forger: Callable[..., str],
         ([], "entrant: name"),
     ],
 )
-def test_an_entrant_names_itself(forger: Callable[..., str], entrant: object, told: str) -> None:
-    assert told in forger("mine", "mine", entrant)
+def test_an_entrant_names_itself(forger: Callable[..., str], entrant: object, message: str) -> None:
+    assert message in forger("mine", "mine", entrant)
 
 
 def test_an_agent_that_nobody_confined_is_not_sealed(
@@ -190,9 +190,9 @@ def test_an_agent_that_nobody_confined_is_not_sealed(
 ) -> None:
     round_, tier = _first(board)
     forger("mine", "mine", {"name": "mine", "kind": "agent", "confined": True, "digest": "1" * 64})
-    found, problems = standings(board, round_, tier)
+    ranked, problems = standings(board, round_, tier)
     assert problems == []
-    assert [standing.sealed for standing in found if standing.name == "mine"] == [False]
+    assert [standing.sealed for standing in ranked if standing.name == "mine"] == [False]
 
 
 def _first(board: Path) -> tuple[Round, object]:

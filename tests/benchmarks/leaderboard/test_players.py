@@ -45,10 +45,10 @@ def player(folder: Path, limits: Limits | None = None) -> IsolatedPolicy:
 def play(folder: Path, limits: Limits | None = None) -> list[float | None]:
     policy = player(folder, limits)
     try:
-        found = evaluate(TIER.env_of(TASK), {"it": policy}, [1], 1, 50, 5)
+        result = evaluate(TIER.env_of(TASK), {"it": policy}, [1], 1, 50, 5)
     finally:
         policy.close()
-    return [row.score for row in found.rows]
+    return [row.score for row in result.rows]
 
 
 def test_what_is_sent_comes_back_as_it_was() -> None:
@@ -85,15 +85,15 @@ def test_a_policy_that_plans_gets_the_episode(hand_in: HandIn) -> None:
     # It keeps the incumbent, in a process that has its own environment.
     policy = player(hand_in("submitted_module:Plans"))
     try:
-        found = evaluate(TIER.env_of(TASK), {"it": policy}, [1], 1, 50, 5)
+        result = evaluate(TIER.env_of(TASK), {"it": policy}, [1], 1, 50, 5)
     finally:
         policy.close()
-    (row,) = found.rows
+    (row,) = result.rows
     assert row.throughput == row.incumbent_throughput
 
 
 @pytest.mark.parametrize(
-    ("agent", "told"),
+    ("agent", "message"),
     [
         ("NotANumber", "answers no action: action 'NaN'"),
         ("Masked", "which the mask forbids"),
@@ -106,8 +106,8 @@ def test_a_policy_that_plans_gets_the_episode(hand_in: HandIn) -> None:
         ("TakesMemory", "raises MemoryError"),
     ],
 )
-def test_a_bad_policy_is_a_typed_error(hand_in: HandIn, agent: str, told: str) -> None:
-    with pytest.raises(PolicyError, match=told):
+def test_a_bad_policy_is_a_typed_error(hand_in: HandIn, agent: str, message: str) -> None:
+    with pytest.raises(PolicyError, match=message):
         play(hand_in(f"submitted_module:{agent}"))
 
 
@@ -157,8 +157,8 @@ def test_a_process_that_is_not_confined_loads_nothing(
     start |= {"domain": "spatial", "env": TIER.env_of(TASK), "memory_bytes": 16 << 30}
     start |= {"threads": 256}
     try:
-        told = child.ask({**start, "confines": True}, 60.0)
-        assert list(told) == ["unconfined"] and hindrance.split()[-1] in told["unconfined"]
+        answer = child.ask({**start, "confines": True}, 60.0)
+        assert list(answer) == ["unconfined"] and hindrance.split()[-1] in answer["unconfined"]
         assert not any("it was imported" in line for line in child.log_tail())
     finally:
         child.close()

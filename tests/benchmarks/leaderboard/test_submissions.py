@@ -35,7 +35,7 @@ def test_tasks_and_their_agents_are_told(hand_in: HandIn) -> None:
 
 
 @pytest.mark.parametrize(
-    ("keys", "told"),
+    ("keys", "message"),
     [
         ({"name": '"Big Name"'}, "name"),
         ({"name": '"house"'}, "name"),
@@ -53,8 +53,10 @@ def test_tasks_and_their_agents_are_told(hand_in: HandIn) -> None:
         ({"name": '"a\\u0000b"'}, "name"),
     ],
 )
-def test_a_bad_file_names_what_is_wrong(hand_in: HandIn, keys: dict[str, str], told: str) -> None:
-    with pytest.raises(SubmissionError, match=told):
+def test_a_bad_file_names_what_is_wrong(
+    hand_in: HandIn, keys: dict[str, str], message: str
+) -> None:
+    with pytest.raises(SubmissionError, match=message):
         read_submission(hand_in(**keys))
 
 

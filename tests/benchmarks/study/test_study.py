@@ -64,7 +64,7 @@ def test_a_run_goes_on_where_it_stopped_and_gives_the_same_bytes(checkout: Path)
     # What a kill leaves: the header, the run, one row and half of another.
     parts.write_bytes(b"".join(lines[:3]) + lines[3][:40])
     done: list[int] = []
-    run_study(study, parts, **folders(checkout), progress=lambda what, n, of: done.append(n))
+    run_study(study, parts, **folders(checkout), progress=lambda what, n, total: done.append(n))
     assert done == [1, 2, 3]
     assert parts.read_bytes() == whole.read_bytes()
     stored = read_stored(whole)
@@ -76,8 +76,8 @@ def test_rows_of_other_settings_and_of_other_code_are_not_mixed(
     checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     study, out = Results(checkout).study("small"), checkout / "rows.jsonl"
-    one = {"interference": ["none"]}
-    run_study(study, out, **folders(checkout), changes=one)
+    axis = {"interference": ["none"]}
+    run_study(study, out, **folders(checkout), changes=axis)
     # Axes choose cells: they are no other settings.
     assert len(run_study(study, out, **folders(checkout)).rows) == 3
     with pytest.raises(DatasetError, match="settings differ"):

@@ -7,11 +7,16 @@ from typing import Annotated, Any
 
 import typer
 
+from pmoss_env.errors import DescriptionError
 from pmoss_env.files import parse_json
 
 EnvOption = Annotated[
     list[str] | None,
     typer.Option("--env", "-e", help="key=value of the environment; repeatable, value as JSON."),
+]
+MachineOption = Annotated[
+    str | None,
+    typer.Option(help="A name from `pmoss list machines`, or host; as -e machine=..."),
 ]
 BackendOption = Annotated[
     list[str] | None,
@@ -40,6 +45,20 @@ def pairs(words: Sequence[str] | None) -> dict[str, Any]:
     if "index" in result:
         result["index"] = named_index(result["index"])
     return result
+
+
+def env_arguments(words: Sequence[str] | None, machine: str | None) -> dict[str, Any]:
+    """Arguments of an environment, from --env and --machine.
+
+    Raises:
+        DescriptionError: both name a machine.
+    """
+    given = pairs(words)
+    if machine is None:
+        return given
+    if "machine" in given:
+        raise DescriptionError(f"--machine {machine}: -e machine={given['machine']} names another")
+    return {"machine": machine, **given}
 
 
 def named_index(name: Any) -> Any:

@@ -56,6 +56,15 @@ def test_policies_are_arguments() -> None:
     assert "--baseline lpt: policies are arguments now" in message
 
 
+def test_machine_means_the_same_everywhere() -> None:
+    words = ["-e", "slices=4", "--seeds", "1", "--episodes", "1", "--budget", "5"]
+    few = ["--schedules", "2", "--machine", "toy"]
+    assert "lpt" in pmoss("evaluate", "lpt", *words, *few)
+    for command in (["evaluate", "lpt"], ["data", "collect", "x"], ["train", "a.safetensors"]):
+        message = pmoss(*command, "--machine", "toy", "-e", "machine=rome-7302", status=2)
+        assert "--machine toy: -e machine=rome-7302 names another" in message
+
+
 def test_help_imports_no_floor_that_it_can_do_without() -> None:
     program = (
         "import contextlib, io, sys; sys.argv = ['pmoss', '--help']\n"

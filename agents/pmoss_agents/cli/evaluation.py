@@ -20,7 +20,7 @@ from pmoss_agents.cli.policies import (
 from pmoss_agents.cli.summaries import print_summaries
 from pmoss_env.cli.console import AsJson, console, progress_bar, show_json
 from pmoss_env.cli.output import check_absent, check_output, printable
-from pmoss_env.cli.pairs import EnvOption, pairs
+from pmoss_env.cli.pairs import EnvOption, MachineOption, env_arguments
 
 if TYPE_CHECKING:
     from pmoss_agents.policies import Named
@@ -39,6 +39,7 @@ def evaluate(
     agent: AgentOption = None,
     baseline: BaselineOption = None,
     domain: DomainOption = None,
+    machine: MachineOption = None,
     env: EnvOption = None,
     seeds: Annotated[int, typer.Option(min=1, max=MOST, help="Evaluation seeds, from 101 on.")] = 5,
     episodes: Annotated[int, typer.Option(min=1, max=MOST, help="Incumbents per seed.")] = 4,
@@ -73,7 +74,7 @@ def evaluate(
     from pmoss_datasets.evaluation import aggregate, mean_asked, write_results
     from pmoss_datasets.evaluation import evaluate as run
 
-    kwargs = pairs(env)
+    kwargs = env_arguments(env, machine)
     if out:
         check_output(out)
         check_absent(out, overwrite)

@@ -10,7 +10,7 @@ import typer
 from pmoss_agents.cli.policies import TrustOption
 from pmoss_env.cli.console import Stages, console, table
 from pmoss_env.cli.output import check_output
-from pmoss_env.cli.pairs import BackendOption, EnvOption, pairs
+from pmoss_env.cli.pairs import BackendOption, EnvOption, MachineOption, pairs
 
 if TYPE_CHECKING:
     from pmoss_agents.explaining import Comparison
@@ -41,10 +41,7 @@ def explain(
     backend: Annotated[
         str | None, typer.Option(help="analytic (the default), simulated or hardware.")
     ] = None,
-    machine: Annotated[
-        str | None,
-        typer.Option(help="A name from `pmoss list machines`: skylake-x-8n if not given, or host."),
-    ] = None,
+    machine: MachineOption = None,
     env: EnvOption = None,
     options: BackendOption = None,
     seed: Annotated[

@@ -20,7 +20,7 @@ from pmoss_agents.cli.policies import (
 )
 from pmoss_env.cli.console import Stages, console, round_in_words, table
 from pmoss_env.cli.output import check_output
-from pmoss_env.cli.pairs import BackendOption, EnvOption, pairs
+from pmoss_env.cli.pairs import BackendOption, EnvOption, MachineOption, pairs
 
 if TYPE_CHECKING:
     from pmoss_datasets.domain import Domain
@@ -34,9 +34,7 @@ def rollout(
     backend: Annotated[
         str | None, typer.Option(help="hardware (the default), analytic or simulated.")
     ] = None,
-    machine: Annotated[
-        str | None, typer.Option(help="host (the default), or a name from `pmoss list machines`.")
-    ] = None,
+    machine: MachineOption = None,
     env: EnvOption = None,
     options: BackendOption = None,
     episodes: Annotated[int, typer.Option(help="Incumbents, the same for every policy.")] = 3,

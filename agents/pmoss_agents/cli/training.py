@@ -10,7 +10,7 @@ import typer
 
 from pmoss_env.cli.console import console, progress_bar
 from pmoss_env.cli.output import check_absent, check_output
-from pmoss_env.cli.pairs import EnvOption, pairs
+from pmoss_env.cli.pairs import EnvOption, MachineOption, env_arguments, pairs
 
 if TYPE_CHECKING:
     from pmoss_agents import Agent
@@ -38,6 +38,7 @@ def train(
         str | None,
         typer.Option(help="Which environment to play in: spatial, threads, ... The agent's own."),
     ] = None,
+    machine: MachineOption = None,
     env: EnvOption = None,
     config: Annotated[
         str | None,
@@ -108,7 +109,9 @@ def train(
     given = pairs(changes)
     learner = _resumed(source, agent, given) if resume else _renewed(start, given)
     of = (learner.domain or None) if learner else domain
-    lesson = find_lesson(dataset, pairs(env), domain=of, agent=agent, config=config)
+    lesson = find_lesson(
+        dataset, env_arguments(env, machine), domain=of, agent=agent, config=config
+    )
     if learner is None:
         learner = new_agent(lesson, agent, config, given)
     if log is not None and not resume:

@@ -19,7 +19,7 @@ from pmoss_env.cli.console import (
 )
 from pmoss_env.cli.listing import Request
 from pmoss_env.cli.output import check_output, printable
-from pmoss_env.cli.pairs import EnvOption, pairs
+from pmoss_env.cli.pairs import EnvOption, MachineOption, env_arguments
 from pmoss_env.errors import DatasetError, DescriptionError, PmossError
 
 Root = Annotated[
@@ -81,7 +81,17 @@ def _refuse(ctx: typer.Context, what: str, names: Iterable[str], why: str) -> No
 
 
 #: Options that a recipe's file decides.
-_IN_RECIPES = ("domain", "env", "tier", "policy", "episodes", "seed", "counterfactuals", "backend")
+_IN_RECIPES = (
+    "domain",
+    "env",
+    "machine",
+    "tier",
+    "policy",
+    "episodes",
+    "seed",
+    "counterfactuals",
+    "backend",
+)
 
 
 def collect(
@@ -91,6 +101,7 @@ def collect(
         Path | None, typer.Option(help="A recipe file (TOML) instead of the options below.")
     ] = None,
     domain: DomainOption = "spatial",
+    machine: MachineOption = None,
     env: EnvOption = None,
     tier: Annotated[
         str, typer.Option(help="random, heuristic, medium, replay, expert or mixed.")
@@ -157,7 +168,7 @@ def collect(
             _refuse(ctx, "with --policy", ["tier"], why)
             behaviours = (Behaviour(policy, epsilon=epsilon, arguments=tuple(argument or ())),)
             tier = slug(policy.partition(":")[0].replace("_", "-"))
-        task = {**({"backend": backend} if backend else {}), **pairs(env)}
+        task = {**({"backend": backend} if backend else {}), **env_arguments(env, machine)}
         chosen = Recipe(
             **find_domain(domain).asked(task),
             domain=domain,

@@ -20,10 +20,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from pmoss_agents.configs import read_ranges
 from pmoss_benchmarks.study.function import load_function
 from pmoss_benchmarks.study.store import Results, file_of
 from pmoss_benchmarks.study.tables import make_table, select
 from pmoss_benchmarks.texts import papers
+from pmoss_datasets.suite import load_task, splits
 from pmoss_env.errors import DescriptionError, PmossError, UnknownNameError
 from pmoss_env.extras import require
 
@@ -109,11 +111,14 @@ class Pages:
         return {
             "function": lambda name: load_function(name),
             "link": self._link,
+            "load_task": load_task,
             "plot": self._plot,
+            "ranges": read_ranges,
             "row": self._row,
             "rows": self._rows,
             "runs": lambda study: list(self.results[study].runs.values()),
             "settings": lambda study: self.results[study].settings,
+            "splits": splits,
             "studies": self._studies,
             "study": self.results.study,
             "summaries": self._summaries_of,

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import pmoss_agents
-from pmoss_benchmarks.offline.plan import load_suite, usable_agents
+from pmoss_benchmarks.study import read_stored
 from pmoss_datasets import find_domain, open_dataset
 from pmoss_datasets.evaluation import replay
 from pmoss_env.cli.app import make_app
@@ -21,6 +21,7 @@ from pmoss_env.errors import DescriptionError, PmossError
 pytest.importorskip("safetensors")
 pytest.importorskip("h5py")
 
+REPOSITORY = Path(__file__).resolve().parents[1]
 #: Learns which action the data took most often at each step; it may be of any domain.
 CODE = '''
 from contextlib import contextmanager
@@ -122,29 +123,23 @@ def test_one_file_is_trained_evaluated_and_rolled_out(domain: str, folder: Path)
         assert "Mq/s" in pmoss("explain", "random", trained, *env)
 
 
-def test_one_file_takes_part_in_the_offline_benchmark(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from pmoss_benchmarks.offline import plan
+def test_one_file_takes_part_in_a_study(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pmoss_benchmarks.functions import play
     from pmoss_datasets.recipes import tier
 
     def shortened(name: str, domain: str) -> dict[str, Any]:
         return {**tier(name, domain), "episodes": 6, "reference_episodes": 0}
 
-    monkeypatch.setattr(plan, "tier", shortened)
+    monkeypatch.setattr(play, "tier", shortened)
     (folder / "outsider_in_benchmark.py").write_text(CODE.replace("DOMAIN", "'access-path'"))
     path = "outsider_in_benchmark:Habit"
-    words = ["--suite", "sisters", "--track", "access-path", "--seeds", "1", "--out", "out"]
-    pmoss("benchmark", "offline", *words, "--agent", path, "--data", "data")
-    summary = json.loads((folder / "out" / "summary.json").read_text())
-    (cell,) = summary["cells"].values()
-    assert cell["agent"] == path and cell["training"]["updates"] == 6
-    (rows,) = (folder / "out" / "access-path").glob("*.jsonl")
-    assert replay(rows).mismatches == ()
-    # Another call without the agent keeps its results, and imports nothing that a file names.
-    pmoss("benchmark", "offline", *words, "--agent", "random", "--data", "data")
-    summary = json.loads((folder / "out" / "summary.json").read_text())
-    assert {cell["agent"] for cell in summary["cells"].values()} == {path, "random"}
+    words = ["--root", str(REPOSITORY), "--data", "data", "--set", "seeds=1"]
+    words += ["--set", 'tracks=["access-path"]', "--out", "rows.jsonl"]
+    pmoss("study", "run", "sisters", *words, "--set", f'agents=["{path}"]')
+    rows = {row["policy"]: row for row in read_stored(folder / "rows.jsonl").rows}
+    assert rows[path]["training"]["updates"] == 6 and "random" in rows
+    replayed = ["--rows", "rows.jsonl", "--root", str(REPOSITORY)]
+    assert "0 values differ" in pmoss("study", "replay", "sisters", *replayed)
 
 
 def test_an_entry_point_needs_no_path(install_package: Any, folder: Path) -> None:
@@ -351,7 +346,6 @@ def test_a_plain_policy_by_entry_point(install_package: Any, folder: Path) -> No
     assert "first" in pmoss("list", "agents")
     assert "first" in pmoss("evaluate", "first", *ENVS["access-path"], *FEW)
     assert "'first'" in refusal("train", "first.safetensors", "--agent", "first")
-    assert "first" not in usable_agents(load_suite("sisters"), None)[0]
 
 
 @pytest.mark.parametrize("word", ["linear-cost", "outsider_plain:Learner"])

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 import click
@@ -13,6 +14,7 @@ import pytest
 from typer.main import get_command
 
 from pmoss_benchmarks.leaderboard import check_board
+from pmoss_benchmarks.offline.episodes import play_again
 from pmoss_benchmarks.report import check_replaceable
 from pmoss_benchmarks.spatial import confirmation
 from pmoss_benchmarks.study import Results, replay_study
@@ -20,7 +22,7 @@ from pmoss_benchmarks.study.function import load_function
 from pmoss_benchmarks.study.store import FORMAT
 from pmoss_benchmarks.texts import find_stale, make_pages
 from pmoss_benchmarks.texts.stored import of_today
-from pmoss_datasets.evaluation import read_results, replay
+from pmoss_datasets.evaluation import replay
 from pmoss_env.cli.app import make_app
 from pmoss_env.errors import DatasetError
 from tests.sources import sources
@@ -35,39 +37,41 @@ DOCS = [
 ]
 
 
+STUDIES = Results(REPOSITORY)
+
+
 def test_the_demo_replays_to_the_last_bit() -> None:
     assert replay(RESULTS / "demo" / "results.jsonl").mismatches == ()
 
 
-OFFLINE = sorted((RESULTS / "offline").rglob("*.jsonl"))
+SUITES = [name for name in STUDIES if STUDIES.study(name).function == "play"]
 
 
-@pytest.mark.parametrize("path", OFFLINE, ids=lambda path: "/".join(path.parts[-3:]))
-def test_an_episode_of_every_offline_result_replays_to_the_last_bit(path: Path) -> None:
-    assert replay(path, episodes=1).mismatches == ()
+@pytest.mark.parametrize("name", SUITES)
+def test_an_episode_of_every_policy_replays_to_the_last_bit(name: str) -> None:
+    stored = STUDIES[name]
+    first = {
+        (row["track"], row["policy"]): row
+        for row in reversed(stored.rows)
+        if row["policy"] != "exact"  # which takes a minute
+    }
+    assert len(first) >= 10
+    for row in first.values():
+        for again in play_again(row, stored.settings["search_budget"], 1):
+            assert again.rollout.outcome == again.stored["throughput"][0], row["cell"]
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("path", OFFLINE, ids=lambda path: "/".join(path.parts[-3:]))
-def test_offline_results_replay_to_the_last_bit(path: Path) -> None:
-    assert replay(path).mismatches == ()
+@pytest.mark.parametrize("name", SUITES)
+def test_all_episodes_of_policies_replay_to_the_last_bit(name: str, tmp_path: Path) -> None:
+    folders = {"data": tmp_path / "data", "keep": tmp_path / "keep", "results": RESULTS}
+    assert replay_study(STUDIES.study(name), STUDIES[name], **folders) == []
 
 
-@pytest.mark.parametrize("path", sorted((RESULTS / "offline").rglob("summary.json")))
-def test_the_offline_tables_are_those_of_the_committed_rows(path: Path) -> None:
-    pytest.importorskip("torch")
-    from pmoss_benchmarks.offline.report import as_markdown, statistics_of
-
-    summary = json.loads(path.read_text())
-    assert (path.parent / "README.md").read_text() == as_markdown(summary)
-    for track, results in summary["tracks"].items():
-        rows = {
-            task: read_results(path.parent / track / f"{task}.jsonl")[1]
-            for task in results["tasks"]
-        }
-        assert json.loads(json.dumps(statistics_of(summary["settings"], track, rows))) == results
-        for of_task in results["tasks"].values():
-            assert all(policy["illegal_actions"] == 0 for policy in of_task.values())
+@pytest.mark.parametrize("name", SUITES)
+def test_no_policy_took_an_illegal_action(name: str) -> None:
+    packed = [one for row in STUDIES[name].rows for one in row.get("played", {}).values()]
+    assert all(one["illegal_actions"] == 0 for one in packed if one != "last")
 
 
 def test_texts_are_made_of_the_committed_results() -> None:
@@ -105,14 +109,11 @@ def test_a_command_that_a_text_names_is_one_of_today(command: str) -> None:
     assert command.make_context("pmoss", words, resilient_parsing=False)
 
 
-#: Files that a command writes to its folder: it looks at each in its own way.
-_IN_FOLDERS = ("offline", "paper")
 REPORTS = [
     (path, words[2])
     for path in sorted(RESULTS.rglob("*.json"))
     for command in [next(_stored_commands(json.loads(path.read_text())), "")]
     if (words := shlex.split(of_today(command)))[1:2] == ["benchmark"]
-    and words[2] not in _IN_FOLDERS
 ]
 
 
@@ -149,13 +150,18 @@ def test_no_figure_is_typed_into_a_text(name: str) -> None:
 @pytest.mark.parametrize("suite", ["core", "core-heuristic", "machines", "quick"])
 def test_no_agent_is_a_rule_in_disguise(suite: str) -> None:
     # One that was handed the decision of best-fit among its inputs served the same on most tasks.
-    summary = json.loads((RESULTS / "offline" / suite / "summary.json").read_text())
-    learned = {cell["agent"] for cell in summary["cells"].values() if "training" in cell}
-    for track in summary["tracks"].values():
-        tasks = list(track["tasks"].values())
+    worlds: dict[str, dict[str, dict[str, float]]] = {}
+    learned = set()
+    for row in STUDIES[suite].rows:
+        if row["policy"] in row.get("played", {}) and row["seed"] == 0:
+            served = mean(row["played"][row["policy"]]["throughput"])
+            worlds.setdefault(row["track"], {}).setdefault(row["task"], {})[row["policy"]] = served
+            learned |= {row["policy"]} if "training" in row else set()
+    for track in worlds.values():
+        tasks = list(track.values())
         for agent, rule in product(learned, ("best-fit", "lpt", "lpt-capacity", "two-level")):
             both = [t for t in tasks if agent in t and rule in t]
-            off = sorted(abs(t[agent]["throughput"] / t[rule]["throughput"] - 1) for t in both)
+            off = sorted(abs(t[agent] / t[rule] - 1) for t in both)
             assert not off or off[len(off) // 2] > 1e-3, (agent, rule)
 
 
@@ -164,7 +170,6 @@ def test_the_error_card_holds_many_schedules() -> None:
     assert all(row["schedules"] >= 100 for row in rows)
 
 
-STUDIES = Results(REPOSITORY)
 REPLAYED = [
     name
     for name in STUDIES

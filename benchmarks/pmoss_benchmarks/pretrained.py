@@ -19,16 +19,14 @@ import pmoss_agents
 from pmoss_agents import Agent, OfflineAgent, checkpoints, pretrained
 from pmoss_agents.configs import has_config, task_name
 from pmoss_benchmarks.functions.continual import summarise
-from pmoss_benchmarks.offline.store import SUMMARY, rows_path
+from pmoss_benchmarks.offline.episodes import actions_of, world_of
 from pmoss_benchmarks.study.store import read_stored
 from pmoss_datasets import Dataset, open_dataset
 from pmoss_datasets.domain import find_domain
-from pmoss_datasets.evaluation import EpisodeResult, read_results
 from pmoss_datasets.evaluation.statistics import paired_difference
 from pmoss_datasets.fairness import check_policy
 from pmoss_datasets.suite import suite_ids
 from pmoss_env.errors import DatasetError
-from pmoss_env.files import read_json
 
 LICENCE = "Apache-2.0"
 #: Of the stored episodes so many are played again.
@@ -44,7 +42,7 @@ def publish(
     Args:
         checkpoint: of an agent that learned offline.
         dataset: folder of the data that it learned from.
-        results: folder of an offline benchmark, or rows of the study continual.
+        results: rows of a study in which policies play, or of the study continual.
         out: folder for ``name.safetensors`` and ``name.json``.
         name: without "pmoss/".
 
@@ -55,10 +53,10 @@ def publish(
     agent, data = pmoss_agents.load(checkpoint), open_dataset(dataset)
     if not isinstance(agent, OfflineAgent) or agent.dataset.get("checksum") != data.checksum:
         raise DatasetError(f"{checkpoint}: did not learn from {dataset}: its checksum is another")
-    if results.is_dir():
-        score, command = _of_offline(agent, data, results)
-    else:
+    if agent.domain == "continual":
         score, command = _of_continual(checkpoint, results)
+    else:
+        score, command = _of_offline(agent, data, results)
     path = out / (name + checkpoints.SUFFIX)
     pretrained.slim(checkpoint, path)
     header, _ = checkpoints.read(checkpoint)
@@ -92,58 +90,46 @@ def publish(
     return card
 
 
-def _of_offline(agent: Agent, data: Dataset, folder: Path) -> tuple[pretrained.Score, str]:
-    """The agent's score in an offline benchmark, and the benchmark's command."""
-    summary = read_json(folder / SUMMARY)
-    for cell in summary["cells"].values():
-        training = cell.get("training") or {}
-        told = (
-            cell["track"],
-            cell["agent"],
-            cell["seed"],
-            training.get("source", {}).get("checksum"),
-        )
-        if told == (_TRACK, agent.name, agent.config.seed, data.checksum):
+def _of_offline(agent: Agent, data: Dataset, path: Path) -> tuple[pretrained.Score, str]:
+    """The agent's score in a study in which policies play, and the command that plays it."""
+    stored = read_stored(path)
+    for row in stored.rows:
+        training = row.get("training") or {}
+        source = training.get("source", {})
+        facts = row.get("track"), row["policy"], row.get("seed"), source.get("checksum")
+        if facts == (_TRACK, agent.name, agent.config.seed, data.checksum):
             break
     else:
-        raise DatasetError(f"{folder}: has no cell of {agent.name} with this seed and these data")
-    made = pmoss_agents.make(agent.name, **{**training["config"], "seed": cell["seed"]})
+        raise DatasetError(f"{path}: has no row of {agent.name} with this seed and these data")
+    made = pmoss_agents.make(agent.name, **{**training["config"], "seed": row["seed"]})
     if asdict(made.config) != asdict(agent.config):
-        raise DatasetError(f"{folder}: its {agent.name} had another config: {training['config']}")
-    path = rows_path(folder, _TRACK, cell["task"])
-    header, rows = read_results(path)
-    own = header["notes"].get("common_seed", 0)
-    # Of a common seed the rows of each training seed are told by its number.
-    own_rows = [row for row in rows if row.policy == agent.name and row.seed == own + cell["seed"]]
-    _play_again(agent, header, own_rows, path)
-    scores = np.array([row.score for row in own_rows if row.score is not None])
-    found = paired_difference(scores[None])
-    assert found.low is not None and found.high is not None
-    budget = header["notes"].get("long_search") or header["search_budget"]
+        raise DatasetError(f"{path}: its {agent.name} had another config: {training['config']}")
+    played = row["played"][agent.name]
+    _play_again(agent, row, path)
+    scores = np.array([score for score in played["score"] if score is not None])
+    mean = paired_difference(scores[None])
+    assert mean.low is not None and mean.high is not None
+    budget = stored.settings.get("long_search") or stored.settings["search_budget"]
     unit = f"of 100, what a search of {budget:,} evaluations reaches; random schedules: 0"
-    told_score = pretrained.Score(
-        found.value, found.low, found.high, unit, len(scores), path.as_posix()
-    )
-    return told_score, str(summary["command"])
+    score = pretrained.Score(mean.value, mean.low, mean.high, unit, len(scores), path.as_posix())
+    return score, f"pmoss study run {stored.study}"
 
 
-def _play_again(
-    agent: Agent, header: Mapping[str, Any], rows: list[EpisodeResult], path: Path
-) -> None:
-    """Refuses results that are not of this agent: DatasetError."""
+def _play_again(agent: Agent, row: Mapping[str, Any], path: Path) -> None:
+    """Refuses rows that are not of this agent: DatasetError."""
     domain = find_domain(agent.domain)
-    env = domain.make_env(header["env_kwargs"], header["env_id"])
+    played = row["played"][agent.name]
+    stored = list(zip(played["env_seed"], actions_of(played), strict=True))
+    env = domain.make_env(world_of(row))
     judge = domain.judge(env)
     try:
         check_policy(agent, env)
-        for row in rows[:: max(1, len(rows) // _PLAYED)]:
-            env.reset(seed=row.env_seed)
+        for number in range(0, len(stored), max(1, len(stored) // _PLAYED)):
+            env_seed, actions = stored[number]
+            env.reset(seed=env_seed)
             judge.begin()
-            played = domain.play(env, agent, row.env_seed, judge)
-            if played.actions != row.actions:
-                raise DatasetError(
-                    f"{path}: {row.policy}, episode {row.episode}: this agent acts otherwise"
-                )
+            if domain.play(env, agent, env_seed, judge).actions != actions:
+                raise DatasetError(f"{path}: episode {number}: this agent acts otherwise")
     finally:
         env.close()
         judge.close()

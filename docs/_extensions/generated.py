@@ -180,7 +180,7 @@ def _page_of(name: str) -> str | None:
         return name.removeprefix("docs")
     if name in PAGES:
         return PAGES[name]
-    if match := re.fullmatch(r"benchmarks/results/(?:offline/)?([\w-]+)/README.md", name):
+    if match := re.fullmatch(r"benchmarks/results/([\w-]+)/README.md", name):
         return f"/benchmarks/tables/{match[1]}.md"
     return None
 

@@ -11,10 +11,10 @@ pytest.importorskip("h5py")
 import pmoss_agents
 from pmoss_agents import pretrained
 from pmoss_agents.policies import named_policies
+from pmoss_benchmarks.offline.episodes import world_of
 from pmoss_benchmarks.pretrained import publish
-from pmoss_benchmarks.study import Results
+from pmoss_benchmarks.study import Results, read_stored
 from pmoss_datasets.domain import find_domain
-from pmoss_datasets.evaluation import read_results
 from pmoss_env.errors import DatasetError, DescriptionError
 from tests.cli.invoking import pmoss, pmoss_json
 
@@ -25,18 +25,23 @@ STREAM = "pmoss/surrogate-memory-stream-v0"
 
 def test_it_plays_as_the_stored_rows_say() -> None:
     card = pretrained.card(BUSY)
-    header, rows = read_results(REPOSITORY / card.score.results)
-    domain = find_domain(card.domain)
-    env = domain.make_env(header["env_kwargs"], header["env_id"])
+    stored = read_stored(REPOSITORY / card.score.results)
+    row = next(
+        row
+        for row in stored.rows
+        if (row["track"], row["policy"]) == ("same-task", card.agent)
+        and row["training"]["source"]["checksum"] == card.dataset["checksum"]
+    )
+    domain, packed = find_domain(card.domain), row["played"][card.agent]
+    env = domain.make_env(world_of(row))
     judge = domain.judge(env)
     agent = pmoss_agents.load(BUSY)
     agent.check_env(env)
-    row = next(row for row in rows if row.policy == card.agent)
-    env.reset(seed=row.env_seed)
+    env.reset(seed=packed["env_seed"][0])
     judge.begin()
-    played = domain.play(env, agent, row.env_seed, judge)
+    played = domain.play(env, agent, packed["env_seed"][0], judge)
     # Another processor may round otherwise, so that a slice or two go elsewhere.
-    assert played.outcome == pytest.approx(row.throughput, rel=0.02)
+    assert played.outcome == pytest.approx(packed["throughput"][0], rel=0.02)
     judge.close()
     env.close()
 
@@ -71,7 +76,7 @@ def test_lists_and_cards() -> None:
 def test_cards_are_made_of_results_of_the_very_agent(tmp_path: Path) -> None:
     data = REPOSITORY / "datasets/pmoss_datasets/shipped/pmoss/toy-btree-ycsb-a-busy-core/mixed-v0"
     path = pretrained.find(BUSY)
-    results = REPOSITORY / "benchmarks/results/offline/core"
+    results = REPOSITORY / "benchmarks/results/core.jsonl"
     with pytest.raises(DatasetError, match="did not learn from"):
         publish(path, data, results, tmp_path, "mine")
     few = {"updates": 1, "members": 1, "width": 8, "features": 4, "demands": 2}
@@ -81,10 +86,10 @@ def test_cards_are_made_of_results_of_the_very_agent(tmp_path: Path) -> None:
     agent.fit(open_dataset(data))  # type: ignore[attr-defined]
     mine = tmp_path / "mine.safetensors"
     agent.save(mine)
-    with pytest.raises(DatasetError, match="has no cell of surrogate"):
+    with pytest.raises(DatasetError, match="has no row of surrogate"):
         publish(mine, data, results, tmp_path / "out", "mine")
     report = REPOSITORY / "benchmarks/results/continual.jsonl"
-    with pytest.raises(DatasetError, match="has no agent of the checkpoint"):
+    with pytest.raises(DatasetError, match="has no row of surrogate"):
         publish(mine, data, report, tmp_path / "out", "mine")
     assert not (tmp_path / "out").exists()
 

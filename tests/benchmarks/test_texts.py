@@ -113,7 +113,7 @@ def test_a_stale_result_tells_how_it_is_renewed(tmp_path: Path) -> None:
     folder = tmp_path / "benchmarks" / "results"
     commands = {
         "transcripts/explain": "pmoss explain a b",
-        "offline/quick/summary": "pmoss benchmark offline --suite quick --out runs/x -j 2",
+        "imitation/quick/summary": "pmoss benchmark imitation --out runs/x -j 2",
         "demo/summary": "pmoss demo",
     }
     for name, command in commands.items():
@@ -125,8 +125,8 @@ def test_a_stale_result_tells_how_it_is_renewed(tmp_path: Path) -> None:
             "python -m pmoss_benchmarks.texts.transcripts explain",
             False,
         ),
-        "offline/quick/summary.json": (
-            "pmoss benchmark offline --suite quick -j 2 --out benchmarks/results/offline/quick",
+        "imitation/quick/summary.json": (
+            "pmoss benchmark imitation -j 2 --out benchmarks/results/imitation/quick",
             False,
         ),
         "demo/summary.json": ("pmoss demo --out benchmarks/results/demo", True),

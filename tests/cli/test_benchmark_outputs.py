@@ -16,20 +16,15 @@ _OUTS = {
     for option in command.params
     if option.name == "out"
 }
-#: They write several files. Those of offline look at each.
-_FOLDERS = {"offline", "paper", "pretrained"}
-
-_ARGUMENTS = {
-    "served": ["no-rows.jsonl"],
-    "counter-changes": ["no-rows.jsonl"],
-}
+#: They write several files.
+_FOLDERS = {"pretrained"}
 
 
 @pytest.mark.parametrize("name", sorted({*_OUTS} - _FOLDERS))
 def test_a_foreign_file_is_refused_before_any_work(name: str, tmp_path: Path) -> None:
     path = tmp_path / "mine.json"
     path.write_text('{"my": "notes"}')
-    output = pmoss("benchmark", name, *_ARGUMENTS.get(name, []), "--out", str(path), status=2)
+    output = pmoss("benchmark", name, "--out", str(path), status=2)
     assert output.startswith(f"error: {path}: is no report of `pmoss benchmark {name}`")
     assert output.count("\n") == 1 and "choose another file" in output
     assert path.read_text() == '{"my": "notes"}'

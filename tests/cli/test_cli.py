@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from pmoss_env.cli.signals import resume_hint
-from pmoss_env.errors import DatasetError
 from tests.cli.invoking import PMOSS, pmoss, pmoss_json
 
 
@@ -183,20 +182,6 @@ def test_evaluations_of_a_search_are_shown_beside_its_score() -> None:
     evaluations = {row["policy"]: row["evaluations"] for row in shown}
     assert evaluations["lpt"] is None and 0 < evaluations["local-search"] <= 30
     assert "evaluations" in pmoss(*words, "local-search", *counts)
-
-
-def test_agents_that_cannot_be_used_are_named_before_the_work(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    lacks = dict.fromkeys(("bc", "cql"), "this needs torch, which is not installed")
-
-    def no_work(*_: object, **__: object) -> None:
-        raise DatasetError("the work has begun")
-
-    monkeypatch.setattr("pmoss_benchmarks.offline.plan.usable_agents", lambda *_: ([], lacks))
-    monkeypatch.setattr("pmoss_benchmarks.offline.run_offline", no_work)
-    output = pmoss("benchmark", "offline", "--out", str(tmp_path / "o"), status=2)
-    assert output.index("left out: bc, cql: this needs torch") < output.index("the work has begun")
 
 
 def test_an_agent_places_slices_on_a_smaller_machine(tmp_path: Path) -> None:

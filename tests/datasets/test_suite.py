@@ -8,7 +8,7 @@ import h5py
 import numpy as np
 import pytest
 
-from pmoss_benchmarks.offline.plan import EVALUATION_SEED, VALIDATION_SEED
+from pmoss_benchmarks.offline.episodes import EVALUATION_SEED, VALIDATION_SEED
 from pmoss_benchmarks.study import Results
 from pmoss_datasets import Behaviour, Recipe, catalog, collect, collection, suite
 from pmoss_datasets.card import card

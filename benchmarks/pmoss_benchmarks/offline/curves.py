@@ -3,47 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pmoss_env.pictures import new_figure, write_png
+from pmoss_env.pictures import new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _COLUMNS = 4
 
 
-def same_curves(cells: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether agents were trained alike in two tracks, so that one figure shows both.
-
-    Args:
-        cells: facts of the cells of one track.
-        others: of another.
-    """
-
-    def curves(of: Sequence[Mapping[str, Any]]) -> dict[tuple[Any, ...], Any]:
-        return {(c["task"], c["agent"], c["seed"]): c["curve"] for c in of if "curve" in c}
-
-    mine, theirs = curves(cells), curves(others)
-    return bool(mine) and all(theirs.get(key) == curve for key, curve in mine.items())
-
-
-def draw_curves(cells: Sequence[Mapping[str, Any]], path: Path) -> None:
+def draw_curves(cells: Sequence[Mapping[str, Any]]) -> Figure:
     """Draws one panel per task: means over seeds, shaded from the lowest to the highest.
 
-    Panels stand in rows of ``_COLUMNS``, with one legend below all. Nothing is written if no cell
-    has a curve.
+    Panels stand in rows of ``_COLUMNS``, with one legend below all.
 
     Args:
         cells: facts of the cells of one track.
-        path: PNG file.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
     """
     learned = [cell for cell in cells if "curve" in cell]
-    if not learned:
-        return
     tasks = sorted({cell["task"] for cell in learned})
     agents = sorted({cell["agent"] for cell in learned})
     columns = min(_COLUMNS, len(tasks))
@@ -77,7 +60,7 @@ def draw_curves(cells: Sequence[Mapping[str, Any]], path: Path) -> None:
         row[0].set_ylabel("score on validation episodes")
     # Below the panels, where it covers no curve.
     figure.legend(named.values(), named.keys(), fontsize=8, ncols=4, loc="outside lower center")
-    write_png(figure, path)
+    return figure
 
 
 def learned_by_playing(cells: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
@@ -91,21 +74,16 @@ def learned_by_playing(cells: Iterable[Mapping[str, Any]]) -> dict[str, list[Map
     return found
 
 
-def draw_played(cells: Sequence[Mapping[str, Any]], path: Path) -> None:
+def draw_played(cells: Sequence[Mapping[str, Any]]) -> Figure:
     """Draws one panel per task: mean returns over the steps of the environment, a line per run.
-
-    Nothing is written if no cell tells returns.
 
     Args:
         cells: facts of the cells of one track.
-        path: PNG file.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
     """
     tasks = learned_by_playing(cells)
-    if not tasks:
-        return
     agents = sorted({cell["agent"] for of_task in tasks.values() for cell in of_task})
     figure = new_figure(6.4, 3.4 * len(tasks))
     panels = figure.subplots(len(tasks), 1, squeeze=False).flat
@@ -123,4 +101,4 @@ def draw_played(cells: Sequence[Mapping[str, Any]], path: Path) -> None:
         axis.set_ylabel("return while exploring, Mq/s")
         axis.grid(visible=True, alpha=0.3)
         axis.legend(fontsize=8, frameon=False, loc="lower right")
-    write_png(figure, path)
+    return figure

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from pmoss_benchmarks.report import markdown_row
 from pmoss_datasets.domain import Domain
 from pmoss_datasets.evaluation import EpisodeResult, paired_difference
 from pmoss_env.types import Float64Array
@@ -76,48 +75,3 @@ def _matrix(
             of_seeds.setdefault(row.seed, {})[row.env_seed] = float(getattr(row, field))
     whole = [of for _, of in sorted(of_seeds.items()) if all(e in of for e in episodes)]
     return np.array([[of[episode] for episode in episodes] for of in whole])
-
-
-def paired_tables(found: Mapping[str, Any], unit: str) -> list[str]:
-    """Means over the common episodes of each task, which lead, with the paired differences."""
-    lines: list[str] = []
-    for task, told in found.items():
-        if not told["policies"]:
-            continue
-        columns = ["policy", "seeds", "score", unit, f"ahead of {told['rule']}", "ahead of search"]
-        columns.append("above 100")
-        lines += ["", f"### {task}: {told['episodes']} common episodes", ""]
-        lines += [markdown_row(columns), markdown_row(["---"] * len(columns))]
-        ordered = sorted(told["policies"].items(), key=lambda item: -item[1]["score"]["value"])
-        for policy, of in ordered:
-            runs = of["seeds"] * told["episodes"]
-            lines.append(
-                markdown_row(
-                    [
-                        policy,
-                        str(of["seeds"]),
-                        _shown(of["score"]),
-                        f"{of['throughput']:.1f}",
-                        _shown(of.get("over_rule"), "+"),
-                        _shown(of.get("over_search"), "+"),
-                        f"{of['above']} of {runs}" if of["above"] else "",
-                    ]
-                )
-            )
-    words = (
-        "Brackets: 95 % intervals of a bootstrap over common episodes and training seeds. Above "
-        "100: episodes in which a policy passed the searches that define 100."
-    )
-    if any(policy.endswith(BEST) for told in found.values() for policy in told["policies"]):
-        words += (
-            f' A row with "{BEST.strip()}" is of the same training as the row without it: that one '
-            "is the last checkpoint, this one the checkpoint that was best on other episodes."
-        )
-    return [*lines, "", words]
-
-
-def _shown(told: Mapping[str, Any] | None, sign: str = "") -> str:
-    if told is None:
-        return ""
-    value = f"{told['value']:{sign}.1f}"
-    return value if told["low"] is None else f"{value} [{told['low']:.1f}, {told['high']:.1f}]"

@@ -29,6 +29,8 @@ _CLAIMS = {
     "misses of address translation": (("dtlb_misses",), _AMD + _ARM + _INTEL),
     "instructions": (("instructions",), _AMD + _ARM + _INTEL),
 }
+#: What the others are compared with.
+_BEFORE = "os-default"
 #: Whose cores are drawn.
 _DRAWN = "surrogate"
 #: Changes that are smaller, in percent, are none.
@@ -55,12 +57,12 @@ def told(stored: Stored) -> str:
             _less(cells),
         ]
     for cell in by_policy[_DRAWN]:
-        name = f"{SHARED[cell['before']]} and {_DRAWN} on {cell['machine']}"
+        name = f"{SHARED[_BEFORE]} and {_DRAWN} on {cell['machine']}"
         parts.append(f"![Counters of cores under {name}]({_picture(cell)})")
     parts += [
         "Each picture is of the first episode. A column is a worker's core. Its first row is what "
         "the core serves, the other rows are its counters per query.",
-        made(report, f"benchmarks/results/{_FILE}"),
+        made(report, "benchmarks/results/counter-changes.jsonl"),
     ]
     return "\n\n".join(parts)
 
@@ -80,7 +82,7 @@ def _draw(cell: Mapping[str, Any]) -> str:
     order = np.argsort(cell["nodes"], kind="stable")
     names = [name for of, _ in _CLAIMS.values() for name in of if name in cell["counters"]]
     maps = {}
-    for at, title in enumerate((SHARED[cell["before"]], cell["after"])):
+    for at, title in enumerate((SHARED[_BEFORE], cell["after"])):
         throughput = cell["measured"][0]["throughput"][at]
         served = np.array(cell["cores"]["queries"][at])
         counts = np.array([cell["cores"][name][at] for name in names])

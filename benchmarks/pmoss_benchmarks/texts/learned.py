@@ -8,18 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pmoss_benchmarks.functions.backlog import both
-from pmoss_benchmarks.offline.plan import PAPER_MACHINES, load_suite, worlds_of
+from pmoss_benchmarks.functions.play import PAPER_MACHINES, worlds_of
+from pmoss_benchmarks.functions.served import means_of
+from pmoss_benchmarks.offline.episodes import episodes_of
 from pmoss_benchmarks.offline.tracks import load_track
-from pmoss_benchmarks.spatial.served import means_of
+from pmoss_benchmarks.study.store import Results
 from pmoss_benchmarks.texts.drawing import Bar, draw_bars
 from pmoss_benchmarks.texts.offline import LEARNED
 from pmoss_benchmarks.texts.stored import PLACED, SHARED, Stored, counted, made, table
-from pmoss_datasets.evaluation import Difference, of_means, read_results
+from pmoss_datasets.evaluation import Difference, of_means
 from pmoss_datasets.suite import load_task
 from pmoss_env.types import Float64Array
 
@@ -64,24 +67,22 @@ def throughputs(stored: Stored, suite: str, track: str, task: str) -> dict[str, 
 
     Empty if the suite holds nothing of them.
     """
-    cells = [
-        cell
-        for cell in stored[f"{suite}/summary.json"]["cells"].values()
-        if (cell["track"], cell["task"]) == (track, task)
+    rows = [
+        row
+        for row in Results(stored.root)[Path(suite).name].rows
+        if (row["track"], row["task"]) == (track, task)
     ]
-    path = stored.folder / suite / track / f"{task}.jsonl"
-    if not cells or not path.exists():
-        return {}
     played: dict[str, dict[int, list[float]]] = {}
-    for row in read_results(path)[1]:
-        played.setdefault(row.policy, {}).setdefault(row.episode, []).append(row.throughput)
+    for row in rows:
+        for one in episodes_of(row, {}):
+            played.setdefault(one.policy, {}).setdefault(one.episode, []).append(one.throughput)
     found = {
         policy: np.array([np.mean(of[episode]) for episode in sorted(of)])
         for policy, of in played.items()
     }
-    for cell in cells:
-        for policy, episodes in cell.get("shared", {}).items():
-            found[policy] = np.array(episodes)[:, 0]
+    for row in rows:
+        if "shared" in row:
+            found[row["policy"]] = np.array(row["shared"])[:, 0]
     return found
 
 
@@ -184,7 +185,7 @@ def picture(suite: str, plays: Sequence[str], stored: Stored) -> str:
 def standing(stored: Stored) -> str:
     """How much of the suite ``paper`` was played, and what was not."""
     cells = stored[f"{PAPER}/summary.json"]["cells"].values()
-    worlds = worlds_of(load_suite("paper"))
+    worlds = worlds_of(Results(stored.root).study("paper").settings)
     lines = []
     for agent in LEARNED:
         played = {(cell["track"], cell["task"]) for cell in cells if cell["agent"] == agent}
@@ -263,7 +264,7 @@ def _told(suite: str, stored: Stored) -> str:
     return (
         f"Ratios of means over {episodes} of {counted(trained, 'training seed')}. Brackets hold "
         "95 % by a bootstrap over episodes; what another training would differ is not in them.\n\n"
-        + made(summary, f"{_RESULTS}{suite}/summary.json")
+        + made(summary, f"{_RESULTS}{Path(suite).name}.jsonl")
     )
 
 
@@ -278,5 +279,5 @@ def _served(names: Sequence[str], stored: Stored) -> list[str]:
         table(["server", *_BESIDE.values()], cells),
         "The search looks at all queries served. [A table](../benchmarks/results.md"
         "#a-backlog-that-can-be-gamed) says what the mix is.",
-        made(report, f"{_RESULTS}{_SERVED}"),
+        made(report, f"{_RESULTS}served.jsonl"),
     ]

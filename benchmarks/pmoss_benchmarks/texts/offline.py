@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from pmoss_agents.registry import agent_names
-from pmoss_benchmarks.offline.report import shared_means
 from pmoss_benchmarks.texts.stored import PLACED, SHARED, Stored, interval, made, table
-from pmoss_datasets.domain import find_domain
+from pmoss_datasets.domain import Domain, find_domain
 from pmoss_datasets.spatial.domain import SPATIAL
 from pmoss_datasets.suite import task_names
 
@@ -68,7 +67,7 @@ def _means(stored: Stored, folder: str) -> str:
             f"Training seeds of an agent: {_seeds_of_agents(summary)}.",
             "The rows were collected over several calls. The command is the last of them; the "
             "others named other agents, tasks or tracks.",
-            made(summary, f"benchmarks/results/{name}"),
+            made(summary, f"benchmarks/results/{folder}.jsonl"),
         ]
     )
 
@@ -81,7 +80,7 @@ def verdicts(stored: Stored) -> str:
     """Each task of the core: the best learned agent beside simple schedules, rule and search."""
     summary = stored["offline/core/summary.json"]
     return "\n".join(
-        [table(_COLUMNS, _verdicts(summary)), "", made(summary, "offline/core/summary.json")]
+        [table(_COLUMNS, _verdicts(summary)), "", made(summary, "benchmarks/results/core.jsonl")]
     )
 
 
@@ -178,7 +177,10 @@ def standard(stored: Stored) -> str:
             "Score 100 is the best of several long searches on tasks with 40 episodes or more. "
             + ("" if long else "On the others it is a search with 2,000 evaluations."),
             *_learners(played(stored)),
-            *(made(stored[name], f"benchmarks/results/{name}") for name in sources),
+            *(
+                made(stored[name], f"benchmarks/results/{name.split('/')[1]}.jsonl")
+                for name in sources
+            ),
         ]
     )
 
@@ -252,7 +254,7 @@ def tracks(stored: Stored) -> str:
     )
     if kept:
         lines.append(f"Share of its score that `{_OURS}` keeps: {'; '.join(kept)}.")
-    return "\n".join([*lines, made(summary, "offline/core/summary.json")])
+    return "\n".join([*lines, made(summary, "benchmarks/results/core.jsonl")])
 
 
 def _iqm(told: Mapping[str, Any], name: str) -> str:
@@ -278,7 +280,7 @@ def sisters(stored: Stored) -> str:
             table(["task", "policy", "score [95 %]", "outcome"], rows),
             "",
             f"Means over training seeds, {settings['episodes']} episodes of each.",
-            made(summary, "benchmarks/results/offline/sisters/summary.json"),
+            made(summary, "benchmarks/results/sisters.jsonl"),
         ]
     )
 
@@ -313,8 +315,26 @@ def servers(stored: Stored) -> str:
             f"Over the best of all these schedules `{_OURS}` is {min(over):.2f} to "
             f"{max(over):.2f}.",
         ]
-    lines += ["", made(summary, "benchmarks/results/offline/machines/summary.json")]
+    lines += ["", made(summary, "benchmarks/results/machines.jsonl")]
     return "\n".join(lines)
+
+
+def shared_means(
+    domain: Domain, cells: Iterable[Mapping[str, Any]], tasks: Sequence[str]
+) -> dict[str, dict[str, tuple[float, float]]]:
+    """Mean throughput and score, by task, of the paper's schedules whose workers share slices."""
+    opponents = [cell for cell in cells if "shared" in cell]
+    found: dict[str, dict[str, tuple[float, float]]] = {}
+    for task in tasks:
+        for name in domain.unplaced:
+            episodes = [
+                e for c in opponents if c["task"] == task for e in c["shared"].get(name, ())
+            ]
+            scores = [score for _, score in episodes if score is not None]
+            if scores:
+                mean = float(np.mean([throughput for throughput, _ in episodes]))
+                found.setdefault(task, {})[name] = mean, float(np.mean(scores))
+    return found
 
 
 def ratios_of(summary: Mapping[str, Any], track: str, agent: str) -> dict[str, dict[str, float]]:

@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pmoss_benchmarks.offline.report import as_markdown
 from pmoss_benchmarks.performance.tables import side_by_side
 from pmoss_benchmarks.texts import (
     access_path,
@@ -150,14 +149,9 @@ def fill(text: str, stored: Stored, name: str, up: str = "") -> tuple[str, int]:
 
 def _generated(stored: Stored) -> list[tuple[Path, str]]:
     """Pages beside the results that hold nothing else."""
-    pages = []
-    for path in sorted(stored.folder.glob("offline/*/summary.json")):
-        summary = stored[path.relative_to(stored.folder).as_posix()]
-        pages.append((path.with_name("README.md"), as_markdown(summary)))
     folder = stored.folder / "performance"
     reports = {path.stem: stored[f"performance/{path.name}"] for path in folder.glob("*.json")}
-    pages.append((folder / "README.md", side_by_side(dict(sorted(reports.items())))))
-    return pages
+    return [(folder / "README.md", side_by_side(dict(sorted(reports.items()))))]
 
 
 def _whole(path: Path, text: str) -> Page:

@@ -30,8 +30,7 @@ def curves(stored: Stored) -> str:
             f"After that, on {paired['episodes']} episodes that nobody played before:",
             table(_ENDS, (_at_the_end(cell, paired) for cell in of_task)),
         ]
-    picture = f"../../benchmarks/results/{_FOLDER}/{_TRACK}-played.png"
-    told += [f"![Return over steps, a line for each agent]({picture})", made(summary, link)]
+    told.append(made(summary, "benchmarks/results/core.jsonl"))
     return "\n\n".join(told)
 
 

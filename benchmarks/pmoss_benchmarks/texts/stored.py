@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pmoss_benchmarks.offline.summary import summarise
 from pmoss_benchmarks.report import RENAMED, markdown_row
 from pmoss_benchmarks.study.store import Results
 from pmoss_env.errors import DatasetError
@@ -24,6 +25,16 @@ PLACED = {"grouped": "Grouped", "spread": "Spread", "mixed": "Mixed", "random": 
 
 #: Studies whose one row holds the statements of a paper.
 REPRODUCTIONS = ("access-path", "threads")
+
+
+#: Reports with cells that are studies now.
+_CELLS = {"backlog-learned.json": "served", "counter-changes.json": "counter-changes"}
+
+
+def _suite_of(name: str) -> str | None:
+    """The study of an offline suite's summary."""
+    parts = name.split("/")
+    return parts[1] if parts[0] == "offline" and parts[-1] == "summary.json" else None
 
 
 class Stored:
@@ -53,6 +64,12 @@ class Stored:
             (row,) = stored.rows
             again = {"command": f"pmoss study run {name}", "rows": row["statements"]}
             return {**stored.run_of(row), **again}
+        if (study := _suite_of(name)) is not None:
+            return self._suite(study)
+        if name in _CELLS:
+            stored = Results(self.root)[_CELLS[name]]
+            again = {"command": f"pmoss study run {_CELLS[name]}", "cells": list(stored.rows)}
+            return {**stored.run_of(stored.rows[0]), "settings": stored.settings, **again}
         if name not in self._read:
             path = self.folder / name
             try:
@@ -60,6 +77,24 @@ class Stored:
             except (OSError, ValueError) as error:
                 raise DatasetError(f"{path}: cannot be read: {error}") from error
         return self._read[name]
+
+    def _suite(self, study: str) -> Any:
+        """A study in which policies play, as its summary."""
+        if study not in self._read:
+            stored = Results(self.root)[study]
+            summary = summarise(stored.settings, stored.rows)
+            cells = {
+                f"{cell['track']}/{cell['task']}/{cell['agent']}/{cell['seed']}": {
+                    **cell,
+                    **({"shared": {cell["agent"]: cell["shared"]}} if "shared" in cell else {}),
+                    "version": stored.run_of(cell)["version"],
+                    "cpu_model": stored.run_of(cell)["machine"]["cpu_model"],
+                }
+                for cell in summary["cells"]
+            }
+            run = {**list(stored.runs.values())[-1], "command": f"pmoss study run {study}"}
+            self._read[study] = {**run, "suite": study, **summary, "cells": cells}
+        return self._read[study]
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

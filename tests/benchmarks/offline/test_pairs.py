@@ -1,13 +1,10 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
-from pmoss_benchmarks.offline.pairs import paired, paired_tables
+from pmoss_benchmarks.offline.pairs import paired
 from pmoss_benchmarks.offline.scores import runs_of
-from pmoss_benchmarks.offline.work import best_name
 from pmoss_datasets.domain import find_domain
 from pmoss_datasets.evaluation import EpisodeResult
 
@@ -55,14 +52,6 @@ def test_episodes_that_one_lacks_are_left_out_of_all(rows):
     assert told["episodes"] == 49
 
 
-def test_the_tables_say_where_search_was_passed(rows):
-    text = "\n".join(paired_tables(paired({"task": rows}, SPATIAL), "Mq/s"))
-    above = sum(each.score > 100 for each in rows if each.policy == "mine")
-    assert above
-    assert f"{above} of 150" in text
-    assert "ahead of best-fit" in text
-
-
 def test_a_rule_that_plays_once_is_a_run_beside_those_of_all_seeds(rows):
     runs = runs_of({"task": rows})
     assert {name: run.shape for name, run in runs.items()} == {
@@ -74,12 +63,3 @@ def test_a_rule_that_plays_once_is_a_run_beside_those_of_all_seeds(rows):
     # Other episodes of other seeds are no such thing.
     elsewhere = [row("late", 104, episode + 100, 1.0) for episode in range(50)]
     assert not runs_of({"task": rows + elsewhere})
-
-
-def test_a_best_checkpoint_is_explained_where_there_is_one(rows):
-    def text(of):
-        return paired_tables(paired({"task": of}, SPATIAL), "Mq/s")[-1]
-
-    best = [replace(each, policy=best_name("mine")) for each in rows if each.policy == "mine"]
-    assert "best on other episodes" in text([*rows, *best])
-    assert "(best)" not in text(rows)

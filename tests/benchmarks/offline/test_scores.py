@@ -3,7 +3,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pmoss_benchmarks.offline.report import curves_of
 from pmoss_benchmarks.offline.scores import (
     STATISTICS,
     interquartile_mean,
@@ -78,19 +77,3 @@ def test_runs_are_means_over_episodes_and_policies_that_missed_a_task_are_left_o
     runs = runs_of(rows)
     assert list(runs) == ["a"]
     assert runs["a"].tolist() == [[3.0, 5.0], [6.0, 7.0]]
-
-
-def test_tracks_with_the_same_training_share_a_figure() -> None:
-    def cell(track: str, score: float) -> dict[str, object]:
-        facts = {"track": track, "task": "t", "agent": "a", "seed": 0}
-        return {**facts, "curve": [[1, score], [2, 9.0]]}
-
-    cells = [cell("same-task", 5.0), cell("noise", 5.0), cell("saturated", 4.0)]
-    cells.append({"track": "interference", "task": "t", "agent": "lpt", "seed": 0})
-    shown = {c["track"]: curves_of(cells, str(c["track"])) for c in cells}
-    assert shown == {
-        "same-task": "same-task",
-        "noise": "same-task",
-        "saturated": "saturated",
-        "interference": "interference",
-    }

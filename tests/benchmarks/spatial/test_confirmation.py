@@ -13,15 +13,18 @@ import pytest
 
 pytest.importorskip("msgspec")
 
+from pmoss_benchmarks.offline import episodes
 from pmoss_benchmarks.spatial.confirmation import (
     ConfirmationOptions,
     read_tasks,
     recheck,
     run_confirmation,
 )
+from pmoss_benchmarks.spatial.confirmation import rows as confirmed_rows
 from pmoss_benchmarks.spatial.confirmation.summary import summarise, verdict
+from pmoss_benchmarks.study.store import read_stored, write_stored
 from pmoss_benchmarks.texts.confirmation import confirmed
-from pmoss_datasets.evaluation import evaluate, read_results, unpack_actions, write_results
+from pmoss_datasets.evaluation import evaluate, unpack_actions
 from pmoss_datasets.evaluation.statistics import Difference, spearman
 from pmoss_datasets.policies import SchedulePolicy
 from pmoss_datasets.suite import TOY, load_task
@@ -37,17 +40,6 @@ QUICK = ConfirmationOptions(queries=20_000, line_sampling=8, finer=1)
 AGENT = "surrogate"
 
 
-def write_summary(folder: Path, tracks: dict[str, list[str]]) -> None:
-    summary = {
-        "tracks": {track: {"tasks": {task: {} for task in of}} for track, of in tracks.items()},
-        "cells": {
-            name: {"track": "same-task", "task": TOY, "agent": name, "seed": 0, **more}
-            for name, more in ((AGENT, {"training": {}}), ("lpt", {}))
-        },
-    }
-    (folder / "summary.json").write_text(json.dumps(summary))
-
-
 @pytest.fixture(scope="module")
 def env(tmp_path_factory):
     """The toy's arguments, with so few records that an index is built at once."""
@@ -59,16 +51,39 @@ def env(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def played(env, tmp_path_factory):
-    """A folder with three episodes of two evaluation seeds."""
-    folder = tmp_path_factory.mktemp("offline")
-    baselines = {name: name for name in ("random", "lpt", "best-fit", "mixed", "local-search")}
-    baselines |= {AGENT: "spread", f"{AGENT} (best)": "lpt"}
-    policies = {name: SchedulePolicy(make_baseline(of)) for name, of in baselines.items()}
-    evaluation = evaluate(env, policies, [101, 102], 3, 40, 5)
-    (folder / "same-task").mkdir()
-    write_results(folder / "same-task" / f"{TOY}.jsonl", evaluation, compact=True)
-    write_summary(folder, {"same-task": [TOY]})
-    return folder
+    """Rows of three episodes; agents of two trainings, in a world with few records."""
+    path = tmp_path_factory.mktemp("rows") / "rows.jsonl"
+    with pytest.MonkeyPatch.context() as patched:
+        for module in (episodes, confirmed_rows):
+            patched.setattr(module, "world_of", lambda row: env)
+        write_played(env, path)
+        yield path
+
+
+def write_played(env, path, lacking=()):
+    lines = []
+    for seed in (0, 1):
+        for name, rule in {
+            **{name: name for name in ("random", "lpt", "best-fit", "mixed", "local-search")},
+            AGENT: "spread",
+        }.items():
+            if seed and name != AGENT:
+                continue
+            policies = {name: SchedulePolicy(make_baseline(rule, **_BUDGET.get(rule, {})))}
+            rows = evaluate(env, policies, [101 + seed], 3, 40, 5).rows
+            rows = [] if name in lacking else rows
+            cell = {"track": "same-task", "task": TOY, "policy": name, "seed": seed}
+            learned = {"training": {}} if name == AGENT else {}
+            packed = episodes.pack(rows, actions=name == AGENT) if rows else {"env_seed": []}
+            lines.append(
+                {"cell": f"{name}{seed}", "run": "x", **cell, **learned, "played": {name: packed}}
+            )
+    keys = ["track", "task", "policy", "seed"]
+    write_stored(path, "quick", {"search_budget": 40}, keys, {"x": {}}, lines)
+
+
+#: As searches of a study have it.
+_BUDGET = {"local-search": {"budget": 40}}
 
 
 @pytest.fixture(scope="module")
@@ -82,12 +97,13 @@ def test_the_first_training_and_its_last_checkpoint_are_chosen(played):
     assert task.policies == ("random", "lpt", "best-fit", "local-search", AGENT)
     assert task.rules == ("random", "lpt", "best-fit")
     assert list(task.episodes) == [0, 1, 2]
-    _, rows = read_results(played / "same-task" / f"{TOY}.jsonl")
+    stored = {row["policy"]: row for row in read_stored(played).rows if row["seed"] == 0}
     for number, episode in task.episodes.items():
         for name, row in episode.rows.items():
-            (stored,) = [r for r in rows if (r.policy, r.seed, r.episode) == (name, 101, number)]
-            assert (stored.throughput, stored.env_seed) == (row.model, episode.env_seed)
-            assert tuple(unpack_actions(row.actions)) == stored.actions
+            packed = stored[name]["played"][name]
+            assert packed["throughput"][number] == row.model
+            assert packed["env_seed"][number] == episode.env_seed
+            assert len(unpack_actions(row.actions)) == 8
     fewer = read_tasks(played, policies=["mixed", AGENT], episodes=2)[TOY]
     assert fewer.policies == ("mixed", AGENT)
     assert list(fewer.episodes) == [0, 1]
@@ -181,7 +197,7 @@ def test_rows_of_other_code_are_refused(played, tmp_path):
 
 
 def test_what_cannot_be_confirmed_is_refused(played, tmp_path):
-    with pytest.raises(DatasetError, match="is no summary of `pmoss benchmark offline`"):
+    with pytest.raises(DatasetError, match="cannot be read"):
         read_tasks(tmp_path)
     with pytest.raises(UnknownNameError, match="unknown track"):
         read_tasks(played, "saturated")
@@ -195,25 +211,13 @@ def test_what_cannot_be_confirmed_is_refused(played, tmp_path):
     with pytest.raises(DescriptionError, match="episodes = 0: must be at least 1"):
         read_tasks(played, episodes=0)
     with pytest.raises(UnsupportedError, match="is a task of threads"):
-        read_tasks(RESULTS / "offline" / "sisters", "threads")
-    quick = read_tasks(RESULTS / "offline" / "quick", "deviating-machine", episodes=1)
-    with pytest.raises(UnsupportedError, match=r"deviation = 0\.2: the simulated server has"):
-        run_confirmation(quick, QUICK)
+        read_tasks(RESULTS / "sisters.jsonl", "threads")
 
 
-def test_policies_that_share_no_episode_are_refused(played, tmp_path):
-    folder = tmp_path / "offline"
-    shutil.copytree(played, folder)
-    path = folder / "same-task" / f"{TOY}.jsonl"
-    head, *lines = path.read_text().splitlines()
-    rows = [json.loads(line) for line in lines]
-    kept = [row for row in rows if row["policy"] != "lpt" or row["seed"] != 101 or row["episode"]]
-    kept = [row for row in kept if row["policy"] != "random" or row["episode"] == 0]
-    head = json.dumps({**json.loads(head), "rows": len(kept)})
-    path.write_text("\n".join([head, *map(json.dumps, kept)]) + "\n")
+def test_policies_that_share_no_episode_are_refused(env, tmp_path):
+    write_played(env, tmp_path / "rows.jsonl", lacking=["lpt"])
     with pytest.raises(DescriptionError, match="has no episode that all of these played"):
-        read_tasks(folder)
-    assert list(read_tasks(folder, policies=["lpt", "best-fit"])[TOY].episodes) == [1, 2]
+        read_tasks(tmp_path / "rows.jsonl")
 
 
 def test_intervals_decide_what_is_confirmed():
@@ -280,5 +284,3 @@ def test_the_command_writes_a_report_that_validates(played, tmp_path):
     out.write_text(json.dumps(content))
     told = pmoss("study", "replay", str(out), status=1)
     assert f"{TOY}: episode 1: lpt: simulated: recorded" in told.replace("\n", " ")
-    told = pmoss("benchmark", "confirm", "--results", str(tmp_path), status=2)
-    assert "is no summary of `pmoss benchmark offline`" in told

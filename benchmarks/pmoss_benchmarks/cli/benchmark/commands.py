@@ -9,12 +9,8 @@ import typer
 
 from pmoss_benchmarks.cli.benchmark.autopilot import autopilot
 from pmoss_benchmarks.cli.benchmark.confirm import confirm
-from pmoss_benchmarks.cli.benchmark.counter_changes import counter_changes
-from pmoss_benchmarks.cli.benchmark.offline import offline
-from pmoss_benchmarks.cli.benchmark.paper import paper
 from pmoss_benchmarks.cli.benchmark.performance import performance
 from pmoss_benchmarks.cli.benchmark.pretrained import pretrained
-from pmoss_benchmarks.cli.benchmark.served import served
 from pmoss_env.errors import UnsupportedError
 
 #: Benchmarks that are studies now, by their old names; for one release.
@@ -26,6 +22,7 @@ RENAMED_STUDIES = {
     "co-tenants": "co-tenants",
     "continual": "continual",
     "core-node": "core-node",
+    "counter-changes": "counter-changes",
     "datasets": "datasets",
     "fidelity": "fidelity",
     "generalist": "generalist",
@@ -34,9 +31,12 @@ RENAMED_STUDIES = {
     "measured-data": "measured-data",
     "migration": "migration",
     "off-policy": "off-policy",
+    "offline": "core",
+    "paper": "paper",
     "published": "published",
     "references": "references",
     "selection": "selection",
+    "served": "served",
     "studies": "conditions",
     "threads": "threads",
     "training-times": "training-times",
@@ -61,10 +61,6 @@ for old, study in RENAMED_STUDIES.items():
         context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
     )(_renamed(old, study))
 app.command()(performance)
-app.command()(offline)
 app.command()(confirm)
-app.command()(paper)
 app.command()(autopilot)
-app.command()(served)
-app.command("counter-changes")(counter_changes)
 app.command()(pretrained)

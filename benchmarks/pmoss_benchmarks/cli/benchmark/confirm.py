@@ -13,9 +13,9 @@ from pmoss_env.cli.console import console, progress_bar, table
 
 
 def confirm(
-    results: Annotated[
-        Path, typer.Option(help="Folder of `pmoss benchmark offline`, whose rows are measured.")
-    ] = Path("benchmarks/results/offline/core"),
+    results: Annotated[Path, typer.Option(help="Rows of a study in which policies play.")] = Path(
+        "benchmarks/results/core.jsonl"
+    ),
     track: Annotated[str, typer.Option(help="Of these results.")] = "same-task",
     task: Annotated[
         list[str] | None, typer.Option(help="Only this task of the track's; repeatable.")
@@ -45,7 +45,7 @@ def confirm(
 ) -> None:
     """Measure schedules of the offline benchmark on the simulated server: is the order the same?
 
-    Example: pmoss benchmark confirm --results benchmarks/results/offline/quick --queries 20000
+    Example: pmoss benchmark confirm --results benchmarks/results/quick.jsonl --queries 20000
     """
     from pmoss_benchmarks.spatial.confirmation import (
         ConfirmationOptions,

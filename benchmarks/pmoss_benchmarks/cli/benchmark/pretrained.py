@@ -16,7 +16,7 @@ def pretrained(
     dataset: Annotated[str, typer.Argument(help="Folder or id of the data that it learned from.")],
     results: Annotated[
         Path,
-        typer.Argument(help="Folder of an offline benchmark, or report on drift, that it is in."),
+        typer.Argument(help="Rows of a study that it plays in, e.g. core or continual."),
     ],
     name: Annotated[str, typer.Option(help="What it is to be called, without pmoss/.")],
     out: Annotated[Path, typer.Option(help="Folder for the weights and the card.")],
@@ -26,7 +26,7 @@ def pretrained(
     The agent must be the one of the results: it plays some of their episodes again.
 
     Example: pmoss benchmark pretrained runs/s.safetensors
-    pmoss/skylake-x-8n-btree-ycsb-a-busy-core/mixed-v0 benchmarks/results/offline/core
+    pmoss/skylake-x-8n-btree-ycsb-a-busy-core/mixed-v0 benchmarks/results/core.jsonl
     --name surrogate-busy-core-v0 --out agents/pmoss_agents/shipped
     """
     from pmoss_agents import pretrained as shipped

@@ -1,4 +1,4 @@
-"""Which rows of an offline benchmark are measured again: tasks, policies and common episodes."""
+"""Which rows of a study are measured again: tasks, policies and common episodes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from pmoss_datasets.domain import domain_of_env
-from pmoss_datasets.evaluation import EpisodeResult, pack_actions, read_results
+from pmoss_benchmarks.offline.episodes import actions_of, play_again, world_of
+from pmoss_benchmarks.study.store import read_stored
+from pmoss_datasets.domain import domain_of_env, find_domain
+from pmoss_datasets.evaluation import pack_actions
 from pmoss_datasets.schema import FIRST_DOMAIN
+from pmoss_datasets.suite import load_task
 from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError, UnsupportedError
-from pmoss_env.files import read_json
 
 #: Rules and the search that stand beside the learned agents where no policy is asked for.
 OPPONENTS = (
@@ -22,7 +24,6 @@ OPPONENTS = (
 )
 #: An optimum is no rule.
 _OPTIMUM = "exact"
-_SUMMARY = "summary.json"
 
 
 @dataclass(frozen=True)
@@ -89,26 +90,26 @@ class PlayedTask:
 
 
 def read_tasks(
-    folder: Path,
+    path: Path,
     track: str = "same-task",
     *,
     tasks: Sequence[str] | None = None,
     policies: Sequence[str] | None = None,
     episodes: int = 20,
 ) -> dict[str, PlayedTask]:
-    """The rows of an offline benchmark that are to be measured again, by task.
+    """The rows of a study in which policies play that are to be measured again, by task.
 
     Of agents these are the rows of the first training and its last checkpoint.
 
     Args:
-        folder: of the results of ``pmoss benchmark offline``.
+        path: of the rows.
         track: of them.
         tasks: names; None: all that the track has.
         policies: names; None: OPPONENTS and all agents that learned, as far as they have rows.
         episodes: the first ones that all these policies played; fewer where there are fewer.
 
     Raises:
-        DatasetError: the folder holds no such results, or damaged ones.
+        DatasetError: the file holds no such rows, or damaged ones.
         UnknownNameError: a track, task or policy that it does not hold.
         DescriptionError: no episode is asked for or common to all policies, or no rule is among
             them.
@@ -116,92 +117,80 @@ def read_tasks(
     """
     if episodes < 1:
         raise DescriptionError(f"episodes = {episodes}: must be at least 1")
-    path = folder / _SUMMARY
-    try:
-        summary = read_json(path)
-        known = {name: list(found["tasks"]) for name, found in summary["tracks"].items()}
-        learned = {
-            (str(cell["track"]), str(cell["task"]), str(cell["agent"])): None
-            for cell in summary["cells"].values()
-            if "training" in cell
-        }
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        raise DatasetError(
-            f"{path}: is no summary of `pmoss benchmark offline`: name the folder of one with "
-            "--results"
-        ) from error
-    if track not in known:
-        raise UnknownNameError(f"track of {folder}", track, known)
+    stored = read_stored(path)
+    if "search_budget" not in stored.settings:
+        raise DatasetError(f"{path}: holds no rows of a study in which policies play")
+    by_track: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
+    for row in stored.rows:
+        if row.get("played"):
+            by_track.setdefault(row["track"], {}).setdefault(row["task"], []).append(row)
+    if track not in by_track:
+        raise UnknownNameError(f"track of {path}", track, by_track)
+    of_tasks = by_track[track]
     for task in tasks or ():
-        if task not in known[track]:
-            raise UnknownNameError(f"task of {folder}", task, known[track])
+        if task not in of_tasks:
+            raise UnknownNameError(f"task of {path}", task, of_tasks)
+    budget = stored.settings["search_budget"]
     return {
-        task: _read_task(
-            folder / track / f"{task}.jsonl",
-            task,
-            [agent for of_track, of_task, agent in learned if (of_track, of_task) == (track, task)],
-            policies,
-            episodes,
-        )
-        for task in dict.fromkeys(tasks or known[track])
+        task: _read_task(path, task, of_tasks[task], policies, episodes, budget)
+        for task in dict.fromkeys(tasks or of_tasks)
     }
 
 
 def _read_task(
-    path: Path, task: str, agents: Sequence[str], policies: Sequence[str] | None, episodes: int
+    path: Path,
+    task: str,
+    rows: Sequence[Mapping[str, Any]],
+    policies: Sequence[str] | None,
+    episodes: int,
+    budget: int,
 ) -> PlayedTask:
-    header, rows = read_results(path)
-    domain = domain_of_env(header["env_id"])
+    domain = find_domain(load_task(task).domain)
     if domain.name != FIRST_DOMAIN:
         raise UnsupportedError(
             f"{task}: is a task of {domain.name}: the simulated server measures schedules of an "
             "index only"
         )
     # That of opponents and of the first training; others are of more trainings.
-    first = min((row.seed for row in rows), default=0)
-    of_policy: dict[str, dict[int, EpisodeResult]] = {}
-    for row in rows:
-        if row.seed == first:
-            of_policy.setdefault(row.policy, {})[row.episode] = row
-    playing = [name for name in of_policy if name in domain.opponents() or name in agents]
+    first = min(row["seed"] for row in rows)
+    own = {row["policy"]: row for row in rows if row["seed"] == first}
     for name in policies or ():
-        if name not in playing:
-            raise UnknownNameError(f"policy of {path}", name, playing)
-    usual = [name for name in (*OPPONENTS, *agents) if name in playing]
+        if name not in own:
+            raise UnknownNameError(f"policy of {path}", name, own)
+    usual = [name for name in (*OPPONENTS, *own) if "training" in own.get(name, ())]
+    usual = [name for name in OPPONENTS if name in own] + usual
     chosen = list(dict.fromkeys(policies or usual))
-    common = sorted(set.intersection(*(set(of_policy[name]) for name in chosen))) if chosen else []
+    common = min((len(own[name]["played"][name]["env_seed"]) for name in chosen), default=0)
     if not common:
         raise DescriptionError(f"{path}: has no episode that all of these played: {chosen}")
-    found = PlayedTask(
+    played = {name: _episodes(own[name], name, min(common, episodes), budget) for name in chosen}
+    seeds = own[chosen[0]]["played"][chosen[0]]["env_seed"]
+    again = PlayedTask(
         task,
-        header["env_id"],
-        header["env_kwargs"],
+        domain.env_id,
+        world_of(own[chosen[0]]),
         {
-            number: _episode(path, {name: of_policy[name][number] for name in chosen})
-            for number in common[:episodes]
+            number: PlayedEpisode(seeds[number], {name: played[name][number] for name in chosen})
+            for number in range(min(common, episodes))
         },
     )
-    if not found.rules:
+    if not again.rules:
         raise DescriptionError(
             f"policies = {chosen}: must hold a rule, with which the others are compared"
         )
-    return found
+    return again
 
 
-def _episode(path: Path, rows: Mapping[str, EpisodeResult]) -> PlayedEpisode:
-    seeds = {row.env_seed for row in rows.values()}
-    if len(seeds) > 1:
-        number = next(iter(rows.values())).episode
-        raise DatasetError(f"{path}: episode {number}: has several seeds: {sorted(seeds)}")
-    return PlayedEpisode(
-        seeds.pop(),
-        {
-            name: PlayedRow(
-                row.throughput,
-                pack_actions(row.actions)
-                if all(0 <= action < 256 for action in row.actions)
-                else row.actions,
-            )
-            for name, row in rows.items()
-        },
-    )
+def _episodes(row: Mapping[str, Any], name: str, count: int, budget: int) -> list[PlayedRow]:
+    """What a policy did in its first episodes; a rule decides anew."""
+    packed = row["played"][name]
+    actions = actions_of(packed)[:count] or [
+        again.rollout.actions for again in play_again(row, budget, count) if again.policy == name
+    ]
+    return [
+        PlayedRow(
+            throughput,
+            pack_actions(acted) if all(0 <= action < 256 for action in acted) else acted,
+        )
+        for throughput, acted in zip(packed["throughput"], actions, strict=False)
+    ]

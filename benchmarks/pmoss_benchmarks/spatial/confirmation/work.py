@@ -91,7 +91,7 @@ class ConfirmationWork:
                 raise DatasetError(
                     f"{cell.task}: episode {cell.episode}: {name}: recorded {row.model!r} Mq/s, "
                     f"the model now gives {now!r}: the rows are of other code: play them again "
-                    "with `pmoss benchmark offline`"
+                    "with `pmoss study run`"
                 )
         return found
 

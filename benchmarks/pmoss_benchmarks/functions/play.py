@@ -1,0 +1,425 @@
+"""Policies play worlds: agents trained on the same data, rules and searches, in the same episodes.
+
+A world is a task of the suite on a track, which says in what the evaluation differs from the data.
+An agent is trained once per task and training seed; tracks that differ in the evaluation alone
+share it. The best of its checkpoints, by episodes that are not those of the evaluation, plays too.
+"""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pmoss_agents
+from pmoss_agents.configs import has_config, read_config
+from pmoss_agents.registry import agent_class
+from pmoss_benchmarks.functions.references import reference_rows
+from pmoss_benchmarks.offline.curves import draw_curves, draw_played
+from pmoss_benchmarks.offline.episodes import (
+    EVALUATION_SEED,
+    VALIDATION_SEED,
+    is_opponent,
+    opponents_of,
+    pack,
+    play_again,
+    world_of,
+)
+from pmoss_benchmarks.offline.pairs import BEST
+from pmoss_benchmarks.offline.summary import summarise as summarise
+from pmoss_benchmarks.offline.summary import summary_of
+from pmoss_benchmarks.offline.tables import by_world as by_world
+from pmoss_benchmarks.offline.tables import over_tasks as over_tasks
+from pmoss_benchmarks.offline.tracks import Track, has_references, load_track
+from pmoss_benchmarks.offline.training import trained
+from pmoss_benchmarks.study.function import Cell, Progress, Row, Run, settings_of
+from pmoss_datasets.domain import Domain, find_domain
+from pmoss_datasets.evaluation import EpisodeResult, episode_seed, evaluate
+from pmoss_datasets.interfaces import score_of
+from pmoss_datasets.recipes import Recipe, tier
+from pmoss_datasets.suite import load_task, obtain
+from pmoss_env.errors import (
+    CheckpointError,
+    DatasetError,
+    DescriptionError,
+    UnknownNameError,
+    UnsupportedError,
+)
+
+#: The servers of P-MOSS section 7.1 that its policies are trained on.
+PAPER_MACHINES = ("skylake-x-8n", "milan-nps4", "milan-nps1", "sandy-bridge", "grace-hopper")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How much of everything; the same settings and versions give the same bits.
+
+    Attributes:
+        tasks: names of committed tasks.
+        tracks: names of tracks; see offline.tracks.
+        only: for each track named here, the tasks that have it; others have all tracks.
+        seeds: trainings of each agent on each task.
+        policies: rules and searches; empty: all of the domain. "exact" plays only where the
+            instance is small enough.
+        agents: names, or ``module:Class``.
+        agents_of: for each track named here, the agents that play it; others have all agents.
+        seeds_of: for each agent named here, its trainings on each task.
+        changes: by agent, fields that override its committed config.
+        tier: of the datasets.
+        episodes: of the evaluation of each training.
+        validation_episodes: by which the best of the checkpoints is chosen.
+        checkpoints: of each training, evenly spaced; the last one is at its end.
+        search_budget: evaluations of the model that each search has, and that of score 100.
+        long_search: evaluations of the references that are score 100 instead; 0: none. Worlds
+            other than the task's own have no references.
+        common: whether all training seeds meet the same episodes; then other policies play once.
+        random_schedules: whose mean is score 0, per episode.
+    """
+
+    AXES: ClassVar = (
+        *("tasks", "tracks", "only", "seeds", "seeds_of"),
+        *("policies", "agents", "agents_of", "changes"),
+    )
+
+    tasks: tuple[str, ...]
+    tracks: tuple[str, ...] = ("same-task",)
+    only: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    seeds: int = 5
+    policies: tuple[str, ...] = ()
+    agents: tuple[str, ...] = ()
+    agents_of: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    seeds_of: dict[str, int] = field(default_factory=dict)
+    changes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    tier: str = "mixed"
+    episodes: int = 4
+    validation_episodes: int = 4
+    checkpoints: int = 5
+    search_budget: int = 2000
+    long_search: int = 0
+    common: bool = False
+    random_schedules: int = 100
+
+    def __post_init__(self) -> None:
+        for name in self.tasks:
+            load_task(name)
+        for name in self.tracks:
+            load_track(name)
+        for domain in self.domains:
+            tier(self.tier, domain.name)
+        for name in ("seeds", "episodes", "validation_episodes", "checkpoints"):
+            if getattr(self, name) < 1:
+                raise DescriptionError(f"{name} = {getattr(self, name)}: must be at least 1")
+        for name in self.agents:
+            if agent_class(name).domain not in ("", *(domain.name for domain in self.domains)):
+                raise UnknownNameError("agent of these tasks", name, ())
+        opponents = {name for domain in self.domains for name in opponents_of(domain)}
+        for name in self.policies:
+            if name not in opponents:
+                raise UnknownNameError("policy", name, opponents)
+
+    @property
+    def domains(self) -> tuple[Domain, ...]:
+        """Those of the tasks."""
+        return tuple(find_domain(n) for n in dict.fromkeys(load_task(t).domain for t in self.tasks))
+
+
+def cells(settings: Settings) -> list[Cell]:
+    """All cells: seed by seed, and those that meet the same episodes together."""
+    chosen: list[Cell] = []
+    for track in settings.tracks:
+        worlds = [task for task in settings.tasks if _has(settings, track, task)]
+        for seed in range(settings.seeds):
+            for task in worlds:
+                domain = find_domain(load_task(task).domain)
+                names = [n for n in opponents_of(domain) if n in (settings.policies or (n,))]
+                if seed and settings.common:
+                    names = []
+                own = ("", domain.name)
+                names += [
+                    name
+                    for name in settings.agents_of.get(track, settings.agents)
+                    if agent_class(name).domain in own
+                    and seed < settings.seeds_of.get(name, settings.seeds)
+                ]
+                chosen += [
+                    {"track": track, "task": task, "policy": name, "seed": seed} for name in names
+                ]
+    return chosen
+
+
+def _has(settings: Settings, track: str, task: str) -> bool:
+    named = task in settings.only.get(track, settings.tasks)
+    return named and load_track(track).evaluation_env(load_task(task)) is not None
+
+
+def worlds_of(values: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The tracks of a study's settings, each with the tasks that have it."""
+    settings = settings_of(sys.modules[__name__], values)
+    return [(k, t) for k in settings.tracks for t in settings.tasks if _has(settings, k, t)]
+
+
+def config_of(settings: Settings, agent: str, task: str) -> dict[str, Any]:
+    """An agent's committed config for a task, with the changes of the settings; no seed in it."""
+    committed = read_config(agent, task) if has_config(agent) else {}
+    committed.pop("agent", None)
+    return {**committed, **settings.changes.get(agent, {})}
+
+
+def recipe_of(settings: Settings, track: str, task: str) -> Recipe:
+    """The recipe of the data that agents of a track learn from."""
+    known = load_task(task)
+    env = load_track(track).training_env(known.env)
+    keys = {"tier": settings.tier, "env": env, "domain": known.domain}
+    return Recipe.from_dict({**tier(settings.tier, known.domain), **keys})
+
+
+def _dataset(run: Run, track: str, task: str) -> Path:
+    """Where the data of a track and task lie."""
+    recipe = recipe_of(run.settings, track, task)
+    known = load_track(track)
+    # Where the data are those of the standard suite they lie where its users expect them.
+    root = run.data / "tracks" / known.of_agents if known.training else run.data
+    return root / recipe.id
+
+
+def prepare(run: Run, progress: Progress) -> None:
+    """Collects the data that are missing, and makes the references that are missing."""
+    settings = run.settings
+    for cell in cells(settings):
+        track, task, name = cell["track"], cell["task"], cell["policy"]
+        if is_opponent(name, task) or agent_class(name).learns != "offline":
+            continue
+        path = _dataset(run, track, task)
+        if not path.exists():
+            obtain(
+                recipe_of(settings, track, task),
+                path,
+                lambda done, total, task=task: progress(f"data {task}", done, total),  # type: ignore[misc]
+                headroom=load_task(task).headroom,
+            )
+    if settings.long_search:
+        _references(run, progress)
+
+
+def _references(
+    run: Run, progress: Progress = lambda what, done, total: None
+) -> dict[str, dict[int, tuple[float, float]]]:
+    """By task, throughputs of score 0 and 100 by the episode's seed; made where they lack."""
+    settings = run.settings
+    tasks = [t for t in settings.tasks if any(has_references(k, t) for k in settings.tracks)]
+    if not settings.long_search or not tasks:
+        return {}
+    rows = reference_rows(
+        run.results,
+        run.keep,
+        tasks,
+        settings.episodes,
+        budget=settings.long_search,
+        progress=progress,
+    )
+    return {t: {row["env_seed"]: (row["random"], row["best"]) for row in rows[t]} for t in tasks}
+
+
+class Work:
+    """Does cells in one process."""
+
+    def __init__(self, run: Run) -> None:
+        self._run, self._settings = run, run.settings
+        # Throughputs of score 0 and 100 by the world, then by the episode's seed.
+        self._known: dict[tuple[str, str], dict[int, tuple[float, float]]] = {}
+
+    @cached_property
+    def _long(self) -> dict[str, dict[int, tuple[float, float]]]:
+        return _references(self._run)
+
+    def __call__(self, cell: Cell) -> Row:
+        """The row of a cell.
+
+        ``played`` holds by the name of a policy its episodes, see pack(); of an agent also those
+        of its best checkpoint, or "last" where that is the last one. ``shared`` holds outcome and
+        score of each episode where no actions lead to a schedule. ``absent`` is the reason where an
+        opponent cannot play; ``refused`` where an agent refuses the task or its data. An agent has
+        ``training`` and ``curve``, updates and validation score of each checkpoint.
+        """
+        domain, name = find_domain(load_task(cell["task"]).domain), cell["policy"]
+        if name in domain.unplaced:
+            return {"shared": self._shared(cell, domain)}
+        if is_opponent(name, cell["task"]):
+            return self._opponent(cell, domain)
+        try:
+            return self._learned(cell)
+        except (CheckpointError, DatasetError, UnsupportedError) as error:
+            # Results are shared: where the data lie here is no part of them.
+            path = _dataset(self._run, cell["track"], cell["task"])
+            return {"refused": str(error).replace(f"{path}: ", "")}
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _opponent(self, cell: Cell, domain: Domain) -> Row:
+        """The episodes of an opponent; why not, if it cannot play."""
+        budget, name = self._settings.search_budget, cell["policy"]
+        with closing(domain.make_env(world_of(cell))) as env:
+            env.reset(seed=0)
+            absence = domain.absence(env, name, budget)
+        if absence is not None:
+            return {"absent": absence}
+        policy = domain.policy(name, budget=budget if domain.takes_budget(name) else None)
+        return {"played": {name: pack(self._rows(cell, {name: policy}), actions=False)}}
+
+    def _shared(self, cell: Cell, domain: Domain) -> list[list[float | None]]:
+        """Outcome and score of what can be measured only, per episode."""
+        settings, known = self._settings, self._known_of(cell)
+        measured: list[list[float | None]] = []
+        env = domain.make_env(world_of(cell))
+        judge = domain.judge(env)
+        for episode in range(settings.episodes):
+            env_seed = episode_seed(EVALUATION_SEED + cell["seed"], episode)
+            env.reset(seed=env_seed)
+            judge.begin()
+            if env_seed not in known:
+                known[env_seed] = judge.reference(
+                    env_seed, settings.search_budget, settings.random_schedules
+                )
+            outcome = domain.measure_unplaced(env, judge, cell["policy"], env_seed)
+            measured.append([outcome, score_of(outcome, *known[env_seed])])
+        judge.close()
+        env.close()
+        return measured
+
+    def _known_of(self, cell: Cell) -> dict[int, tuple[float, float]]:
+        """Scores 0 and 100 of the world of a cell, as far as they are known, by seed."""
+        key = cell["track"], cell["task"]
+        if key not in self._known:
+            own = self._settings.long_search and has_references(*key)
+            self._known[key] = dict(self._long.get(cell["task"], {})) if own else {}
+        return self._known[key]
+
+    def _learned(self, cell: Cell) -> Row:
+        settings, track = self._settings, load_track(cell["track"])
+        name, task, seed = cell["policy"], cell["task"], cell["seed"]
+        config = config_of(settings, name, task)
+        kind = agent_class(name)
+        # Where chance has no part in learning, trainings differ in their episodes alone.
+        seeded = any(each.name == "seed" for each in fields(kind.Config))
+        own = {**config, "seed": seed} if seeded else config
+        if kind.learns == "nothing":
+            policies: dict[str, Any] = {name: pmoss_agents.make(name, **own)}
+            return {"played": {name: pack(self._rows(cell, _on(track, policies)))}}
+        recipe = recipe_of(settings, cell["track"], task)
+        agent = trained(
+            self._run.keep / track.of_agents / recipe.id / _file_name(name, own),
+            name,
+            own,
+            dataset=_dataset(self._run, cell["track"], task) if kind.learns == "offline" else None,
+            env=track.training_env(load_task(task).env),
+            checkpoints=settings.checkpoints,
+        )
+        numbers = range(len(agent.updates))
+        scores = self._validation(cell, {str(i): agent.load(i) for i in numbers})
+        # Of equal ones the later.
+        best = max(numbers, key=lambda i: (scores[i], i))
+        last = numbers[-1]
+        policies = {name: agent.load(last)}
+        if best != last:
+            policies[name + BEST] = agent.load(best)
+        rows = self._rows(cell, _on(track, policies))
+        played: dict[str, Any] = {
+            policy: pack([row for row in rows if row.policy == policy]) for policy in policies
+        }
+        return {
+            "played": {**played, **({name + BEST: "last"} if best == last else {})},
+            "training": {
+                "seconds": agent.seconds,
+                "updates": agent.updates[-1],
+                "metrics": dict(agent.metrics),
+                "source": dict(agent.source),
+                "config": config,
+                **({"played": list(agent.played)} if agent.played else {}),
+            },
+            "curve": [[agent.updates[i], scores[i]] for i in numbers],
+            "best": agent.updates[best],
+        }
+
+    def _validation(self, cell: Cell, policies: dict[str, Any]) -> list[float]:
+        """Mean score of each checkpoint on episodes that are not those of the evaluation.
+
+        They are of the world that the agent was trained for: the other one is not known to it.
+        """
+        same = {**cell, "track": load_track(cell["track"]).of_agents}
+        episodes = self._settings.validation_episodes
+        rows = self._rows(same, policies, VALIDATION_SEED, episodes)
+        return [_mean([row.score for row in rows if row.policy == name]) for name in policies]
+
+    def _rows(
+        self,
+        cell: Cell,
+        policies: dict[str, Any],
+        seed: int = EVALUATION_SEED,
+        episodes: int | None = None,
+    ) -> list[EpisodeResult]:
+        settings = self._settings
+        common = settings.common and seed == EVALUATION_SEED
+        return evaluate(
+            world_of(cell),
+            policies,
+            [seed if common else seed + cell["seed"]],
+            episodes_per_seed=episodes or settings.episodes,
+            search_budget=settings.search_budget,
+            random_schedules=settings.random_schedules,
+            references=self._known_of(cell),
+            env_id=find_domain(load_task(cell["task"]).domain).env_id,
+        ).rows
+
+
+def _on(track: Track, agents: dict[str, Any]) -> dict[str, Any]:
+    """Agents as they meet the worlds of a track."""
+    if track.machines is None:
+        return agents
+    return {name: agent.padded() for name, agent in agents.items()}
+
+
+def _file_name(agent: str, config: Mapping[str, Any]) -> str:
+    """A folder's name that the agent and its whole config decide."""
+    code = zlib.crc32(repr(sorted(config.items())).encode())
+    return f"{agent.replace(':', '-')}-{code:08x}"
+
+
+def _mean(scores: list[float | None]) -> float:
+    # Where search finds nothing above random all schedules are alike.
+    values = [score for score in scores if score is not None]
+    return sum(values) / len(values) if values else 0.0
+
+
+def recheck(run: Run, row: Row) -> list[str]:
+    """One line for each value of a row's episodes that comes out different."""
+    differences: list[str] = []
+    for again in play_again(row, run.settings.search_budget):
+        now = {
+            "incumbent_throughput": again.rollout.start,
+            "throughput": again.rollout.outcome,
+            "score": again.score,
+        }
+        for key, value in now.items():
+            then = again.stored[key][again.number]
+            if value != then:
+                where = f"{again.policy}, episode {again.number}: {key}"
+                differences.append(f"{where}: stored {then!r}, now {value!r}")
+    return differences
+
+
+def _learned(rows: Sequence[Mapping[str, Any]], track: str) -> list[dict[str, Any]]:
+    """The rows of agents on a track, as pictures take them."""
+    return [{"agent": row["policy"], **row} for row in rows if row["track"] == track]
+
+
+TABLES = {"default": lambda rows: by_world(summary_of(rows))}
+PLOTS = {
+    "curves": lambda rows: draw_curves(_learned(rows, "same-task")),
+    "played": lambda rows: draw_played(_learned(rows, "same-task")),
+}

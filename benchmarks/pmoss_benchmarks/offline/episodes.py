@@ -1,0 +1,167 @@
+"""Episodes that policies played: kept in few bytes, read again, and played again."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pmoss_benchmarks.offline.tracks import load_track
+from pmoss_datasets.domain import Domain, find_domain
+from pmoss_datasets.evaluation import EpisodeResult
+from pmoss_datasets.interfaces import Rollout, score_of
+from pmoss_datasets.suite import load_task
+
+#: Seeds of the evaluation and of the choice of the best checkpoint begin here: episodes that
+#: neither a dataset nor the other of both has.
+EVALUATION_SEED, VALIDATION_SEED = 101, 1001
+#: The fields of an episode that are kept as lists, one value each.
+_COLUMNS = (
+    *("env_seed", "incumbent_throughput", "throughput", "score"),
+    *("random_throughput", "search_throughput"),
+)
+
+
+def opponents_of(domain: Domain) -> list[str]:
+    """The policies of a domain that do not learn, those whose workers share slices too."""
+    return list(dict.fromkeys((*domain.opponents(), *domain.unplaced)))
+
+
+def is_opponent(name: str, task: str) -> bool:
+    """Whether a policy is one of its task's domain, and not a learned agent."""
+    return name in opponents_of(find_domain(load_task(task).domain))
+
+
+def world_of(cell: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of the environment that a cell is played in."""
+    env = load_track(cell["track"]).evaluation_env(load_task(cell["task"]))
+    assert env is not None
+    return env
+
+
+def pack(rows: Sequence[EpisodeResult], *, actions: bool = True) -> dict[str, Any]:
+    """The episodes of one policy, a list for each field.
+
+    Args:
+        rows: of one policy and seed, in the order of episodes.
+        actions: whether to keep them. What a rule of the project does is found again by its code.
+    """
+    packed: dict[str, Any] = {name: [getattr(row, name) for row in rows] for name in _COLUMNS}
+    packed["seconds_per_decision"] = float(np.mean([row.seconds_per_decision for row in rows]))
+    packed["illegal_actions"] = sum(row.illegal_actions for row in rows)
+    if any(row.evaluations is not None for row in rows):
+        packed["evaluations"] = [row.evaluations for row in rows]
+    if actions:
+        every = np.array([action for row in rows for action in row.actions])
+        kind = "<u1" if every.max(initial=0) < 256 else "<u4"
+        content = zlib.compress(every.astype(kind).tobytes(), 9)
+        packed["actions"] = {
+            "kind": kind,
+            "steps": [len(row.actions) for row in rows],
+            "zlib": base64.b64encode(content).decode(),
+        }
+    return packed
+
+
+def actions_of(packed: Mapping[str, Any]) -> list[tuple[int, ...]]:
+    """The actions of each episode of pack(); empty where none are kept."""
+    if "actions" not in packed:
+        return []
+    kept = packed["actions"]
+    content = zlib.decompress(base64.b64decode(kept["zlib"], validate=True))
+    ends = np.cumsum(kept["steps"])
+    parts = np.split(np.frombuffer(content, kept["kind"]), ends[:-1])
+    return [tuple(part.tolist()) for part in parts]
+
+
+def episodes_of(row: Mapping[str, Any], settings: Mapping[str, Any]) -> list[EpisodeResult]:
+    """The episodes of a row, those of the best checkpoint too; without actions.
+
+    Args:
+        row: of a study of this function.
+        settings: of the study.
+    """
+    seed = EVALUATION_SEED + row["seed"]
+    episodes = []
+    for name, packed in row.get("played", {}).items():
+        kept = row["played"][row["policy"]] if packed == "last" else packed
+        first = True
+        for number in range(len(kept["env_seed"])):
+            values = {column: kept[column][number] for column in _COLUMNS}
+            evaluations = kept.get("evaluations")
+            episodes.append(
+                EpisodeResult(
+                    policy=name,
+                    seed=seed,
+                    episode=number,
+                    **values,
+                    # The sum stands in the first one.
+                    illegal_actions=kept["illegal_actions"] if first else 0,
+                    actions=(),
+                    seconds_per_decision=kept["seconds_per_decision"],
+                    evaluations=evaluations[number] if evaluations else None,
+                )
+            )
+            first = False
+    return episodes
+
+
+@dataclass(frozen=True)
+class Again:
+    """An episode that was played again; the environment stands at its end.
+
+    Attributes:
+        policy: its name.
+        number: of the episode.
+        env: that played it.
+        rollout: what came of it.
+        score: by the stored ends of the scale.
+        stored: the columns of pack().
+    """
+
+    policy: str
+    number: int
+    env: Any
+    rollout: Rollout
+    score: float | None
+    stored: Mapping[str, Any]
+
+
+def play_again(
+    row: Mapping[str, Any], search_budget: int, episodes: int | None = None
+) -> Iterator[Again]:
+    """Plays the episodes of a row again: rules decide anew, agents' actions are run again.
+
+    Args:
+        row: of a study of this function.
+        search_budget: of the study.
+        episodes: only the first so many; None: all.
+    """
+    domain = find_domain(load_task(row["task"]).domain)
+    env = domain.make_env(world_of(row))
+    judge = domain.judge(env)
+    try:
+        for name, packed in row.get("played", {}).items():
+            if packed == "last":
+                continue
+            actions = actions_of(packed)
+            budget = search_budget if not actions and domain.takes_budget(name) else None
+            policy = None if actions else domain.policy(name, budget=budget)
+            for number, env_seed in enumerate(packed["env_seed"][:episodes]):
+                low, high = (packed[f"{end}_throughput"][number] for end in ("random", "search"))
+                env.reset(seed=env_seed)
+                judge.begin()
+                if policy is None:
+                    rollout = domain.rerun(env, env_seed, actions[number])
+                    judge.begin()
+                else:
+                    rollout = domain.play(env, policy, env_seed, judge)
+                score = score_of(judge.outcome(rollout), low, high)
+                yield Again(name, number, env, rollout, score, packed)
+    finally:
+        env.close()
+        judge.close()

@@ -1,0 +1,142 @@
+"""Policies that play worlds: trained, evaluated, kept, replayed, summarised."""
+
+import pytest
+
+pytest.importorskip("torch", reason="NOT RUN: the extra agents is missing")
+
+from pmoss_benchmarks.functions import play
+from pmoss_benchmarks.functions.play import Settings, cells, summarise
+from pmoss_benchmarks.offline.episodes import actions_of, episodes_of, pack
+from pmoss_benchmarks.offline.tracks import OTHER_MACHINES, TRACKS
+from pmoss_benchmarks.study import Run
+from pmoss_benchmarks.study.function import name_of
+from pmoss_datasets.evaluation import EpisodeResult
+from pmoss_datasets.recipes import tier
+from pmoss_datasets.suite import TOY
+from pmoss_env.errors import DescriptionError, UnknownNameError
+
+AGENT = "surrogate"
+FEW = {
+    "tasks": (TOY,),
+    "seeds": 2,
+    "policies": ("lpt", "local-search", "shared-everything", "exact"),
+    "agents": (AGENT,),
+    "changes": {AGENT: {"updates": 4, "members": 1, "width": 8, "features": 4, "demands": 2}},
+    "episodes": 2,
+    "validation_episodes": 1,
+    "checkpoints": 2,
+    "search_budget": 60,
+    "random_schedules": 5,
+    "common": True,
+}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> Run:
+    folder = tmp_path_factory.mktemp("play")
+    return Run(Settings(**FEW), folder / "data", folder / "keep", folder / "results")
+
+
+@pytest.fixture(scope="module")
+def rows(run: Run) -> list[dict]:
+    def shortened(name: str, domain: str) -> dict:
+        return {**tier(name, domain), "episodes": 8, "reference_episodes": 0}
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(play, "tier", shortened)
+        play.prepare(run, lambda what, done, total: None)
+        work = play.Work(run)
+        made = [{"cell": name_of(c), "run": "x", **c, **work(c)} for c in cells(run.settings)]
+        work.close()
+    return made
+
+
+def test_policies_that_do_not_learn_play_once_and_agents_once_a_training(rows) -> None:
+    assert {(row["policy"], row["seed"]) for row in rows} == {
+        *((name, 0) for name in FEW["policies"]),
+        (AGENT, 0),
+        (AGENT, 1),
+    }
+    by_name = {(row["policy"], row["seed"]): row for row in rows}
+    assert len(by_name["shared-everything", 0]["shared"]) == 2
+    agent = by_name[AGENT, 0]
+    assert [updates for updates, _ in agent["curve"]] == [2, 4]
+    assert agent["training"]["source"]["id"].endswith("/mixed-v0")
+    assert set(agent["played"]) == {AGENT, f"{AGENT} (best)"}
+    # All meet the same episodes.
+    assert len({tuple(p["env_seed"]) for row in rows for p in _packed(row)}) == 1
+
+
+def _packed(row: dict) -> list[dict]:
+    return [packed for packed in row.get("played", {}).values() if packed != "last"]
+
+
+def test_rows_replay_and_an_altered_value_is_found(run: Run, rows) -> None:
+    for row in rows:
+        assert play.recheck(run, row) == []
+        for packed in _packed(row):
+            packed["throughput"][1] += 1e-9
+            assert "throughput: stored" in play.recheck(run, row)[0]
+            packed["throughput"][1] -= 1e-9
+
+
+def test_a_summary_has_all_statistics(rows) -> None:
+    summary = summarise({"common": True}, rows)
+    track = summary["tracks"]["same-task"]
+    assert set(track["tasks"][TOY]) == {"lpt", "local-search", AGENT, f"{AGENT} (best)"} | {
+        row["policy"] for row in rows if row["policy"] == "exact" and "played" in row
+    }
+    assert track["paired"][TOY]["episodes"] == 2 and track["paired"][TOY]["rule"] == "lpt"
+    assert track["paired"][TOY]["policies"][AGENT]["seeds"] == 2
+    assert [cell["policies"] for cell in summary["cells"] if "shared" in cell] == [[]]
+
+
+def test_actions_are_packed_and_read_again(rows) -> None:
+    (agent, _) = (row for row in rows if row["policy"] == AGENT)
+    actions = actions_of(agent["played"][AGENT])
+    assert len(actions) == 2 and all(len(acted) == 8 for acted in actions)
+    episodes = episodes_of(agent, {})
+    assert [one.policy for one in episodes] == [AGENT, AGENT, f"{AGENT} (best)", f"{AGENT} (best)"]
+    assert all(one.illegal_actions == 0 for one in episodes)
+    large = pack([_row((70_000, 3)), _row((1,))])
+    assert actions_of(large) == [(70_000, 3), (1,)]
+    assert "actions" not in pack([_row((1,))], actions=False)
+
+
+def _row(actions: tuple[int, ...]) -> EpisodeResult:
+    return EpisodeResult("x", 101, 0, 1, 1.0, 1.0, 1.0, 1.0, 1.0, 0, actions, 0.1)
+
+
+def test_tracks_choose_worlds_and_agents() -> None:
+    settings = Settings(
+        tasks=("skylake-x-8n-btree-scans", TOY),
+        tracks=("same-task", "unseen-machine", "noise"),
+        only={"noise": (TOY,)},
+        seeds=2,
+        policies=("lpt",),
+        agents=("bc", AGENT),
+        agents_of={"noise": (AGENT,)},
+        seeds_of={"bc": 1},
+    )
+    chosen = cells(settings)
+    assert {c["task"] for c in chosen if c["track"] == "unseen-machine"} == {settings.tasks[0]}
+    assert {c["policy"] for c in chosen if c["track"] == "noise"} == {"lpt", AGENT}
+    assert {c["seed"] for c in chosen if c["policy"] == "bc"} == {0}
+    assert all(name in TRACKS for name in settings.tracks) and OTHER_MACHINES
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "words"),
+    [
+        ({"tasks": ("no-task",)}, UnknownNameError, "no-task"),
+        ({"tracks": ("no-track",)}, UnknownNameError, "no-track"),
+        ({"agents": ("no-agent",)}, UnknownNameError, "no-agent"),
+        ({"agents": ("threads-rule",)}, UnknownNameError, "threads-rule"),
+        ({"policies": ("no-rule",)}, UnknownNameError, "no-rule"),
+        ({"tier": "no-tier"}, UnknownNameError, "no-tier"),
+        ({"episodes": 0}, DescriptionError, "episodes = 0"),
+    ],
+)
+def test_what_is_wrong_is_named(changes, error, words) -> None:
+    with pytest.raises(error, match=words):
+        Settings(**{**FEW, **changes})

@@ -32,7 +32,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def run(*words: str) -> tuple[int, str]:
-    result = CliRunner().invoke(make_app(), ["report", *words])
+    result = CliRunner().invoke(make_app(), ["dev", "report", *words])
     assert isinstance(result.exception, SystemExit | None), repr(result.exception)
     return result.exit_code, result.output
 

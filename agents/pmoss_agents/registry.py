@@ -53,6 +53,7 @@ _TABLE: Mapping[str, tuple[tuple[str, str, Learns, str], ...]] = {
     "spatial": (
         ("bc", "bc:BehaviourCloning", "offline", "d3rlpy"),
         ("bcq", "bcq:BCQ", "offline", "d3rlpy"),
+        ("cdqac", "cdqac:CDQAC", "offline", "d3rlpy"),
         ("cql", "cql:CQL", "offline", "d3rlpy"),
         ("decision-transformer", "decision_transformer:DecisionTransformer", "offline", "agents"),
         ("dqn", "dqn:MaskedDQNAgent", "online", "online"),
@@ -61,6 +62,8 @@ _TABLE: Mapping[str, tuple[tuple[str, str, Learns, str], ...]] = {
         ("maskable-ppo", "maskable_ppo:MaskablePPOAgent", "online", "online"),
         ("pair-policy", "pair_policy:PairPolicy", "offline", "agents"),
         ("percentile-bc", "bc:PercentileBC", "offline", "d3rlpy"),
+        ("qt", "qt:QT", "offline", "agents"),
+        ("rebrac", "rebrac:ReBRAC", "offline", "d3rlpy"),
         ("reconstruct", "reconstruct:Reconstruct", "offline", "agents"),
         ("surrogate", "surrogate:Surrogate", "offline", "agents"),
         ("xql", "xql:XQL", "offline", "d3rlpy"),

@@ -43,12 +43,15 @@ LEARNERS: dict[str, dict[str, Any]] = {
     "reconstruct": {"settings": _PAIRS},
     "decision-transformer": {**TRANSFORMER, "decoding": "sample"},
     "judged-transformer": {**TRANSFORMER, "updates": 4, "judge_updates": 2, "proposals": 2},
+    "qt": {**TRANSFORMER, "n_steps": 2},
     "bc": _TILES,
     "percentile-bc": {**_TILES, "keep_best": 0.5},
     "cql": {**_TILES, "n_steps": 2},
     "bcq": {**_TILES, "n_steps": 2},
     "iql": {**_TILES, "n_steps": 2},
     "xql": {**_TILES, "n_steps": 2},
+    "rebrac": {**_TILES, "n_steps": 2},
+    "cdqac": {**_TILES, "n_steps": 2, "quantiles": 4},
     "maskable-ppo": _PLAYED,
     "dqn": {**_PLAYED, "gradient_steps": 2},
     "forecaster": {"width": 8, "updates": 6, "batch_size": 2, "futures": 2},
@@ -58,7 +61,10 @@ NAMES = list(LEARNERS)
 PLAYED = ("maskable-ppo", "dqn", "continual-ppo")
 #: What a learner needs that acting does without.
 EXTRAS = {
-    **dict.fromkeys(("bc", "percentile-bc", "cql", "bcq", "iql", "xql"), ("d3rlpy", "d3rlpy")),
+    **dict.fromkeys(
+        ("bc", "percentile-bc", "cql", "bcq", "iql", "xql", "rebrac", "cdqac"),
+        ("d3rlpy", "d3rlpy"),
+    ),
     **dict.fromkeys(PLAYED, ("sb3_contrib", "online")),
 }
 

@@ -255,9 +255,7 @@ class D3rlpyAgent(TileAgent, OfflineAgent[Dataset]):
 
         parts = {name: moved(value) for name, value in vars(batch).items()}
         unused = torch.zeros_like(parts["actions"])
-        lesson = TorchMiniBatch(
-            **parts, next_actions=unused, returns_to_go=unused, device=str(device)
-        )
+        lesson = TorchMiniBatch(**parts, returns_to_go=unused, device=str(device))
         losses = self._learner.update(lesson, update)
         return {name: float(value) for name, value in losses.items()}
 

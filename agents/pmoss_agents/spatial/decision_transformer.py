@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -40,6 +40,7 @@ from pmoss_env.errors import CheckpointError, DatasetError
 from pmoss_env.types import COUNTER_INDEX
 
 _QUERIES = COUNTER_INDEX["queries"]
+ModelT = TypeVar("ModelT", bound=Model)
 
 
 def imitation_loss(scores: Tensor, actions: Tensor, doubt: float) -> Tensor:
@@ -141,7 +142,7 @@ class DecisionTransformer(SpatialAgent, NetworkAgent[Dataset]):
         with torch.autocast(device.type, torch.bfloat16, enabled=config.precision == "bfloat16"):
             scores = model(batch).float()
         actions = batch["actions"]
-        loss = imitation_loss(scores, actions, config.doubt)
+        loss = self._loss(batch, scores, update)
         self.descend(update, config.learning_rate * _rate(update, config), loss, config.clip)
 
         def change() -> dict[str, float]:
@@ -150,6 +151,10 @@ class DecisionTransformer(SpatialAgent, NetworkAgent[Dataset]):
             return {"loss": float(loss.detach()), "accuracy": _accuracy(scores, actions)}
 
         return change
+
+    def _loss(self, batch: Mapping[str, Tensor], scores: Tensor, update: int) -> Tensor:
+        """() the loss of an update, given the (B, T, tiles) scores of its batch."""
+        return imitation_loss(scores, batch["actions"], self.config.doubt)
 
     def _judge(self, source: Episodes, checkpoint: str | Path | None) -> dict[str, float]:
         """Asks the episodes held out, and keeps the agent if it never did better."""
@@ -259,11 +264,7 @@ class DecisionTransformer(SpatialAgent, NetworkAgent[Dataset]):
             }
             wanted = (self._target - self._earned) / self._expected
             scores = decoder.scores(state, wanted, self._last_action)
-            if self.config.decoding == "greedy":
-                action = int(scores.argmax())
-            else:
-                odds = torch.softmax(scores.double() / self.config.temperature, -1).numpy()
-                action = int(self._rng.choice(odds.size, p=odds / odds.sum()))
+            action = self._choose(scores, state, decoder.step - 1)
         if self.config.reward == "slice":
             # The share of the wanted throughput that this slice had of the incumbent's; the mean
             # where the observation lacks it.
@@ -273,6 +274,13 @@ class DecisionTransformer(SpatialAgent, NetworkAgent[Dataset]):
             self._earned += self._target * share
         self._last_action = action
         return action
+
+    def _choose(self, scores: Tensor, state: Mapping[str, Tensor], step: int) -> int:
+        """The tile that is taken, given (tiles,) scores at a step from 0 and its state."""
+        if self.config.decoding == "greedy":
+            return int(scores.argmax())
+        odds = torch.softmax(scores.double() / self.config.temperature, -1).numpy()
+        return int(self._rng.choice(odds.size, p=odds / odds.sum()))
 
     def _foresight(self) -> Array:
         """Weights of foresee(); CheckpointError if the task holds none."""
@@ -311,16 +319,22 @@ class DecisionTransformer(SpatialAgent, NetworkAgent[Dataset]):
 
     def new_network(self) -> Model:
         """See NetworkAgent.new_network."""
+        return self._make(Model)
+
+    def _make(self, kind: type[ModelT]) -> ModelT:
+        """A network of a kind for the task."""
         self._foresight()  # refuses what was altered
         rows, cols = self.task["grid"]
         counters, slices = len(self.task["counters"]), self.task["slices"]
-        return Model(self.config, (rows, cols), counters, self.task["meta"], slices)
+        return kind(self.config, (rows, cols), counters, self.task["meta"], slices)
 
     def new_optimiser(self, network: Model) -> torch.optim.AdamW:
         """See NetworkAgent.new_optimiser."""
         matrices: list[nn.Parameter] = []
         others: list[nn.Parameter] = []
         for name, parameter in network.named_parameters():
+            if not parameter.requires_grad:
+                continue
             plain = parameter.ndim < 2 or name.startswith(("actions", "places"))
             (others if plain else matrices).append(parameter)
         groups = [

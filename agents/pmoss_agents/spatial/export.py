@@ -45,7 +45,7 @@ def export_policy(agent: DecisionTransformer, path: str | Path) -> None:
         raise CheckpointError(f"{agent.name}: nothing to export: call fit() or load a checkpoint")
     if agent.name != DecisionTransformer.name:
         raise CheckpointError(
-            f"{agent.name}: a program of one step cannot judge whole schedules: export to "
+            f"{agent.name}: a program of one step cannot judge what it proposes: export to "
             ".safetensors"
         )
     agent.network.eval()

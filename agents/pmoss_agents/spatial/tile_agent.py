@@ -52,7 +52,7 @@ class TileConfig(Settings):
         """A new encoder of this size, for arrays of these shapes in the order of KEYS."""
         return TileEncoder(shapes, channels=self.channels, width=self.width, inputs=self.inputs)
 
-    def scores(self, shapes: Sequence[Sequence[int]], *, level: bool) -> TileScores:
+    def scores(self, shapes: Sequence[Sequence[int]], *, level: bool) -> nn.Module:
         """A new network of this size that scores tiles; see TileScores."""
         return TileScores(self.encoder(shapes), level=level)
 
@@ -69,7 +69,7 @@ class TileAgent(SpatialAgent):
     def __init__(self, **config: Any) -> None:
         """Makes an agent that is not fitted yet; see Agent."""
         super().__init__(**config)
-        self.networks: dict[str, TileScores] = {}
+        self.networks: dict[str, nn.Module] = {}
 
     def encoders(self) -> list[StateEncoder]:
         """See SpatialAgent.encoders."""

@@ -30,6 +30,7 @@ class Batch:
         actions: (B, 1) tiles.
         rewards: (B, 1) discounted sums over the steps of the transition.
         next_observations: as ``observations``; zeros, masks included, after the last step.
+        next_actions: (B, 1) tiles that the data's policy chose there; 0 after the last step.
         terminals: (B, 1) 1 = the episode ended in this transition.
         intervals: (B, 1) steps of the transition.
     """
@@ -38,6 +39,7 @@ class Batch:
     actions: Float32Array
     rewards: Float32Array
     next_observations: tuple[Float32Array, ...]
+    next_actions: Float32Array
     terminals: Float32Array
     intervals: Float32Array
 
@@ -108,6 +110,7 @@ class Transitions:
         now = [np.zeros((size, *shape), dtype=np.float32) for shape in self.shapes]
         then = [np.zeros((size, *shape), dtype=np.float32) for shape in self.shapes]
         actions = np.empty((size, 1), dtype=np.float32)
+        next_actions = np.zeros((size, 1), dtype=np.float32)
         paid = np.empty((size, 1), dtype=np.float32)
         terminals = np.zeros((size, 1), dtype=np.float32)
         intervals = np.ones((size, 1), dtype=np.float32)
@@ -121,7 +124,8 @@ class Transitions:
             terminals[i] = end == self._steps
             if self._looks_ahead and end < self._steps:
                 self._state(number, end, [array[i] for array in then])
-        return Batch(tuple(now), actions, paid, tuple(then), terminals, intervals)
+                next_actions[i] = self._episodes[number].actions[end]
+        return Batch(tuple(now), actions, paid, tuple(then), next_actions, terminals, intervals)
 
     def _state(self, number: int, step: int, out: Sequence[Array]) -> None:
         """Writes what the environment showed before a step."""

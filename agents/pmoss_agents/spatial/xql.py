@@ -31,7 +31,7 @@ class Config(ValueConfig):
         "tau": "(0, 1]",
     }
 
-    beta: float = 0.1  # temperature: small ones take V to the best of the data's actions
+    beta: float = 0.3  # temperature: small ones take V to the best of the data's actions
     max_exponent: float = 7.0  # of exp(advantage / beta); beyond it the loss of V is linear
     max_weight: float = 100.0  # the largest weight of an action
     tau: float = 0.01  # share of the Q-functions that their targets take over after each update

@@ -108,6 +108,7 @@ def test_transitions_are_those_of_the_episode(capped, n_steps):
                 then = shown[key][end] if end < 12 else np.zeros_like(shown[key][0])
                 np.testing.assert_array_equal(batch.next_observations[i][at], then)
             assert batch.actions[at, 0] == episode.actions[t]
+            assert batch.next_actions[at, 0] == (episode.actions[end] if end < 12 else 0)
             assert batch.intervals[at, 0] == end - t
             assert batch.terminals[at, 0] == (end == 12)
             expected = sum(0.9 ** (k - t) * paid[k] / 2 for k in range(t, end))

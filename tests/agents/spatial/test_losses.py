@@ -13,6 +13,7 @@ from pmoss_agents.spatial.observations import KEYS  # noqa: E402
 from pmoss_agents.spatial.xql import gumbel_loss  # noqa: E402
 from tests.agents.spatial.playing import TOY, collected  # noqa: E402
 
+pytestmark = pytest.mark.filterwarnings("ignore:No target network updater")
 ROWS, GAMMA = 32, 0.9
 SMALL = {"channels": 8, "width": 16, "batch_size": ROWS, "n_steps": 1, "gamma": GAMMA}
 
@@ -113,8 +114,7 @@ def lesson_of(batch):
         name: tensors(value) if isinstance(value, tuple) else torch.from_numpy(value)
         for name, value in vars(batch).items()
     }
-    rest = {name: torch.zeros(ROWS, 1) for name in ("next_actions", "returns_to_go")}
-    return TorchMiniBatch(**{**rest, **parts}, device="cpu")
+    return TorchMiniBatch(**parts, returns_to_go=torch.zeros(ROWS, 1), device="cpu")
 
 
 @pytest.mark.parametrize("threshold", [0.3, 0.9])
@@ -209,3 +209,108 @@ def test_gumbel_regression_ends_at_the_soft_maximum(beta):
     torch.testing.assert_close(gumbel_loss(q - q.max() - beta, beta, 80.0), plain)
     # Far above the clip there is still a pull.
     assert slope(best - 50.0, max_exponent=7.0) < -0.5 / beta
+
+
+class Linear:
+    """Q-functions of an agent that d3rlpy asks about actions which are points of the simplex."""
+
+    def __init__(self, q_functions):
+        self.q_functions = q_functions
+
+    def compute_expected_q(self, observation, point, reduction):
+        assert reduction == "min"
+        values = [function(observation).q_value.detach() for function in self.q_functions]
+        return torch.stack([(point * each).sum(1, keepdim=True) for each in values]).amin(0)
+
+    compute_target = compute_expected_q
+
+
+@pytest.mark.parametrize("critic_beta", [0.0, 0.3])
+def test_rebrac_is_that_of_d3rlpy(critic_beta, dataset):
+    """d3rlpy's is for continuous actions: here they are the probabilities of tiles."""
+    from types import SimpleNamespace
+
+    from d3rlpy.algos.qlearning.torch.rebrac_impl import ReBRACImpl
+
+    settings = {"actor_beta": 0.2, "critic_beta": critic_beta, "updates": 4}
+    agent, batch = learned("rebrac", dataset, **settings)
+    lesson, modules = lesson_of(batch), agent._learner.modules
+
+    def act(observation):
+        odds = modules.policy.scores(observation).softmax(1)
+        return SimpleNamespace(mu=odds, squashed_mu=odds)
+
+    tiles = len(modules.policy.scores(lesson.observations)[0])
+    corners = torch.nn.functional.one_hot(lesson.actions.long()[:, 0], tiles)
+    next_corners = torch.nn.functional.one_hot(lesson.next_actions.long()[:, 0], tiles)
+    theirs = object.__new__(ReBRACImpl)
+    theirs.__dict__.update(
+        {"_actor_beta": 0.2, "_critic_beta": critic_beta},
+        _target_smoothing_sigma=0.0,
+        _target_smoothing_clip=1.0,
+        _modules=SimpleNamespace(targ_policy=act),
+        _q_func_forwarder=Linear(modules.q_funcs),
+        _targ_q_func_forwarder=Linear(modules.targ_q_funcs),
+    )
+    asked = {"next_observations": lesson.next_observations, "next_actions": next_corners}
+    then = theirs.compute_target(SimpleNamespace(**asked, device="cpu"))
+    goal = lesson.rewards + GAMMA * (1 - lesson.terminals) * then
+    q_loss = sum(
+        torch.nn.functional.smooth_l1_loss(
+            function(lesson.observations).q_value.gather(1, lesson.actions.long()), goal
+        )
+        for function in modules.q_funcs
+    )
+    now = SimpleNamespace(observations=lesson.observations, actions=corners)
+    expected = theirs.compute_actor_loss(now, act(lesson.observations)).actor_loss
+    losses = agent._update(batch, 4, torch.device("cpu"))
+    np.testing.assert_allclose(losses["q_loss"], q_loss.item(), rtol=1e-4)
+    np.testing.assert_allclose(losses["policy_loss"], expected.item(), rtol=1e-4)
+    assert "policy_loss" not in agent._update(batch, 5, torch.device("cpu"))
+
+
+def test_cdqac_is_made_of_the_losses_of_others(dataset):
+    """Quantile regression of sb3_contrib, the penalty of TorchRL, a categorical of torch."""
+    sb3 = pytest.importorskip("sb3_contrib.common.utils")
+    objectives = pytest.importorskip("torchrl.objectives")
+    from tensordict.nn import TensorDictModule
+
+    settings = {"quantiles": 6, "alpha": 0.3, "entropy": 0.2, "policy_delay": 4, "updates": 4}
+    agent, batch = learned("cdqac", dataset, **settings)
+    case, modules = Case(batch), agent._learner.modules
+    rewards, ended = torch.from_numpy(batch.rewards), torch.from_numpy(batch.terminals)
+    with torch.no_grad():
+        odds = torch.distributions.Categorical(logits=modules.policy(case.then)).probs
+        first, second = (target(case.then) for target in modules.targ_q_funcs)
+    goal = torch.zeros(ROWS, 6)
+    for row, tile in np.ndindex(*odds.shape):
+        lower = min(first, second, key=lambda pair: pair[0][row, tile].mean())
+        goal[row] += odds[row, tile] * lower[0][row, tile]
+    goal = rewards + GAMMA * (1 - ended) * goal
+    regression = penalty = 0.0
+    for critic in modules.q_funcs:
+        own = critic(case.now)[0][torch.arange(ROWS), case.actions]
+        regression += sb3.quantile_huber_loss(own, goal).item()
+        table = case.table(lambda shown, critic=critic: critic(shown)[1])
+        network = TensorDictModule(table, in_keys=["observation"], out_keys=["action_value"])
+        theirs = objectives.DiscreteCQLLoss(value_actor(network), action_space="categorical")
+        theirs.make_value_estimator(gamma=GAMMA)
+        penalty += 0.3 * theirs(case.lesson)["loss_cql"].item()
+    policy = torch.distributions.Categorical(logits=modules.policy(case.now))
+    values = torch.stack([critic(case.now)[1] for critic in modules.q_funcs]).amin(0)
+    allowed = policy.probs > 0
+    worth = torch.where(allowed, policy.probs * values, 0).sum(1) + 0.2 * policy.entropy()
+    losses = agent._update(batch, 4, torch.device("cpu"))
+    np.testing.assert_allclose(losses["quantile_loss"], regression, rtol=1e-4)
+    np.testing.assert_allclose(losses["conservative_loss"], penalty, rtol=1e-4)
+    np.testing.assert_allclose(losses["policy_loss"], -worth.mean().item(), rtol=1e-4)
+
+
+def test_equal_tiles_are_scored_alike_by_pairs(dataset):
+    """No weight of the pairs' layers belongs to a place on the chip."""
+    agent, batch = learned("cdqac", dataset, quantiles=3)
+    encoded = agent._learner.modules.policy.encoder.encode(tensors(batch.observations))
+    order = torch.randperm(encoded.features.shape[1])
+    elsewhere = encoded._replace(features=encoded.features[:, order])
+    pairs = agent._learner.modules.q_funcs[0].pairs
+    torch.testing.assert_close(pairs(elsewhere), pairs(encoded)[:, order])

@@ -1,0 +1,97 @@
+"""QT: its losses by hand, and the Decision Transformer that it is without values."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from pmoss_agents.spatial import qt  # noqa: E402
+from pmoss_agents.spatial.decision_transformer import DecisionTransformer  # noqa: E402
+from pmoss_agents.spatial.encoders import FORBIDDEN  # noqa: E402
+from pmoss_agents.spatial.episodes import Episodes  # noqa: E402
+from pmoss_agents.spatial.export import export_policy  # noqa: E402
+from pmoss_env.errors import CheckpointError, DescriptionError  # noqa: E402
+from tests.agents.spatial.playing import BUSY, TRANSFORMER, play  # noqa: E402
+
+SETTINGS = {**TRANSFORMER, "clip": 1e9}
+
+
+def test_the_losses_are_those_of_the_paper():
+    """Step by step in NumPy: rewards until the next state, the least critic, the policy's mean."""
+    rng = np.random.default_rng(0)
+    scores, values = rng.normal(size=(3, 4, 5)), rng.normal(size=(2, 3, 4, 5))
+    later, actions = rng.normal(size=(2, 3, 4, 5)), rng.integers(0, 4, size=(3, 4))
+    returns, mean, std = rng.normal(size=(3, 4)), 0.3, 2.0
+    for array, low in ((scores, FORBIDDEN), (values, FORBIDDEN), (later, FORBIDDEN)):
+        array[..., 4] = low
+    odds = np.exp(scores[..., :4])
+    odds /= odds.sum(-1, keepdims=True)
+    error, guidance = 0.0, 0.0
+    expected = (odds * values.min(0)[..., :4]).sum(-1)
+    for row, step in np.ndindex(3, 4):
+        if step < 3:
+            then = odds[row, step + 1] @ later[:, row, step + 1, :4].min(0)
+            goal = (returns[row, step] - returns[row, step + 1]) / std + then
+        else:
+            goal = (returns[row, step] - mean) / std
+        for critic in values:
+            off = abs(critic[row, step, actions[row, step]] - goal)
+            error += (0.5 * off**2 if off < 1 else off - 0.5) / 12
+        guidance -= expected[row, step] / np.abs(expected).mean() / 12
+    tensors = [torch.from_numpy(array) for array in (returns, scores, values, later, actions)]
+    returns, scores, values, later, actions = tensors
+    scale = torch.tensor(mean), torch.tensor(std)
+    goals = qt.goals(returns, qt.expected_values(scores, later), *scale)
+    np.testing.assert_allclose(qt.critic_loss(values, actions, goals).item(), error)
+    np.testing.assert_allclose(qt.guidance_loss(scores, values).item(), guidance)
+
+
+def test_without_values_it_is_the_decision_transformer(dataset):
+    plain = DecisionTransformer(**SETTINGS, decoding="sample")
+    guided = qt.QT(**SETTINGS, eta=0.0, proposals=1, n_steps=2)
+    for agent in (plain, guided):
+        agent.fit(dataset)
+    weights = guided.network.state_dict()
+    for name, value in plain.network.state_dict().items():
+        torch.testing.assert_close(weights[name], value)
+    assert play(guided, BUSY) == play(plain, BUSY)
+
+
+def test_the_values_guide_and_learn(dataset):
+    agents = [qt.QT(**SETTINGS, eta=eta, n_steps=2) for eta in (0.0, 5.0)]
+    for agent in agents:
+        agent.fit(dataset)
+    first, second = (agent.network.state_dict() for agent in agents)
+    assert not torch.equal(first["score.weight"], second["score.weight"])
+    for critic, target in zip(
+        matrices(agents[1], "critics"), matrices(agents[1], "targets"), strict=True
+    ):
+        assert not torch.equal(critic, target)
+
+
+def matrices(agent, name):
+    return [value for value in getattr(agent.network, name).parameters() if value.ndim == 2]
+
+
+def test_of_its_proposals_it_takes_the_one_of_the_highest_value(dataset):
+    agent = qt.QT(**TRANSFORMER, n_steps=2, proposals=64)
+    agent.fit(dataset)
+    batch = Episodes(dataset, agent.config).batch(0, agent._foresight())
+    names = ("view_mask", "position_mask", "machine_view", "slice_view")
+    state = {name: batch[name][0, 3] for name in names}
+    state |= {"incumbent_view": batch["incumbent_view"][0, 0], "meta": batch["meta"][0]}
+    with torch.no_grad():
+        for critic in agent.network.critics:
+            critic.pointer.weight.normal_(generator=torch.Generator().manual_seed(1))
+        whole = torch.stack([c(batch, torch.arange(8)) for c in agent.network.critics])
+        scores = torch.where(state["position_mask"] == 0, FORBIDDEN, 0.0)
+        assert agent._choose(scores, state, 3) == int(whole.amin(0)[0, 3].argmax())
+
+
+def test_what_it_cannot_do_is_said(dataset, tmp_path):
+    with pytest.raises(DescriptionError, match="qt: decoding = 'greedy': must be 'sample'"):
+        qt.QT(decoding="greedy")
+    agent = qt.QT(**TRANSFORMER)
+    agent.fit(dataset)
+    with pytest.raises(CheckpointError, match="a program of one step cannot judge"):
+        export_policy(agent, tmp_path / "agent.pt")

@@ -87,14 +87,14 @@ def names_of(measured: int) -> dict[str, tuple[int, bool]]:
         measured: episodes of the data.
     """
     few = [number for number in FEW if number < measured]
-    seen = [(number, False) for number in (measured, *reversed(few))]
-    seen += [(number, True) for number in (0, *few)]
+    mixtures = [(number, False) for number in (measured, *reversed(few))]
+    mixtures += [(number, True) for number in (0, *few)]
     return {
         f"{_AGENT}, " + " + ".join(["model"] * modelled + [f"{number} measured"] * (number > 0)): (
             number,
             modelled,
         )
-        for number, modelled in seen
+        for number, modelled in mixtures
     }
 
 
@@ -146,10 +146,10 @@ def _model_data(run: Run, data: Dataset) -> Dataset:
         description.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(description, import_machine(read_host("/"), description.stem, None))
     env = data.metadata.env_kwargs
-    known = {name: env[name] for name in _MODELLED if name in env}
+    modelled_env = {name: env[name] for name in _MODELLED if name in env}
     modelled = run.settings.modelled
     recipe = Recipe(
-        env={**known, "machine": str(description)}, episodes=modelled, reference_episodes=0
+        env={**modelled_env, "machine": str(description)}, episodes=modelled, reference_episodes=0
     )
     return obtain(recipe, run.keep / f"model-{host}-{modelled}")
 

@@ -327,7 +327,7 @@ class _File:
 
 def _files(board: Path, round_: Round, tier: str = "") -> Iterator[_File]:
     """The files of rows of a round, or of one tier of it."""
-    tiers = {one.name: one for one in round_.tiers}
+    tiers = {each.name: each for each in round_.tiers}
     #: Kind and digest by name: an entrant is the same in all tasks.
     entrants: dict[str, tuple[Any, Any]] = {}
     for path in sorted((board / round_.name / tier).rglob("*.jsonl")):

@@ -93,10 +93,10 @@ class Round:
 
     def tier(self, name: str) -> Tier:
         """A tier by name; UnknownNameError."""
-        known = {tier.name: tier for tier in self.tiers}
-        if name not in known:
-            raise UnknownNameError("tier", name, known)
-        return known[name]
+        tiers = {tier.name: tier for tier in self.tiers}
+        if name not in tiers:
+            raise UnknownNameError("tier", name, tiers)
+        return tiers[name]
 
 
 def digest_of(name: str, secret: str) -> str:
@@ -194,8 +194,8 @@ def read_round(board: Path, name: str) -> Round:
     """
     path = board / name / FILE
     if not path.is_file():
-        known = ", ".join(sorted(one.parent.name for one in board.glob(f"*/{FILE}"))) or "none"
-        raise SubmissionError(f"round {name!r}: is not in {board}; known: {known}")
+        rounds = ", ".join(sorted(file.parent.name for file in board.glob(f"*/{FILE}"))) or "none"
+        raise SubmissionError(f"round {name!r}: is not in {board}; known: {rounds}")
     try:
         round_ = read_toml(path, _round)
     except (DescriptionError, UnknownNameError) as error:

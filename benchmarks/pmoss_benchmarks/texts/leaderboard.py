@@ -37,23 +37,23 @@ def simulated(stored: Stored) -> str:
 def _tier(stored: Stored, name: str) -> str:
     board = stored.folder / FOLDER
     # A round that has only begun has no rows: those of the one before stay on the page.
-    revealed = [one for one in rounds_of(board) if one.secret]
+    revealed = [each for each in rounds_of(board) if each.secret]
     round_ = revealed[-1] if revealed else newest_round(board)
     tier = round_.tier(name)
-    found, problems = standings(board, round_, tier)
+    ranked, problems = standings(board, round_, tier)
     if problems:
         raise SubmissionError(problems[0])
-    told = (
+    intro = (
         f"Round {round_.name}, {counted(tier.episodes, 'episode')} of each task. Score 0 is the "
         f"mean of {tier.random_schedules} random schedules, 100 what a search with "
         f"{tier.search_budget:,} evaluations of the model finds."
     )
-    if not found:
-        return f"{told}\n\nThe round is not revealed yet, so that there are no rows."
-    rows = [_row(standing, tier) for standing in found]
+    if not ranked:
+        return f"{intro}\n\nThe round is not revealed yet, so that there are no rows."
+    rows = [_row(standing, tier) for standing in ranked]
     claims = ["claimed kind", "claimed seal"]
     columns = ["name", *claims, *tier.tasks, "mean", "claimed ms per decision"]
-    return f"{told}\n\n{table(columns, rows)}"
+    return f"{intro}\n\n{table(columns, rows)}"
 
 
 def _row(standing: Standing, tier: Tier) -> list[str]:
@@ -62,7 +62,10 @@ def _row(standing: Standing, tier: Tier) -> list[str]:
         standing.name,
         standing.kind,
         "yes" if standing.sealed else "no",
-        *("" if one is None else interval(one.value, one.low, one.high) for one in scores),
+        *(
+            "" if score is None else interval(score.value, score.low, score.high)
+            for score in scores
+        ),
         "" if standing.mean is None else f"{standing.mean:.1f}",
         f"{standing.seconds * 1e3:.2f}",
     ]

@@ -76,8 +76,8 @@ def compare(
         for method in methods:
             results = []
             for seed in range(seeds):
-                known = experienced if method == LEARNED else None
-                agent = deepcopy(known) or pmoss_agents.make(METHODS[method])
+                trained = experienced if method == LEARNED else None
+                agent = deepcopy(trained) or pmoss_agents.make(METHODS[method])
                 env = ThreadSchedulingEnv(program=program, **options)
                 results.append(run_episode(env, agent, seed=seed))
             runs[program][method] = results

@@ -48,11 +48,13 @@ def times_by_remote_share(
     interpolated.
     """
     machine = load_machine(MACHINE)
-    here, away = (np.flatnonzero(machine.node_of_core == node).tolist() for node in (0, 1))
+    local_cores, remote_cores = (
+        np.flatnonzero(machine.node_of_core == node).tolist() for node in (0, 1)
+    )
     measured, times = [], []
     for remote in range(threads + 1):
-        cores = [here[i % len(here)] for i in range(threads - remote)]
-        cores += [away[i % len(away)] for i in range(remote)]
+        cores = [local_cores[i % len(local_cores)] for i in range(threads - remote)]
+        cores += [remote_cores[i % len(remote_cores)] for i in range(remote)]
         server, sample = _settled(machine, load_program(program), cores, home=2)
         accesses = sample.local_slow_accesses + sample.remote_slow_accesses
         measured.append(sample.remote_slow_accesses / accesses)
@@ -65,11 +67,13 @@ def times_by_remote_share(
 def rule_against_best(program: str, *, threads: int = 48) -> float:
     """Time with all threads beside their data / with the best number of them there."""
     machine = load_machine(MACHINE)
-    here, away = (np.flatnonzero(machine.node_of_core == node).tolist() for node in (0, 1))
+    local_cores, remote_cores = (
+        np.flatnonzero(machine.node_of_core == node).tolist() for node in (0, 1)
+    )
     rates = []
     for local in range(threads + 1):
-        cores = [here[i % len(here)] for i in range(local)]
-        cores += [away[i % len(away)] for i in range(threads - local)]
+        cores = [local_cores[i % len(local_cores)] for i in range(local)]
+        cores += [remote_cores[i % len(remote_cores)] for i in range(threads - local)]
         rates.append(_rate(_settled(machine, load_program(program), cores, home=2)[0]))
     return max(rates) / rates[-1]
 
@@ -81,7 +85,9 @@ def bandwidth_gap(home: int, write_shares: tuple[float, ...], *, machine: str = 
     that only stream: no page faults, no index.
     """
     server = load_machine(machine)
-    here, away = (np.flatnonzero(server.node_of_core == node).tolist() for node in (0, 1))
+    local_cores, remote_cores = (
+        np.flatnonzero(server.node_of_core == node).tolist() for node in (0, 1)
+    )
     gaps = []
     for write_share in write_shares:
         # Values below the size from which every read faults its pages in.
@@ -89,8 +95,8 @@ def bandwidth_gap(home: int, write_shares: tuple[float, ...], *, machine: str = 
             "stream", write_share, value_bytes=65536, user_cycles=4096.0, index_lines=0.0
         )
         for threads in (1, 4, 8, 12, 18, 24, 30, 36):
-            local, _ = _settled(server, stream, here[:threads], home)
-            remote, _ = _settled(server, stream, away[:threads], home)
+            local, _ = _settled(server, stream, local_cores[:threads], home)
+            remote, _ = _settled(server, stream, remote_cores[:threads], home)
             gaps.append(_rate(local) / _rate(remote))
     return max(gaps)
 
@@ -112,8 +118,8 @@ def settled_after(
         action: looks at the decisions for this action alone; None: at all.
         share: of the first width among them.
     """
-    seen = [(i, width) for i, (arm, width) in enumerate(widths) if action in (None, arm)]
-    above = [i for i, width in seen if width > share * seen[0][1]]
+    considered = [(i, width) for i, (arm, width) in enumerate(widths) if action in (None, arm)]
+    above = [i for i, width in considered if width > share * considered[0][1]]
     return above[-1] + 1 if above else 0
 
 

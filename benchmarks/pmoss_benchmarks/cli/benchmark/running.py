@@ -47,7 +47,7 @@ def finish(
 def show_backlog(title: str, named: str, rows: Mapping[str, Mapping[str, float]]) -> None:
     """A table of what is served under a backlog: all queries, the mix, and starved slices."""
     columns = [named, ">all served", ">mix served", ">closed load", ">starved slices"]
-    told = [
+    cells = [
         (
             name,
             *(f"{row[key]:.1f}" for key in ("served", "mix", "closed")),
@@ -55,7 +55,7 @@ def show_backlog(title: str, named: str, rows: Mapping[str, Mapping[str, float]]
         )
         for name, row in rows.items()
     ]
-    console.print(table(title, columns, told))
+    console.print(table(title, columns, cells))
 
 
 def verdict(reached: bool | None) -> Text:

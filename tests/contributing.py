@@ -88,6 +88,7 @@ class Copy:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(source, target)
                 target.chmod(source.stat().st_mode)
+        (folder / "benchmarks" / "results").mkdir()
         native = Path(pmoss_env._native.__file__)
         shutil.copyfile(native, folder / "pmoss_env" / native.name)
         # The copy's own entry points: of what its pyproject.toml says.

@@ -13,6 +13,7 @@ SHOWN = {
     "Add a counter": "itlb_misses",
     "Add a baseline": "round-robin",
     "Add an agent": "habit",
+    "Add a study": "0 values differ",
     "Add a backend": "grouped",
     "Add an index": "skiplist",
     "Add an environment": "pmoss/walk",

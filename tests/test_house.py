@@ -30,3 +30,12 @@ def test_no_arrow_leads_up_a_floor(drawing: ModuleType) -> None:
     floors = list(drawing.FLOORS)
     for room, target in drawing.house()[1]:
         assert floors.index(room[0]) >= floors.index(target[0]), f"{room} imports {target}"
+
+
+def test_every_room_has_a_sentence(drawing: ModuleType) -> None:
+    text = (DOCS.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`([\w/]+)`", text.partition("## Rules")[0]))
+    named |= {"files", "spatial", "continual", "threads", "access_path"}
+    rooms = {name.partition("/")[0] for _, name in drawing.house()[0]}
+    named |= {name.partition("/")[0] for name in named} | {"envs"}
+    assert not rooms - named, "CONTRIBUTING.md, The house"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -18,16 +17,25 @@ from typing import Any, ClassVar
 import numpy as np
 
 import pmoss_agents
-from pmoss_agents import Agent
 from pmoss_agents.threads import run_episode
 from pmoss_agents.threads.bandits import ThreadLinUCB
 from pmoss_benchmarks.study.function import Cell, Row, Run
 from pmoss_benchmarks.study.tables import TableOfRows, bold_inside
-from pmoss_benchmarks.threads.comparison import LEARNED, METHODS, P99_REQUESTS, learned
+from pmoss_benchmarks.threads.comparison import (
+    LEARNED,
+    METHODS,
+    OTHERS,
+    P99_REQUESTS,
+    bandit_latencies,
+    bandit_times,
+    compare,
+    learned,
+)
 from pmoss_benchmarks.threads.studies import (
     MACHINE,
     MIXES,
     PATTERNS,
+    WRITE_SHARES,
     bandwidth_gap,
     convergence,
     settled_after,
@@ -56,9 +64,6 @@ CAUSES: Mapping[str, Mapping[str, Any]] = {
 BANDITS = ("linucb", LEARNED)
 #: Whose figures they are where no bandit decides.
 OF_MACHINE = "machine"
-_READS = ("readrandom", "readseq")
-_OTHERS = ("scheduling-domain", "rule")
-_MIXED_SHARES = (0.0, 0.1, 0.3, 0.5, 0.7, 1.0)
 
 
 @dataclass(frozen=True)
@@ -111,23 +116,15 @@ def measure(run: Run, cell: Cell) -> Row:
 def _beside_rule(
     program: str, seeds: int, alpha: float, reward: str = "normalised"
 ) -> dict[str, Any]:
-    bandit = pmoss_agents.make(METHODS["linucb"], alpha=alpha)
-    seconds = [run["seconds"] for run in _runs(bandit, program, seeds, {"reward": reward})]
-    return {"bandit": seconds, "rule": _of_rule(program, seeds)}
+    bandit = {"linucb": pmoss_agents.make(METHODS["linucb"], alpha=alpha)}
+    runs = compare([program], bandit, seeds=seeds, reward=reward).runs[program]["linucb"]
+    return {"bandit": [run["seconds"] for run in runs], "rule": _of_rule(program, seeds)}
 
 
 @cache
 def _of_rule(program: str, seeds: int) -> list[float]:
-    rule = pmoss_agents.make(METHODS["rule"])
-    return [run["seconds"] for run in _runs(rule, program, seeds, {})]
-
-
-def _runs(
-    agent: Agent, program: str, seeds: int, options: Mapping[str, Any]
-) -> list[dict[str, float]]:
     return [
-        run_episode(ThreadSchedulingEnv(program=program, **options), deepcopy(agent), seed=seed)
-        for seed in range(seeds)
+        run["seconds"] for run in compare([program], ["rule"], seeds=seeds).runs[program]["rule"]
     ]
 
 
@@ -137,30 +134,21 @@ def _changed_world(case: str, seeds: int) -> dict[str, dict[str, float]]:
     with TemporaryDirectory() as folder:
         if factors := changes.pop("parameters", {}):
             changes["machine"] = str(_changed_machine(Path(folder), factors))
-        agents = {"linucb": ThreadLinUCB(ridge=ridge), LEARNED: _experienced()}
-        agents |= {name: pmoss_agents.make(METHODS[name]) for name in _OTHERS}
-        runs = {
-            program: {name: _runs(agent, program, seeds, changes) for name, agent in agents.items()}
-            for program in PATTERNS
-        }
+        agents = {"linucb": ThreadLinUCB(ridge=ridge), LEARNED: learned()}
+        agents |= {name: pmoss_agents.make(METHODS[name]) for name in OTHERS}
+        runs = compare(PATTERNS, agents, seeds=seeds, **changes)
         short = {**changes, "requests": times * P99_REQUESTS}
-        late = {name: _runs(agent, "fillrandom", seeds, short) for name, agent in agents.items()}
+        late = compare(["fillrandom"], agents, seeds=seeds, **short)
         got: dict[str, dict[str, float]] = {
-            name: {**_times(runs, name), **_latencies(late, name)} for name in BANDITS
+            name: {**bandit_times(runs, name), **bandit_latencies(late, name)} for name in BANDITS
         }
         for program in PATTERNS:
             words = f"decisions until the width of any action has settled, {program}"
-            bandit = deepcopy(agents["linucb"])
-            assert isinstance(bandit, ThreadLinUCB)
+            bandit = ThreadLinUCB(ridge=ridge)
             run_episode(ThreadSchedulingEnv(program=program, **changes), bandit, seed=0)
             got["linucb"][words] = settled_after(bandit.widths)
-        gap = bandwidth_gap(0, _MIXED_SHARES, machine=changes.get("machine", MACHINE))
+        gap = bandwidth_gap(0, WRITE_SHARES, machine=changes.get("machine", MACHINE))
     return {**got, OF_MACHINE: {"local / remote bandwidth of DRAM, largest": gap}}
-
-
-@cache
-def _experienced() -> Agent:
-    return learned()
 
 
 def _changed_machine(folder: Path, factors: Mapping[str, float]) -> Path:
@@ -171,43 +159,6 @@ def _changed_machine(folder: Path, factors: Mapping[str, float]) -> Path:
     path = folder / f"{MACHINE}.toml"
     path.write_text(machine_toml(data), encoding="utf-8")
     return path
-
-
-def _mean(runs: list[dict[str, float]], what: str = "seconds") -> float:
-    return float(np.mean([run[what] for run in runs]))
-
-
-def _times(
-    runs: Mapping[str, Mapping[str, list[dict[str, float]]]], bandit: str
-) -> dict[str, float]:
-    """Figures of the paper's section 9.2.1 with a bandit in the place of the paper's."""
-
-    def over(program: str, first: str, second: str) -> float:
-        return _mean(runs[program][first]) / _mean(runs[program][second])
-
-    def loss(program: str) -> float:
-        best = min(_mean(runs[program][name]) for name in (*_OTHERS, bandit))
-        return _mean(runs[program][bandit]) / best - 1.0
-
-    return {
-        "reads: time saved by linucb against scheduling-domain, best": max(
-            1.0 - over(program, bandit, "scheduling-domain") for program in _READS
-        ),
-        "reads: rule / linucb - 1, best": max(
-            over(program, "rule", bandit) - 1.0 for program in _READS
-        ),
-        "four patterns: linucb / the best method - 1, worst": max(map(loss, PATTERNS)),
-    }
-
-
-def _latencies(runs: Mapping[str, list[dict[str, float]]], bandit: str) -> dict[str, float]:
-    """Figures of the paper's section 9.2.2."""
-    mine = _mean(runs[bandit], "p99_ms")
-    return {
-        f"fillrandom, 960k requests: P99 saved against {other}": 1.0
-        - mine / _mean(runs[other], "p99_ms")
-        for other in _OTHERS
-    }
 
 
 def _over_rule(of_program: Mapping[str, Any]) -> str:

@@ -15,14 +15,19 @@ from pmoss_benchmarks.study.tables import TableOfRows
 from pmoss_benchmarks.threads.comparison import (
     LEARNED,
     METHODS,
+    OTHERS,
     P99_REQUESTS,
+    READS,
     Comparison,
+    bandit_latencies,
+    bandit_times,
     compare,
 )
 from pmoss_benchmarks.threads.studies import (
     MACHINE,
     MIXES,
     PATTERNS,
+    WRITE_SHARES,
     bandwidth_gap,
     convergence,
     correlations,
@@ -39,9 +44,6 @@ if TYPE_CHECKING:
 FIGURES = Path(__file__).with_suffix(".toml")
 #: Seconds by share of remote accesses (the paper's table 1).
 TABLE_1 = {0.10: 151.08, 0.05: 129.35, 0.03: 126.97, 0.01: 123.97, 0.0: 123.04}
-_WRITE_SHARES = (0.0, 0.1, 0.3, 0.5, 0.7, 1.0)
-_READS = ("readrandom", "readseq")
-_OTHERS = ("scheduling-domain", "rule")
 
 
 @dataclass(frozen=True)
@@ -71,26 +73,22 @@ def measure(run: Run, cell: Cell) -> Row:
     """
     seeds = run.settings.seeds
     comparison = compare((*PATTERNS, *MIXES), seeds=seeds)
-    late = [
-        compare(
-            ["fillrandom"], methods=(*_OTHERS, "linucb"), seeds=seeds, requests=times * P99_REQUESTS
-        )
+    short, long = (
+        compare(["fillrandom"], (*OTHERS, "linucb"), seeds=seeds, requests=times * P99_REQUESTS)
         for times in (1, 10)
-    ]
+    )
     curve = times_by_remote_share(tuple(TABLE_1))
     widths = {program: convergence(program) for program in PATTERNS}
     ours = {
         **_of_machine(curve),
         **_settling(widths),
         **_times(comparison),
-        **{
-            f"fillrandom, 960k requests: P99 saved against {other}": _saved(late[0], other)
-            for other in _OTHERS
-        },
+        **bandit_latencies(short),
     }
-    moving = late[0].mean("fillrandom", "linucb", "moved") / late[0].mean("fillrandom", "linucb")
+    moving = short.mean("fillrandom", "linucb", "moved") / short.mean("fillrandom", "linucb")
+    saved = next(iter(bandit_latencies(long).values()))
     return {
-        "statements": judge(FIGURES, ours, moving=moving, saved=_saved(late[1], _OTHERS[0])),
+        "statements": judge(FIGURES, ours, moving=moving, saved=saved),
         "runs": comparison.runs,
         "curves": {
             "widths": widths,
@@ -116,8 +114,8 @@ def _of_machine(curve: Mapping[float, float]) -> dict[str, float]:
         ("read", "miss_latency_ns", "slow_write_gb_per_s"),
     ]
     gaps = {
-        "non-volatile memory, largest over mixes and threads": bandwidth_gap(2, _WRITE_SHARES),
-        "DRAM, largest": bandwidth_gap(0, _WRITE_SHARES),
+        "non-volatile memory, largest over mixes and threads": bandwidth_gap(2, WRITE_SHARES),
+        "DRAM, largest": bandwidth_gap(0, WRITE_SHARES),
     }
     return {
         **{f"local / remote bandwidth of {memory}": gap for memory, gap in gaps.items()},
@@ -146,37 +144,22 @@ def _settling(widths: Mapping[str, list[tuple[int, float]]]) -> dict[str, float]
 
 def _times(comparison: Comparison) -> dict[str, float]:
     """Figures of run times, of the paper's section 9."""
-
-    def ratio(program: str, first: str, second: str) -> float:
-        return comparison.mean(program, first) / comparison.mean(program, second)
-
-    def loss(programs: Sequence[str], method: str, others: Sequence[str]) -> float:
-        """The most by which a method takes longer than the best."""
-        return max(
-            comparison.mean(p, method) / min(comparison.mean(p, m) for m in others) - 1.0
-            for p in programs
-        )
-
-    usual = (*_OTHERS, "linucb")
+    ratio, usual = comparison.ratio, (*OTHERS, "linucb")
     return {
+        **bandit_times(comparison),
         **{
             f"{program}: remaining time, linucb / scheduling-domain": ratio(
                 program, "linucb", "scheduling-domain"
             )
             for program in ("fillrandom", "fillseq")
         },
-        "reads: time saved by linucb against scheduling-domain, best": max(
-            1.0 - ratio(p, "linucb", "scheduling-domain") for p in _READS
+        "reads: rule / hybrid - 1, best": max(ratio(p, "rule", "hybrid") - 1.0 for p in READS),
+        "four patterns: linucb that has learned before / the best method - 1, worst": (
+            comparison.loss(PATTERNS, LEARNED, tuple(METHODS))
         ),
-        **{
-            f"reads: rule / {method} - 1, best": max(ratio(p, "rule", method) - 1.0 for p in _READS)
-            for method in ("linucb", "hybrid")
-        },
-        "four patterns: linucb / the best method - 1, worst": loss(PATTERNS, "linucb", usual),
-        "four patterns: linucb that has learned before / the best method - 1, worst": loss(
-            PATTERNS, LEARNED, tuple(METHODS)
+        "reads: hybrid / the best method - 1, worst": comparison.loss(
+            READS, "hybrid", (*usual, "hybrid")
         ),
-        "reads: hybrid / the best method - 1, worst": loss(_READS, "hybrid", (*usual, "hybrid")),
         **{
             f"{program.removeprefix('mixed')} % reads: {method} / rule": ratio(
                 program, method, "rule"
@@ -191,12 +174,6 @@ def _times(comparison: Comparison) -> dict[str, float]:
             for method in (*usual, "random")
         },
     }
-
-
-def _saved(comparison: Comparison, other: str) -> float:
-    """The share of the latency under another method that the bandit saves."""
-    mine, others = (comparison.mean("fillrandom", method, "p99_ms") for method in ("linucb", other))
-    return 1.0 - mine / others
 
 
 def _minutes(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:

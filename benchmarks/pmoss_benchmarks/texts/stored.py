@@ -23,10 +23,6 @@ SHARED = {
 PLACED = {"grouped": "Grouped", "spread": "Spread", "mixed": "Mixed", "random": "Random"}
 
 
-#: Studies whose one row holds the statements of a paper.
-REPRODUCTIONS = ("access-path", "threads")
-
-
 #: Reports with cells that are studies now.
 _CELLS = {"backlog-learned.json": "served", "counter-changes.json": "counter-changes"}
 
@@ -59,11 +55,6 @@ class Stored:
         Raises:
             DatasetError: it is missing or no JSON.
         """
-        if name in REPRODUCTIONS:
-            stored = Results(self.root)[name]
-            (row,) = stored.rows
-            again = {"command": f"pmoss study run {name}", "rows": row["statements"]}
-            return {**stored.run_of(row), **again}
         if (study := _suite_of(name)) is not None:
             return self._suite(study)
         if name in _CELLS:

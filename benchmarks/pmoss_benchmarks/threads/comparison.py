@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 import pmoss_agents
 from pmoss_agents import Agent
 from pmoss_agents.threads import run_episode
+from pmoss_benchmarks.threads.studies import PATTERNS
 from pmoss_env.envs.threads import ThreadSchedulingEnv
 
 #: Agents by the short name in tables. Every run begins with an agent that knows nothing, but for
@@ -25,6 +27,9 @@ METHODS: dict[str, str] = {
     "hybrid": "threads-hybrid",
     "random": "threads-random",
 }
+#: Methods that a bandit is compared with.
+OTHERS = ("scheduling-domain", "rule")
+READS = ("readrandom", "readseq")
 #: Requests of the paper's study of latency.
 P99_REQUESTS = 960_000
 
@@ -49,6 +54,17 @@ class Comparison:
         """The mean over the seeds."""
         return float(np.mean([run[what] for run in self.runs[program][method]]))
 
+    def ratio(self, program: str, first: str, second: str, what: str = "seconds") -> float:
+        """One method's mean over that of another."""
+        return self.mean(program, first, what) / self.mean(program, second, what)
+
+    def loss(self, programs: Sequence[str], method: str, others: Sequence[str]) -> float:
+        """The most by which a method takes longer than the best, as a share."""
+        return max(
+            self.mean(p, method) / min(self.mean(p, other) for other in others) - 1.0
+            for p in programs
+        )
+
     def total(self, method: str) -> float:
         """Seconds over all programs, mean over the seeds."""
         return sum(self.mean(program, method) for program in self.runs)
@@ -56,8 +72,8 @@ class Comparison:
 
 def compare(
     programs: Sequence[str],
+    agents: Mapping[str, Agent] | Sequence[str] = tuple(METHODS),
     *,
-    methods: Sequence[str] = tuple(METHODS),
     seeds: int = 5,
     **options: Any,
 ) -> Comparison:
@@ -65,25 +81,32 @@ def compare(
 
     Args:
         programs: keys of ``PROGRAMS``.
-        methods: keys of ``METHODS``.
+        agents: by method; every run begins with the agent as it is here. Or keys of ``METHODS``.
         seeds: runs per cell.
         **options: further arguments of the environment.
     """
-    runs: dict[str, dict[str, list[dict[str, float]]]] = {}
-    experienced = learned() if LEARNED in methods else None
-    for program in programs:
-        runs[program] = {}
-        for method in methods:
-            results = []
-            for seed in range(seeds):
-                trained = experienced if method == LEARNED else None
-                agent = deepcopy(trained) or pmoss_agents.make(METHODS[method])
-                env = ThreadSchedulingEnv(program=program, **options)
-                results.append(run_episode(env, agent, seed=seed))
-            runs[program][method] = results
-    return Comparison(runs)
+    if not isinstance(agents, Mapping):
+        agents = {
+            name: learned() if name == LEARNED else pmoss_agents.make(METHODS[name])
+            for name in agents
+        }
+    return Comparison(
+        {
+            program: {
+                name: [
+                    run_episode(
+                        ThreadSchedulingEnv(program=program, **options), deepcopy(agent), seed=seed
+                    )
+                    for seed in range(seeds)
+                ]
+                for name, agent in agents.items()
+            }
+            for program in programs
+        }
+    )
 
 
+@cache
 def learned() -> Agent:
     """The bandit of LEARNED before a comparison."""
     agent = pmoss_agents.make(METHODS[LEARNED])
@@ -92,3 +115,27 @@ def learned() -> Agent:
             env = ThreadSchedulingEnv(program=program, requests=_LESSON_REQUESTS)
             run_episode(env, agent, seed=_FIRST_LESSON_SEED + lesson)
     return agent
+
+
+def bandit_times(comparison: Comparison, bandit: str = "linucb") -> dict[str, float]:
+    """Figures of the paper's section 9.2.1, with a bandit in the place of the paper's."""
+    return {
+        "reads: time saved by linucb against scheduling-domain, best": max(
+            1.0 - comparison.ratio(p, bandit, "scheduling-domain") for p in READS
+        ),
+        "reads: rule / linucb - 1, best": max(
+            comparison.ratio(p, "rule", bandit) - 1.0 for p in READS
+        ),
+        "four patterns: linucb / the best method - 1, worst": comparison.loss(
+            PATTERNS, bandit, (*OTHERS, bandit)
+        ),
+    }
+
+
+def bandit_latencies(late: Comparison, bandit: str = "linucb") -> dict[str, float]:
+    """Figures of its section 9.2.2, of runs with P99_REQUESTS."""
+    return {
+        f"fillrandom, 960k requests: P99 saved against {other}": 1.0
+        - late.ratio("fillrandom", bandit, other, "p99_ms")
+        for other in OTHERS
+    }

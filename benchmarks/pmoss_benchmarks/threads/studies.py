@@ -17,6 +17,8 @@ from pmoss_env.machines import Machine, load_machine
 MACHINE = "xeon-6240m-optane"
 PATTERNS = ("readrandom", "readseq", "fillrandom", "fillseq")
 MIXES = ("mixed50", "mixed70", "mixed90")
+#: Mixes of reads and writes of the paper's study of bandwidth.
+WRITE_SHARES = (0.0, 0.1, 0.3, 0.5, 0.7, 1.0)
 _ENDLESS = 10**12
 
 

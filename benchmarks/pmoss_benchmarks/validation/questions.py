@@ -59,10 +59,10 @@ class Measured(Question, frozen=True):
 
     def ask(self, laboratory: Laboratory, fidelity: str) -> float:
         """Our value; NaN of any other fidelity."""
-        return self.measure() if fidelity == "simulated" else nan
+        return self._measured() if fidelity == "simulated" else nan
 
     @abstractmethod
-    def measure(self) -> float:
+    def _measured(self) -> float:
         """The value on the simulated machine."""
 
 
@@ -148,8 +148,7 @@ class MemoryLatency(Measured, frozen=True, tag="memory-latency"):
     far: int
     near: int
 
-    def measure(self) -> float:
-        """See the class."""
+    def _measured(self) -> float:
         return latency_ns(self.machine, 0, self.far) / latency_ns(self.machine, 0, self.near)
 
 
@@ -162,8 +161,7 @@ class CoreToCore(Measured, frozen=True, tag="core-to-core"):
     machine: str
     between: Literal["sockets", "chiplets", "stops"]
 
-    def measure(self) -> float:
-        """See the class."""
+    def _measured(self) -> float:
         ways = {"sockets": self._sockets, "chiplets": self._chiplets, "stops": self._stops}
         return ways[self.between]()
 
@@ -205,8 +203,7 @@ class LoadedLatency(Measured, frozen=True, tag="loaded-latency"):
     machine: str
     measured: tuple[tuple[float, float], ...]
 
-    def measure(self) -> float:
-        """See the class."""
+    def _measured(self) -> float:
         return max(
             abs(loaded_latency(self.machine, use) / measured - 1) for use, measured in self.measured
         )
@@ -219,8 +216,7 @@ class ScanBandwidth(Measured, frozen=True, tag="scan-bandwidth"):
     memory_node: int
     cores: Literal["one", "all"]
 
-    def measure(self) -> float:
-        """See the class."""
+    def _measured(self) -> float:
         machine = load_machine(self.machine)
         mine = machine.workers[machine.node_of_core[machine.workers] == 0]
         count = 1 if self.cores == "one" else None
@@ -260,8 +256,7 @@ class ScanPaths(Measured, frozen=True, tag="scan-paths"):
         "relaxed",
     ]
 
-    def measure(self) -> float:
-        """See the class."""
+    def _measured(self) -> float:
         return _SCANS[self.what](Measurements())
 
 
@@ -270,8 +265,7 @@ class LinearModels(Measured, frozen=True, tag="linear-models"):
 
     what: Literal["r2", "above-best"]
 
-    def measure(self) -> float:
-        """See the class."""
+    def _measured(self) -> float:
         scores = self._scores()
         return min(scores.r2.values()) if self.what == "r2" else scores.above_best
 
@@ -292,12 +286,9 @@ class ThreadTimes(Measured, frozen=True, tag="thread-times"):
     first: str
     second: str
 
-    def measure(self) -> float:
-        """See the class."""
-        comparison = compare([self.program], methods=(self.first, self.second), seeds=1)
-        return comparison.mean(self.program, self.first) / comparison.mean(
-            self.program, self.second
-        )
+    def _measured(self) -> float:
+        comparison = compare([self.program], (self.first, self.second), seeds=1)
+        return comparison.ratio(self.program, self.first, self.second)
 
 
 class RemoteShare(Measured, frozen=True, tag="remote-share"):
@@ -305,8 +296,7 @@ class RemoteShare(Measured, frozen=True, tag="remote-share"):
 
     share: float
 
-    def measure(self) -> float:
-        """See the class."""
+    def _measured(self) -> float:
         return times_by_remote_share((0.0, self.share))[self.share]
 
 
@@ -316,8 +306,7 @@ class BandwidthGap(Measured, frozen=True, tag="bandwidth-gap"):
     node: int
     shares: tuple[float, ...]
 
-    def measure(self) -> float:
-        """See the class."""
+    def _measured(self) -> float:
         return bandwidth_gap(self.node, self.shares)
 
 
@@ -326,8 +315,7 @@ class Decisions(Measured, frozen=True, tag="decisions"):
 
     action: int
 
-    def measure(self) -> float:
-        """See the class."""
+    def _measured(self) -> float:
         return max(settled_after(convergence(p), action=self.action) for p in PATTERNS)
 
 

@@ -52,7 +52,7 @@ def test_the_hybrid_wins_the_sum_of_the_seven_programs():
 
 @pytest.mark.parametrize(("program", "method"), [("readseq", "hybrid"), ("mixed90", "linucb")])
 def test_committed_runs_replay_to_the_last_bit(program, method):
-    got = compare([program], methods=[method], seeds=1).runs[program][method][0]
+    got = compare([program], [method], seeds=1).runs[program][method][0]
     assert got == STORED["runs"][program][method][0]
 
 

@@ -83,8 +83,8 @@ def test_doctor_judges_every_event() -> None:
         (["train", "{tmp}/a.safetensors", "-e", "machine=toy"], "learns from data"),
         (["evaluate", "{tmp}/none.safetensors"], "none.safetensors"),
         (["study", "replay", "{tmp}/none.jsonl"], "none.jsonl: cannot be read"),
-        (["benchmark", "performance", "--rounds=-9223372036854775809"], "must be from 1 to"),
-        (["benchmark", "performance", "--only", "speed"], "unknown part 'speed'"),
+        (["study", "run", "performance", "--set", "rounds=0"], "must be from 1 to"),
+        (["study", "run", "performance", "--set", 'parts=["speed"]'], "unknown part 'speed'"),
         (["benchmark", "offline", "--suite", "big", "--out", "{tmp}/o"], "unknown suite 'big'"),
         (["benchmark", "offline", "--agent", "cqll", "--out", "{tmp}/o"], "Did you mean 'cql'?"),
         (["benchmark", "offline", "--track", "rain", "--out", "{tmp}/o"], "unknown track 'rain'"),
@@ -145,7 +145,6 @@ def test_bad_input_ends_with_one_line_and_status_2(
         ),
         (["data", "collect", "/dev/null/data"], "/dev/null/data", "Not a directory"),
         (["data", "collect", "/dev/null", "--overwrite"], "/dev/null", "Not a directory"),
-        (["benchmark", "performance", "--out", "/dev/null/r"], "/dev/null/r", "Not a directory"),
     ],
 )
 def test_an_output_that_cannot_be_written_is_refused_before_the_work(

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from pmoss_benchmarks.performance.example_libraries import Example, examples
+from pmoss_benchmarks.performance.programs import Example, examples
 from tests.native.builds import REQUIRED
 
 EXAMPLES = examples()

@@ -1,76 +1,94 @@
-"""How the cost of an answer grows with slices, cores and environments."""
+"""How costs grow with slices, cores, environments and keys: a slope in logarithms."""
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Mapping
-from functools import cache, partial
 from math import log
 from typing import Any
 
-import gymnasium
 import numpy as np
 
-import pmoss_env  # noqa: F401  # registers the environments
-from pmoss_benchmarks.report import Figure, seconds_of
-from pmoss_env import _native
-from pmoss_env.backends import make_backend
-from pmoss_env.backends.analytic import AnalyticBackend
-from pmoss_env.backends.native_forms import native_machine
-from pmoss_env.indexes import DEFAULT, index_kind
+from pmoss_benchmarks.performance.environments import SLICES, SPATIAL, legal_tiles, model_works
+from pmoss_benchmarks.performance.figures import Figure, figure, timed
+from pmoss_benchmarks.performance.programs import index_costs
+from pmoss_benchmarks.performance.runtime import simulated
 from pmoss_env.machines import Machine
 from pmoss_env.machines.catalog import PRESETS
 
-SLICES = (64, 256, 1024, 4096)
-#: Of machines that differ in nothing else.
-CORES = (8, 32, 128, 512)
-ENVIRONMENTS = (1, 8, 64, 512, 4096)
+#: slices; cores of machines that differ in nothing else; environments; keys
+SIZES: Mapping[str, tuple[int, ...]] = {
+    "slices": (64, 256, 1024, 4096),
+    "cores": (8, 32, 128, 512),
+    "environments": (1, 8, 64, 512, 4096),
+    "keys": (1_000_000, 10_000_000, 30_000_000, 100_000_000),
+}
 #: The machine whose nodes are made wider, and the slices that it serves: one per core at least.
 WIDENED, SLICES_OF_CORES = "skylake-x-8n", 512
-#: Of a round. Steps are those of all environments together.
-MOVES, STEPS, QUERIES = 64, 8192, 500_000
-#: A step each.
-SLICES_OF_EPISODE = 256
+#: Steps of all environments together, and simulated queries, in a round.
+STEPS, QUERIES = 8192, 500_000
+#: Memory of an index at its most, measured at 10 million keys.
+BYTES_PER_KEY = 110
 
 
-def measure_growth(rounds: int = 7, **_: Any) -> list[Figure]:
+def growth(rounds: int, **_: Any) -> list[Figure]:
     """CPU time of a move, a schedule, a simulated query and a step, each with its exponent."""
-    by_slices = {n: _model(WIDENED, n, rounds) for n in SLICES}
-    by_cores = {n: _model(_wide(n), SLICES_OF_CORES, rounds) for n in CORES}
     figures: list[Figure] = []
-    for by, found in (("slices", by_slices), ("cores", by_cores)):
-        for at, what in enumerate(("one move by the model", "a whole schedule by the model")):
-            figures += grown(what, by, {n: both[at] for n, both in found.items()})
-    queries = {cores: _queries(_wide(cores), rounds) for cores in CORES}
-    figures += grown("one simulated query", "cores", queries)
-    steps = {environments: _steps(environments, rounds) for environments in ENVIRONMENTS}
-    return figures + grown("one step of an environment", "environments", steps)
+    for by, costs in (
+        ("slices", {n: _model(WIDENED, n, rounds) for n in SIZES["slices"]}),
+        ("cores", {n: _model(wide(n), SLICES_OF_CORES, rounds) for n in SIZES["cores"]}),
+    ):
+        for name in next(iter(costs.values())):
+            of_size = {n: of[name] for n, of in costs.items()}
+            figures += grown(f"{name} by the model", by, of_size)
+    queries = {n: _queries(wide(n), rounds) for n in SIZES["cores"]}
+    steps = {n: _steps(n, rounds) for n in SIZES["environments"]}
+    return [
+        *figures,
+        *grown("one simulated query", "cores", queries),
+        *grown("one step of an environment", "environments", steps),
+    ]
 
 
-def grown(
-    what: str, by: str, found: Mapping[int, list[float]], note: str = "CPU time of one thread"
-) -> list[Figure]:
-    """A figure per size, and the slope of the costs in logarithms.
+def growth_index(rounds: int, **_: Any) -> list[Figure]:
+    """CPU time of each mix on an index, at every size that half of the memory holds."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    sizes = [keys for keys in SIZES["keys"] if keys * BYTES_PER_KEY <= memory // 2]
+    # One size says nothing about growth; the second one takes a gigabyte.
+    costs = {
+        keys: index_costs(keys, rounds) for keys in (sizes if sizes[1:] else SIZES["keys"][:2])
+    }
+    names = costs[min(costs)]
+    return [
+        one
+        for name in names
+        for one in grown(name, "keys", {keys: of[name] for keys, of in costs.items()})
+    ]
+
+
+def grown(what: str, by: str, costs: Mapping[int, list[float]]) -> list[Figure]:
+    """A figure for each size, and the slope of the costs in logarithms.
 
     Args:
         what: costs this.
         by: what its size counts, such as "slices".
-        found: microseconds of each round, by size; all of as many rounds.
-        note: of every figure but the slope.
+        costs: microseconds of each round, by size in rising order.
     """
-    sizes = sorted(found)
-    figures = [Figure.of(f"{what}, {n} {by}", "us", found[n], note=note) for n in sizes]
-    x = [log(n) for n in sizes]
+    note = "CPU time of one thread"
+    x = [log(size) for size in costs]
     slopes = [
-        float(np.polyfit(x, [log(found[n][at]) for n in sizes], 1)[0])
-        for at in range(len(found[sizes[0]]))
+        float(np.polyfit(x, np.log(of_round), 1)[0])
+        for of_round in zip(*costs.values(), strict=True)
     ]
     words = f"{what}, growth with {by}"
-    return [*figures, Figure.of(words, "exponent", slopes, note="0: not at all, 1: as fast")]
+    return [
+        *(figure(f"{what}, {n} {by}", "us", values, note) for n, values in costs.items()),
+        figure(words, "exponent", slopes, "0: not at all, 1: as fast"),
+    ]
 
 
-@cache
-def _wide(cores: int) -> Machine:
+def wide(cores: int) -> Machine:
     """The widened machine with so many cores, all of which serve."""
     data = tomllib.loads((PRESETS / f"{WIDENED}.toml").read_text(encoding="utf-8"))
     nodes = data["topology"]["sockets"] * data["topology"]["nodes_per_socket"]
@@ -82,74 +100,41 @@ def _wide(cores: int) -> Machine:
     return Machine.from_dict(data)
 
 
-def _model(machine: str | Machine, slices: int, rounds: int) -> tuple[list[float], list[float]]:
-    """Microseconds of a move and of a whole schedule."""
-    backend = make_backend("analytic", machine=machine, workload="ycsb-a", slices=slices)
-    assert isinstance(backend, AnalyticBackend)
-    rng = np.random.default_rng(0)
-    workers = backend.machine.workers
-    schedules = [backend.machine.local_schedule(rng.choice(workers, slices)) for _ in range(2)]
-    backend.place(schedules[0])
-    some = rng.permutation(slices)[:MOVES].tolist()
-
-    def move() -> None:
-        # To the other schedule: a slice that is where it should go would cost nothing.
-        schedules.reverse()
-        cores = schedules[0].cores.tolist()
-        for s in some:
-            backend.move(s, cores[s])
-
-    def place() -> None:
-        for schedule in schedules * 4:
-            backend.model.place(schedule.cores, schedule.nodes)
-
-    move()
-    moved = seconds_of(move, rounds)
-    place()
-    placed = seconds_of(place, rounds)
-    return [1e6 * one / len(some) for one in moved], [1e6 * one / 8 for one in placed]
-
-
-@cache
-def _trace() -> Any:
-    """What half lookups, half inserts touch in a B+-tree of a million records."""
-    workload = _native.WorkloadSpec(lookup=0.5, insert=0.5, distribution="zipf", records=1_000_000)
-    return index_kind(DEFAULT).record(
-        workload, SLICES_OF_CORES, queries=QUERIES, line_sampling=64, page_sampling=8
-    )
+def _model(machine: str | Machine, slices: int, rounds: int) -> dict[str, list[float]]:
+    _, works = model_works(machine, slices)
+    seconds = timed({name: work for name, (work, _) in works.items()}, rounds)
+    return {name: [1e6 * s / calls for s in seconds[name]] for name, (_, calls) in works.items()}
 
 
 def _queries(machine: Machine, rounds: int) -> list[float]:
-    """Microseconds of a simulated query; slices go to the cores in turn."""
     cores = machine.workers[np.arange(SLICES_OF_CORES) % machine.workers.size]
-    server = _native.SimulatedServer(native_machine(machine), load="closed")
-    server.set_instance(_trace())
-    run = partial(server.run, cores, machine.node_of_core[cores], "core")
-    run()
-    return [1e6 * seconds / QUERIES for seconds in seconds_of(run, rounds)]
+    run = simulated(machine, cores, 1_000_000, QUERIES, 64, "closed", "core")
+    return [1e6 * s / QUERIES for s in timed({"": run}, rounds)[""]]
 
 
 def _steps(environments: int, rounds: int) -> list[float]:
     """Microseconds of a step of one of the environments of a vector."""
+    import gymnasium
+
     envs = gymnasium.make_vec(
-        "pmoss/SpatialScheduling-v0",
-        environments,
-        vectorization_mode="vector_entry_point",
-        reward="improvement",
+        SPATIAL, environments, vectorization_mode="vector_entry_point", reward="improvement"
     )
     _, infos = envs.reset(seed=0)
-    workers = np.flatnonzero(infos["action_mask"][0])
-    count = min(32, max(4, STEPS // environments))
-    actions = np.random.default_rng(0).choice(workers, (count, environments))
+    actions = legal_tiles(infos["action_mask"], min(32, max(4, STEPS // environments)))
+    left = 0
+
+    def reset() -> None:
+        # Before an episode ends, so that no step pays for it.
+        nonlocal left
+        if left < len(actions):
+            envs.reset(seed=0)
+            left = SLICES
+        left -= len(actions)
 
     def step() -> None:
         for row in actions:
             envs.step(row)
 
-    values = []
-    for at in range(rounds):
-        if at % (SLICES_OF_EPISODE // count) == 0:
-            envs.reset(seed=0)  # here, so that no step pays for the episode's end
-        values += [1e6 * seconds / actions.size for seconds in seconds_of(step, 1)]
+    seconds = timed({"reset": reset, "step": step}, rounds)["step"]
     envs.close()
-    return values
+    return [1e6 * s / actions.size for s in seconds]

@@ -1,8 +1,8 @@
 """A network with the layout of the original P-MOSS model, to train beside ours.
 
 It has the original's parts and sizes: 6 layers, 8 heads, 128 wide, 3 T tokens, a state of 18
-channels through three convolutions. Seconds on another machine would say nothing here. Parts
-of the original that get no gradient are left out, so it is a little faster than the original is.
+channels through three convolutions. Parts of the original that get no gradient are left out, so it
+is a little faster than the original is.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 LAYERS, HEADS, WIDTH, DROPOUT = 6, 8, 128, 0.1
-STEPS, CHANNELS, ROWS, COLS = 256, 18, 8, 12
-META = 24
+STEPS, CHANNELS, ROWS, COLS, META = 256, 18, 8, 12, 24
 
 
 class _Block(nn.Module):
@@ -23,27 +22,21 @@ class _Block(nn.Module):
         super().__init__()
         self.norm_1, self.norm_2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
         self.key, self.query, self.value, self.out = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
-        self.mlp = nn.Sequential(
-            nn.Linear(WIDTH, 4 * WIDTH),
-            nn.GELU(),
-            nn.Linear(4 * WIDTH, WIDTH),
-            nn.Dropout(DROPOUT),
-        )
+        inner = (nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(), nn.Linear(4 * WIDTH, WIDTH))
+        self.mlp = nn.Sequential(*inner, nn.Dropout(DROPOUT))
         self.attention_dropout, self.dropout = nn.Dropout(DROPOUT), nn.Dropout(DROPOUT)
 
     def forward(self, x: Tensor, forbidden: Tensor) -> Tensor:
-        batch, tokens, _ = x.shape
         normed = self.norm_1(x)
         query, key, value = (
-            part(normed).view(batch, tokens, HEADS, -1).transpose(1, 2)
+            part(normed).unflatten(-1, (HEADS, -1)).transpose(1, 2)
             for part in (self.query, self.key, self.value)
         )
         scores = query @ key.transpose(-2, -1) / (WIDTH // HEADS) ** 0.5
         odds = self.attention_dropout(scores.masked_fill(forbidden, float("-inf")).softmax(-1))
-        mixed = (odds @ value).transpose(1, 2).reshape(batch, tokens, WIDTH)
-        x = x + self.dropout(self.out(mixed))
-        grown: Tensor = x + self.mlp(self.norm_2(x))
-        return grown
+        x = x + self.dropout(self.out((odds @ value).transpose(1, 2).flatten(2)))
+        out: Tensor = x + self.mlp(self.norm_2(x))
+        return out
 
 
 class OriginalLayout(nn.Module):
@@ -51,16 +44,11 @@ class OriginalLayout(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
+        convolutions = []
+        for channels, out, kernel in ((CHANNELS, 16, 8), (16, 32, 4), (32, 16, 3)):
+            convolutions += [nn.Conv2d(channels, out, kernel, stride=2, padding=1), nn.ReLU()]
         self.state = nn.Sequential(
-            nn.Conv2d(CHANNELS, 16, 8, stride=2, padding=1),
-            nn.ReLU(),
-            nn.Conv2d(16, 32, 4, stride=2, padding=1),
-            nn.ReLU(),
-            nn.Conv2d(32, 16, 3, stride=2, padding=1),
-            nn.ReLU(),
-            nn.Flatten(),
-            nn.Linear(16, WIDTH - META),
-            nn.Tanh(),
+            *convolutions, nn.Flatten(), nn.Linear(16, WIDTH - META), nn.Tanh()
         )
         self.meta = nn.Sequential(nn.Linear(META, 32), nn.ReLU(), nn.Linear(32, META))
         self.returns = nn.Sequential(nn.Linear(1, WIDTH), nn.Tanh())
@@ -72,12 +60,10 @@ class OriginalLayout(nn.Module):
     def forward(self, returns: Tensor, states: Tensor, meta: Tensor, actions: Tensor) -> Tensor:
         """Maps (B, T, 1), (B, T, channels, rows, cols), (B, META), (B, T) to (B, T, tiles)."""
         batch, steps = actions.shape
-        seen = self.state(states.flatten(0, 1)).view(batch, steps, -1)
+        state = self.state(states.flatten(0, 1)).view(batch, steps, -1)
         facts = self.meta(meta).unsqueeze(1).expand(-1, steps, -1)
-        tokens = torch.stack(
-            [self.returns(returns), torch.cat([seen, facts], -1), self.action(actions)], dim=2
-        )
-        x = tokens.view(batch, 3 * steps, WIDTH)
+        tokens = (self.returns(returns), torch.cat([state, facts], -1), self.action(actions))
+        x = torch.stack(tokens, dim=2).view(batch, 3 * steps, WIDTH)
         forbidden = torch.ones(3 * steps, 3 * steps, dtype=torch.bool).triu(1)
         for block in self.blocks:
             x = block(x, forbidden)

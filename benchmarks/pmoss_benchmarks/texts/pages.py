@@ -1,4 +1,4 @@
-"""Pages with generated blocks, and pages that are generated whole.
+"""Pages with generated blocks.
 
 A block of a page stands between two comments::
 
@@ -15,16 +15,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pmoss_benchmarks.performance.tables import side_by_side
 from pmoss_benchmarks.texts import (
-    access_path,
     autopilot,
     confirmation,
-    growth,
     leaderboard,
-    libraries,
     offline,
-    performance,
     played,
     rules,
     spatial,
@@ -43,10 +38,6 @@ BLOCKS: Mapping[str, Block] = {
     **played.BLOCKS,
     **confirmation.BLOCKS,
     **autopilot.BLOCKS,
-    **libraries.BLOCKS,
-    **growth.BLOCKS,
-    **performance.BLOCKS,
-    **access_path.BLOCKS,
     **leaderboard.BLOCKS,
     **rules.BLOCKS,
     **summary.BLOCKS,
@@ -65,7 +56,7 @@ class Page:
         path: of the page.
         before: its text.
         after: its text with all blocks made anew.
-        blocks: how many blocks it has; 0 for a page that is generated whole.
+        blocks: how many blocks it has.
     """
 
     path: Path
@@ -105,7 +96,7 @@ def make_pages(root: Path) -> list[Page]:
             tags.render(before, page)
         if blocks:
             pages.append(Page(path, before, after, blocks))
-    return pages + [_whole(path, text) for path, text in _generated(stored)]
+    return pages
 
 
 def write_papers(pages: Pages) -> list[Path]:
@@ -145,15 +136,3 @@ def fill(text: str, stored: Stored, name: str, up: str = "") -> tuple[str, int]:
     if found != starts or text.count(_END) != starts:
         raise DescriptionError(f"{name}: a block of results has no end: close it with {_END}")
     return filled, found
-
-
-def _generated(stored: Stored) -> list[tuple[Path, str]]:
-    """Pages beside the results that hold nothing else."""
-    folder = stored.folder / "performance"
-    reports = {path.stem: stored[f"performance/{path.name}"] for path in folder.glob("*.json")}
-    return [(folder / "README.md", side_by_side(dict(sorted(reports.items()))))]
-
-
-def _whole(path: Path, text: str) -> Page:
-    before = path.read_text(encoding="utf-8") if path.exists() else ""
-    return Page(path, before, text, 0)

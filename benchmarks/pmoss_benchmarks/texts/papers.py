@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import msgspec
 from pmoss_benchmarks.functions import validation
 from pmoss_benchmarks.study.store import Results
 from pmoss_benchmarks.texts import counter_changes, learned
-from pmoss_benchmarks.texts.stored import Stored, of_today
+from pmoss_benchmarks.texts.stored import Stored
 from pmoss_env.errors import DescriptionError, UnknownNameError
 from pmoss_env.files import read_toml, write_atomically
 
@@ -109,7 +109,6 @@ def names(root: Path, results: Results, to: To, folder: Path, pictures: Path) ->
 
     return {
         "block": lambda name: _block(name, stored, to, pictures),
-        "host_figures": lambda beginnings: list(_host_figures(stored, tuple(beginnings))),
         "learned": lambda row: _led(_learned(row, stored, to, pictures), to),
         "paper": paper,
         "paper_rows": lambda: read_rows(root),
@@ -146,18 +145,6 @@ def _led(text: str, to: To) -> str:
     """A text of a page below docs/papers whose links lead on from the page that is rendered."""
     text = text.replace("](benchmarks/", f"]({to(Path('benchmarks'))}/")
     return text.replace("](../benchmarks/", f"]({to(Path('docs/benchmarks'))}/")
-
-
-def _host_figures(stored: Stored, beginnings: tuple[str, ...]) -> Iterator[Mapping[str, Any]]:
-    """Figures of this software on hosts, each with its host and the command that measured it."""
-    for path in sorted((stored.folder / "performance").glob("*.json")):
-        for part in stored[f"performance/{path.name}"]["parts"].values():
-            command = of_today(part["command"]).replace(
-                "results/performance.json", f"results/performance/{path.name}"
-            )
-            for one in part["figures"]:
-                if one["name"].startswith(beginnings):
-                    yield {**one, "host": path.stem, "command": command}
 
 
 def _learned(row: Row, stored: Stored, to: To, pictures: Path) -> str:

@@ -116,7 +116,7 @@ class Pages:
             "ranges": read_ranges,
             "row": self._row,
             "rows": self._rows,
-            "runs": lambda study: list(self.results[study].runs.values()),
+            "runs": self._runs,
             "settings": lambda study: self.results[study].settings,
             "splits": splits,
             "studies": self._studies,
@@ -139,21 +139,26 @@ class Pages:
         stored = self.results[study]
         return make_table(self.results.study(study), stored, name, **where).as_markdown()
 
-    def _plot(self, study: str, name: str, words: str) -> str:
-        """A picture of a study's rows, with the words that stand in its place.
+    def _plot(self, study: str, name: str, words: str, **where: str) -> str:
+        """A picture of a study's rows with these fields, and the words that stand in its place.
 
         It is drawn to PICTURES when a page that shows it is rendered.
         """
         plots = getattr(load_function(self.results.study(study).function), "PLOTS", {})
         if name not in plots:
             raise UnknownNameError(f"plot of {study}", name, plots)
-        path = self.pictures / f"{study.replace('/', '-')}-{name}.svg"
+        path = self.pictures / f"{'-'.join([study.replace('/', '-'), name, *where.values()])}.svg"
         path.parent.mkdir(parents=True, exist_ok=True)
-        plots[name](self.results[study].rows).savefig(path, metadata={"Date": None})
+        plots[name](self._rows(study, **where)).savefig(path, metadata={"Date": None})
         return f"![{words}]({self.to(path)})"
 
     def _rows(self, study: str, **where: Any) -> list[Mapping[str, Any]]:
         return select(self.results[study].rows, **where)
+
+    def _runs(self, study: str, **where: Any) -> list[Mapping[str, Any]]:
+        """What made the rows with these fields."""
+        stored = self.results[study]
+        return [stored.runs[name] for name in {row["run"]: 0 for row in self._rows(study, **where)}]
 
     def _row(self, study: str, **where: Any) -> Mapping[str, Any]:
         """The one row with these fields."""

@@ -9,7 +9,6 @@ import typer
 
 from pmoss_benchmarks.cli.benchmark.autopilot import autopilot
 from pmoss_benchmarks.cli.benchmark.confirm import confirm
-from pmoss_benchmarks.cli.benchmark.performance import performance
 from pmoss_benchmarks.cli.benchmark.pretrained import pretrained
 from pmoss_env.errors import UnsupportedError
 
@@ -33,6 +32,7 @@ RENAMED_STUDIES = {
     "off-policy": "off-policy",
     "offline": "core",
     "paper": "paper",
+    "performance": "performance",
     "published": "published",
     "references": "references",
     "selection": "selection",
@@ -60,7 +60,6 @@ for old, study in RENAMED_STUDIES.items():
         hidden=True,
         context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
     )(_renamed(old, study))
-app.command()(performance)
 app.command()(confirm)
 app.command()(autopilot)
 app.command()(pretrained)

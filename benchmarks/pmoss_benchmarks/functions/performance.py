@@ -1,0 +1,236 @@
+"""How fast this software is on a host: parts beside peers, as ratios within one run."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pmoss_benchmarks.performance import environments, growth, programs, runtime
+from pmoss_benchmarks.performance.figures import Figure
+from pmoss_benchmarks.study.function import Cell, Row, Run
+from pmoss_benchmarks.study.tables import TableOfRows
+from pmoss_env.errors import DescriptionError, UnknownNameError
+from pmoss_env.pictures import new_figure
+from pmoss_env.provenance import describe_machine
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Picture
+
+MEASURES_HOST = True
+#: What can be measured; each gives its figures.
+PARTS: Mapping[str, Callable[..., list[Figure]]] = {
+    "environment": environments.environment,
+    "vector-environment": environments.vector_environment,
+    "continual": environments.continual,
+    "growth": growth.growth,
+    "growth-index": growth.growth_index,
+    "decision-transformer": environments.decision_transformer,
+    "index": programs.index,
+    "rtree": programs.rtree,
+    "plugin": programs.plugin,
+    "libraries": runtime.libraries,
+    "recording": runtime.recording,
+    "runtime": runtime.runtime,
+    "counting": programs.counting,
+    "loading": runtime.loading,
+    "live": runtime.live,
+    "simulator": runtime.simulator,
+    "scan": programs.scan,
+}
+_SIGNS: Mapping[str, Callable[[float, float], bool]] = {
+    "<=": operator.le,
+    ">=": operator.ge,
+    "+-": lambda value, bound: abs(value) <= bound,
+}
+_GROWN = re.compile(r"(?P<what>.+), (?:growth with|(?P<size>\d+)) (?P<by>\w+)")
+_SPREAD = ("median", "low", "high")
+_GOAL = re.compile(r"(?:(low|high) )?(<=|>=|\+-) ([\d.]+).*")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is measured. Each figure names its own rounds and keys.
+
+    Attributes:
+        host: the name of this host in the rows; empty: its processor and its kernel.
+        parts: keys of PARTS.
+        rounds: of each figure.
+        keys: in the index, the runtime and the simulator.
+        goals: what the project wants, by a figure's name or a pattern of the shell: "<= 3 x" of the
+            median, "low >= 80 %" of the lowest round, "+- 5 %" on either side of 0.
+    """
+
+    AXES: ClassVar = ("host", "parts", "rounds", "keys", "goals")
+
+    host: str = ""
+    parts: tuple[str, ...] = tuple(PARTS)
+    rounds: int = 7
+    keys: int = 30_000_000
+    goals: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for part in self.parts:
+            if part not in PARTS:
+                raise UnknownNameError("part", part, PARTS)
+        for name, most in (("rounds", 10_000), ("keys", 2**31)):
+            if not 1 <= getattr(self, name) <= most:
+                raise DescriptionError(
+                    f"{name} = {getattr(self, name)}: must be from 1 to {most:,}"
+                )
+        for name, goal in self.goals.items():
+            if not _GOAL.fullmatch(goal):
+                raise DescriptionError(f"goal {goal!r} of {name!r}: write one like '<= 3 x'")
+
+
+def cells(settings: Settings) -> list[Cell]:
+    """Every part, on this host."""
+    machine = describe_machine()
+    host = settings.host or f"{machine['cpu_model']} {machine['kernel']}"
+    return [{"host": host, "part": part} for part in settings.parts]
+
+
+def measure(run: Run, cell: Cell) -> Row:
+    """The figures of a part: each with its spread over rounds, its goal, and whether it is reached.
+
+    Raises:
+        BackendError: there is no source checkout, compiler or peer that the part needs.
+    """
+    settings: Settings = run.settings
+    figures = PARTS[cell["part"]](rounds=settings.rounds, keys=settings.keys)
+    return {"figures": [_held(one, settings.goals) for one in figures]}
+
+
+def _held(figure: Figure, goals: Mapping[str, str]) -> Figure:
+    """A figure beside the first goal whose pattern its name has."""
+    goal = next((goals[name] for name in goals if fnmatchcase(figure["name"], name)), "")
+    reached = None
+    if match := _GOAL.fullmatch(goal):
+        which, sign, bound = match.groups()
+        reached = _SIGNS[sign](figure[which or "median"], float(bound))
+    return {**figure, "goal": goal, "reached": reached}
+
+
+def hosts(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[tuple[str, str], Figure]]:
+    """By host its figures by name and unit."""
+    of_host: dict[str, dict[tuple[str, str], Figure]] = {}
+    for row in rows:
+        named = {(one["name"], one["unit"]): one for one in row["figures"]}
+        of_host.setdefault(row["host"], {}).update(named)
+    return of_host
+
+
+def _side_by_side(rows: Sequence[Mapping[str, Any]], *, all_figures: bool = False) -> TableOfRows:
+    """A line for each figure with a goal, or for all; a column for each host."""
+    of_host, lines = hosts(rows), {}
+    for row in sorted(rows, key=lambda row: list(PARTS).index(row["part"])):
+        for one in row["figures"]:
+            if one["goal"] or all_figures:
+                key = one["name"], one["unit"]
+                figures = [own.get(key) for own in of_host.values()]
+                goals = dict.fromkeys(own["goal"] for own in figures if own and own["goal"])
+                lines[key] = [one["name"], "; ".join(goals), *map(_cell, figures)]
+    return TableOfRows(["figure", "goal", *of_host], list(lines.values()))
+
+
+def _before_and_after(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+    """The figures with a goal that two hosts have in common, and the ratio of the second's."""
+    (first, before), (second, after) = hosts(rows).items()
+    lines = []
+    for key, figure in after.items():
+        # What may be 0 has no ratio.
+        if figure["goal"] and key in before and min(figure["low"], before[key]["low"]) > 0.0:
+            ratio = figure["median"] / before[key]["median"]
+            lines.append([key[0], _spread(before[key]), _spread(figure), f"{ratio:.2f}"])
+    return TableOfRows(["figure", first, second, "after / before"], lines)
+
+
+def _cell(figure: Figure | None) -> str:
+    if figure is None:
+        return ""
+    return _spread(figure) + (", missed" if figure["reached"] is False else "")
+
+
+def _spread(figure: Figure) -> str:
+    median, low, high = (_number(figure[key]) for key in _SPREAD)
+    return f"{median} [{low}, {high}] {figure['unit']}"
+
+
+def _number(value: float) -> str:
+    """Three digits, and never with an exponent."""
+    return f"{value:,.0f}" if abs(value) >= 100.0 else f"{value:.3g}"
+
+
+def _libraries(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+    """A line for each library: its rate under each schedule, and the ratio of the two."""
+    of: dict[str, dict[str, str]] = {}
+    for figure in (one for row in rows for one in row["figures"]):
+        library, schedule = figure["name"].rsplit(", ", 1)
+        of.setdefault(library, {})[schedule] = _spread(figure)
+    heads = list(next(iter(of.values())))
+    return TableOfRows(["library", *heads], [[name, *of[name].values()] for name in of])
+
+
+def costs(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, dict[int, Figure]]]:
+    """How costs grow, by what their size counts, such as "slices", and by name.
+
+    Returns:
+        ``[by][what]``: the figure of the exponent at 0, and one for each size.
+    """
+    grown: dict[str, dict[str, dict[int, Figure]]] = {}
+    for figure in (one for row in rows for one in row["figures"]):
+        if match := _GROWN.fullmatch(figure["name"]):
+            of = grown.setdefault(match["by"], {}).setdefault(match["what"], {})
+            of[int(match["size"] or 0)] = figure
+    return grown
+
+
+def _growth(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+    """Costs at the smallest and the greatest size, and how they grow."""
+    lines = []
+    for by, of in costs(rows).items():
+        for what, figures in of.items():
+            _, least, *_, most = sorted(figures)
+            ends = [w for n in (least, most) for w in (f"{n:,}", f"{figures[n]['median']:.3g}")]
+            slope = [f"{figures[0][key]:.2f}" for key in _SPREAD]
+            lines.append([what, by, *ends, "{} [{}, {}]".format(*slope)])
+    heads = ["cost", "grows with", "from", "us", "to", "us", "exponent [least, most]"]
+    return TableOfRows(heads, lines)
+
+
+TABLES: Mapping[str, Callable[[Sequence[Mapping[str, Any]]], TableOfRows]] = {
+    "default": lambda rows: _side_by_side(rows, all_figures=True),
+    "goals": _side_by_side,
+    "before-and-after": _before_and_after,
+    "growth": _growth,
+    "libraries": _libraries,
+}
+
+
+def _draw_growth(rows: Sequence[Mapping[str, Any]]) -> Picture:
+    """A panel for each size; in it a line for each cost, with its exponent."""
+    grown = costs(rows)
+    picture = new_figure(15, 4.0 * ((len(grown) + 1) // 2))
+    panels = picture.subplots((len(grown) + 1) // 2, 2, squeeze=False).flat
+    for axes, (by, of) in zip(panels, grown.items(), strict=False):
+        for number, (what, figures) in enumerate(of.items()):
+            sizes = sorted(figures)[1:]
+            medians, low, high = ([figures[n][key] for n in sizes] for key in _SPREAD)
+            # Ten colours can be distinguished; more lines are dashed.
+            style = "-" if number < 10 else "--"
+            label = f"{figures[0]['median']:.2f}: {what}"
+            (line,) = axes.plot(sizes, medians, style, marker="o", markersize=4, label=label)
+            axes.fill_between(sizes, low, high, color=line.get_color(), alpha=0.2)
+        axes.set(xscale="log", yscale="log", xlabel=by, ylabel="us, CPU time of one thread")
+        axes.grid(visible=True, which="major", alpha=0.3)
+        legend = {"fontsize": 8, "frameon": False, "title": "exponent", "title_fontsize": 8}
+        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), alignment="left", **legend)
+    for axes in panels:
+        axes.set_axis_off()
+    return picture
+
+
+PLOTS = {"growth": _draw_growth}

@@ -1,0 +1,304 @@
+"""Environments beside CartPole, memcpy and SyncVectorEnv, and the paper's Decision Transformer."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from time import perf_counter, process_time
+from typing import Any
+
+import gymnasium
+import numpy as np
+import numpy.typing as npt
+
+import pmoss_env  # noqa: F401  # registers the environments
+from pmoss_agents import OfflineAgent, make
+from pmoss_agents.weights import torch_threads
+from pmoss_benchmarks.performance.figures import Figure, cost, figure, ratios, timed
+from pmoss_datasets import Behaviour, Recipe, collect
+from pmoss_env.backends import make_backend
+from pmoss_env.backends.analytic import AnalyticBackend
+from pmoss_env.machines import Machine
+from pmoss_env.types import CoTenant, Instance
+
+Work = Callable[[], None]
+SPATIAL, CONTINUAL, CARTPOLE = (
+    "pmoss/SpatialScheduling-v0",
+    "pmoss/ContinualScheduling-v1",
+    "CartPole-v1",
+)
+SLICES = 256
+#: Calls of the model in a round, but for moves.
+CALLS = 64
+#: Of the vector environment: enough that the cost of a step in Python is shared by many. The cost
+#: of SyncVectorEnv does not fall with their number.
+ENVIRONMENTS, FEW = 128, 8
+#: Of the continual environment, as it has them by default.
+EPOCHS, MOVES, CONTINUAL_ENVIRONMENTS = 100, 8, 16
+CARTPOLE_STEPS = 1000
+#: Trajectories of an update.
+BATCH = 4
+
+
+def environment(rounds: int, **_: Any) -> list[Figure]:
+    """A step at 256 slices and 56 workers beside one of CartPole, and what the model is asked."""
+    env = gymnasium.make(SPATIAL, reward="improvement")
+    _, info = env.reset(seed=0)
+    actions = legal_tiles(info["action_mask"][None], SLICES)[:, 0].tolist()
+
+    def step() -> None:
+        env.reset(seed=0)
+        for action in actions:
+            env.step(action)
+
+    backend, works = model_works("skylake-x-8n", SLICES)
+    nodes = backend.machine.nodes
+    tenants = [Instance(0, (CoTenant("memory_stream", node, 0.5),)) for node in range(nodes)]
+    place = works["a whole schedule"][0]
+    schedule = backend.machine.local_schedule(np.resize(backend.machine.workers, SLICES))
+
+    def set_instances(instances: list[Instance]) -> Work:
+        def work() -> None:
+            for at in range(CALLS):
+                backend.set_instance(instances[at % len(instances)])
+            backend.place(schedule)
+
+        return work
+
+    def snapshots() -> None:
+        # Each after a schedule, so that no sum of the last one is known.
+        place(backend.model.snapshot)
+
+    works["other co-tenants of an instance"] = set_instances(tenants), CALLS
+    works["a new instance"] = set_instances([Instance(seed + 1) for seed in range(CALLS)]), CALLS
+    seconds = timed(
+        {
+            "step": step,
+            CARTPOLE: _cartpole(SLICES),
+            **{name: work for name, (work, _) in works.items()},
+            "snapshots": snapshots,
+        },
+        rounds,
+    )
+    own, peer = seconds["step"], seconds[CARTPOLE]
+    placed = seconds["a whole schedule"]
+    alone = [both - one for both, one in zip(seconds["snapshots"], placed, strict=True)]
+    return [
+        cost("environment step, improvement reward", own, SLICES),
+        figure("environment step / CartPole-v1 step", "x", ratios(own, peer), "CPU time"),
+        *(
+            cost(f"analytic model alone, {name}", seconds[name], calls)
+            for name, (_, calls) in works.items()
+        ),
+        cost("analytic model alone, a snapshot", alone, CALLS),
+        cost("CartPole-v1 step, for scale", peer, SLICES),
+    ]
+
+
+def model_works(
+    machine: str | Machine, slices: int
+) -> tuple[AnalyticBackend, dict[str, tuple[Callable[..., None], int]]]:
+    """A backend, and a move and a whole schedule of its model: the work, and its calls."""
+    backend = make_backend("analytic", machine=machine, workload="ycsb-a", slices=slices)
+    assert isinstance(backend, AnalyticBackend)
+    rng = np.random.default_rng(0)
+    workers = backend.machine.workers
+    # A slice that is where it should go would cost nothing: schedules end with the second one, and
+    # moves lead from there to the first.
+    schedules = [backend.machine.local_schedule(rng.choice(workers, slices)) for _ in range(2)]
+    backend.place(schedules[1])
+    moved = rng.permutation(slices)[:SLICES].tolist()
+
+    def move() -> None:
+        cores = schedules[0].cores.tolist()
+        for s in moved:
+            backend.move(s, cores[s])
+
+    def place(then: Callable[[], object] = lambda: None) -> None:
+        for at in range(CALLS):
+            backend.model.place(schedules[at % 2].cores, schedules[at % 2].nodes)
+            then()
+
+    return backend, {"one move": (move, len(moved)), "a whole schedule": (place, CALLS)}
+
+
+def vector_environment(rounds: int, **_: Any) -> list[Figure]:
+    """One thread; observations are copied out at every step."""
+    # The model is asked at the end of an episode only: what is left is the environment itself.
+    quiet: dict[str, Any] = {"reward": "terminal", "measure_every": SLICES}
+    envs = _vector(SPATIAL, ENVIRONMENTS, **quiet)
+    observations, infos = envs.reset(seed=0)
+    size = sum(values.nbytes for values in observations.values())
+    actions = legal_tiles(infos["action_mask"], SLICES - 1)
+    source = np.ones(size, dtype=np.uint8)
+    target = np.zeros_like(source)
+
+    def step() -> None:
+        for row in actions:
+            envs.step(row)
+
+    def copy() -> None:
+        for _ in actions:
+            np.copyto(target, source)
+
+    works = {"reset": lambda: envs.reset(seed=0), "step": step, "copy": copy}
+    seconds = timed(works, rounds)
+    note = (
+        f"CPU time, {ENVIRONMENTS} environments, model asked once, steps within an episode; each "
+        f"step writes all observations ({size:,} bytes) to arrays of their own"
+    )
+    shares = ratios(seconds["copy"], seconds["step"], 100.0)
+    figures = [
+        figure("vector environment, bytes of observation / memcpy", "%", shares, note),
+        figure(
+            "vector environment, step of one of its environments",
+            "us",
+            [1e6 * s / actions.size for s in seconds["step"]],
+            note,
+        ),
+    ]
+    for arguments, words in (
+        (quiet, "model asked once"),
+        ({"reward": "improvement"}, "improvement reward"),
+    ):
+        both = timed(
+            {
+                mode: _episodes(_vector(SPATIAL, FEW, mode, **arguments))
+                for mode in ("sync", "vector_entry_point")
+            },
+            rounds,
+        )
+        figures.append(
+            figure(
+                f"vector environment / SyncVectorEnv, {words}",
+                "x",
+                ratios(both["sync"], both["vector_entry_point"]),
+                f"CPU time, whole episodes of {FEW} environments with their resets",
+            )
+        )
+    return figures
+
+
+def continual(rounds: int, **_: Any) -> list[Figure]:
+    """Epochs with 8 moves each at 256 slices and 56 workers, on one thread."""
+    note = f"per CPU second, episodes of {EPOCHS} epochs with {MOVES} moves each and their resets"
+    options: dict[str, Any] = {"slices": SLICES, "moves_per_epoch": MOVES, "epochs": EPOCHS}
+    works, counts = {}, {}
+    for noise, words in ((0.0, "no noise"), (1.0, "noise as on hardware")):
+        single = gymnasium.make(CONTINUAL, noise=noise, **options)
+        envs = _vector(CONTINUAL, CONTINUAL_ENVIRONMENTS, noise=noise, copy=False, **options)
+        name, vector = f"continual environment, {words}", f"continual vector environment, {words}"
+        works[name], counts[name] = _moves(single, 1), EPOCHS
+        works[vector] = _moves(envs, CONTINUAL_ENVIRONMENTS)
+        counts[vector] = EPOCHS * CONTINUAL_ENVIRONMENTS
+    peer = "CartPole-v1 steps, for scale"
+    works[peer], counts[peer] = _cartpole(CARTPOLE_STEPS), CARTPOLE_STEPS
+    return [
+        figure(name, "1/s", [counts[name] / s for s in values], "" if name == peer else note)
+        for name, values in timed(works, rounds).items()
+    ]
+
+
+def _moves(envs: Any, environments: int) -> Work:
+    """An episode: moves to workers; no slice moves twice before an epoch."""
+    _, infos = envs.reset(seed=0)
+    mask = infos["action_mask"] if environments == 1 else infos["action_mask"][0]
+    rng = np.random.default_rng(0)
+    shape = (EPOCHS, environments)
+    slices = np.argsort(rng.random((*shape, SLICES)), axis=-1)[..., :MOVES]
+    tiles = rng.choice(np.flatnonzero(mask[SLICES + 1 :]), (*shape, MOVES))
+    actions = np.moveaxis(np.stack([slices, tiles], axis=-1), 2, 1).reshape(-1, environments, 2)
+
+    def work() -> None:
+        envs.reset(seed=0)
+        for rows in actions:
+            envs.step(rows[0] if environments == 1 else rows)
+
+    return work
+
+
+def decision_transformer(rounds: int, **_: Any) -> list[Figure]:
+    """Training, and the placement of 256 slices, with the paper's sizes on one core.
+
+    The weights are those after a few updates: they do not change the time.
+    """
+    from pmoss_benchmarks.performance.original_layout import Training
+
+    note = f"batches of {BATCH}, 1 thread, CPU time"
+    recipe = Recipe(
+        env={"interference": "busy_core", "order": "load"},
+        episodes=2,
+        tier="random",
+        behaviours=(Behaviour("random"),),
+        reference_episodes=0,
+    )
+    # The first update also allocates; it ends where the first difference begins.
+    agent = make("decision-transformer", updates=rounds + 1, batch_size=BATCH, threads=1)
+    assert isinstance(agent, OfflineAgent)
+    clocks: list[float] = []
+    with tempfile.TemporaryDirectory() as folder:
+        dataset = collect(recipe, Path(folder) / "data")
+        agent.fit(dataset, progress=lambda done, total, metrics: clocks.append(process_time()))
+    own = [(after - before) / BATCH for before, after in pairwise(clocks)]
+    with torch_threads(1):
+        peer = [s / BATCH for s in timed({"": Training(BATCH).update}, rounds)[""]]
+    env = gymnasium.make(SPATIAL, reward="terminal", **recipe.env)
+
+    def place() -> None:
+        observation, info = env.reset(seed=1)
+        agent.reset()
+        terminated = False
+        while not terminated:
+            action = agent.act(observation, info["action_mask"])
+            observation, _, terminated, _, info = env.step(action)
+
+    return [
+        figure("our training, the paper's sizes, a trajectory", "s", own, note),
+        figure("training in the original's layout, a trajectory", "s", peer, note),
+        figure("training, the original's layout / ours", "x", ratios(peer, own), note),
+        *(
+            figure(
+                f"256 decisions of the paper's Decision Transformer, {name} time",
+                "s",
+                timed({"": place}, rounds, clock)[""],
+                "key-value cache, 1 thread; environment steps of terminal reward included",
+            )
+            for clock, name in ((perf_counter, "wall"), (process_time, "CPU"))
+        ),
+    ]
+
+
+def _vector(name: str, number: int, mode: str = "vector_entry_point", **arguments: Any) -> Any:
+    return gymnasium.make_vec(name, number, vectorization_mode=mode, **arguments)
+
+
+def _episodes(envs: Any) -> Work:
+    _, infos = envs.reset(seed=0)
+    # The step after the last one resets.
+    actions = legal_tiles(infos["action_mask"], SLICES + 1)
+
+    def work() -> None:
+        for row in actions:
+            envs.step(row)
+
+    return work
+
+
+def legal_tiles(masks: npt.NDArray[np.int8], steps: int) -> npt.NDArray[np.int64]:
+    """(steps, environments) tiles that the first of (environments, tiles) masks allows."""
+    workers = np.flatnonzero(masks[0])
+    return np.random.default_rng(0).choice(workers, (steps, masks.shape[0]))
+
+
+def _cartpole(steps: int) -> Work:
+    env = gymnasium.make(CARTPOLE)
+
+    def work() -> None:
+        env.reset(seed=0)
+        for step in range(steps):
+            if any(env.step(step % 2)[2:4]):
+                env.reset(seed=0)
+
+    return work

@@ -1,0 +1,266 @@
+"""Programs of native/bench and the example libraries, built and run in a source checkout."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pmoss_benchmarks.performance.figures import Figure, figure, ratios
+from pmoss_env import get_include
+from pmoss_env.errors import BackendError
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+BUILD = REPOSITORY / "build" / "bench"
+EXAMPLES = REPOSITORY / "native" / "examples" / "plugins"
+#: Sizes of the R-tree, and of our B+-tree as a library, at most.
+POINTS, RANGES, PLUGIN_KEYS = 10_000_000, 100_000, 1_000_000
+ACCESSES, MEGABYTES = 4_000_000, 512
+#: How programs name what they measure, and how a figure does.
+PLUGIN_MIXES = {
+    "lookups,64": "lookups, batches of 64",
+    "lookups,1": "lookups, one by one",
+    "half-updates,64": "half lookups, half updates, batches of 64",
+    "short-scans,64": "half lookups, half short scans, batches of 64",
+}
+SCANS = {
+    "read": "reading memory, one core, widest vectors",
+    "memcpy": "memcpy, one core, bytes copied",
+    "plain-count": "counting matches, the compiler's own loop",
+    "plain-scan": "writing positions, a plain loop",
+    "scan": "our scan, one match in a million",
+    "scan-1%": "our scan, 1 % of the rows match",
+    "scan-thread-engine": "our scan through a helper thread's copies",
+}
+
+
+def build_program(name: str, file: str | None = None) -> Path:
+    """Compiles one program, or a library; needs a source checkout and a compiler.
+
+    Args:
+        name: the target's.
+        file: what is built, if its name is another one.
+
+    Raises:
+        BackendError: there is no source, a tool is missing or the build fails.
+    """
+    if not (REPOSITORY / "native" / "bench").is_dir():
+        raise BackendError(f"{REPOSITORY} holds no native/bench: run this in a source checkout")
+    beside = Path(sys.executable).with_name("cmake")
+    cmake = str(beside) if beside.exists() else shutil.which("cmake")
+    if cmake is None:
+        raise BackendError("cmake is not installed: pip install 'pmoss-env[dev]'")
+    run_program(
+        *(cmake, "-S", REPOSITORY / "native", "-B", BUILD, "-DCMAKE_BUILD_TYPE=Release"),
+        *("-DPMOSS_BUILD_MODULE=OFF", "-DPMOSS_BUILD_BENCH=ON"),
+    )
+    run_program(cmake, "--build", BUILD, "--target", name, "-j", "2")
+    return next(path for path in BUILD.rglob(file or name) if path.is_file())
+
+
+def run_program(*command: object) -> str:
+    """What a command prints; BackendError with its last words if it fails."""
+    words = [str(word) for word in command]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        tail = "\n".join((done.stdout + done.stderr).splitlines()[-15:])
+        raise BackendError(f"{' '.join(words)} failed with status {done.returncode}:\n{tail}")
+    return done.stdout
+
+
+def _json_of(name: str, *words: object) -> Any:
+    """What a program writes to the file that its last word names."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "figures.json"
+        run_program(build_program(name), *words, path)
+        return json.loads(path.read_text())
+
+
+@dataclass(frozen=True)
+class Example:
+    """An example of a user's index: a file that is a whole library.
+
+    Attributes:
+        name: of the file, without its suffix.
+        source: the file.
+        links: words for the compiler, such as "-llmdb".
+        package: Debian's, which has the header and what is linked; empty if nothing is needed.
+        header: of that package, below /usr/include; likewise.
+    """
+
+    name: str
+    source: Path
+    links: tuple[str, ...]
+    package: str
+    header: str
+
+    def missing(self) -> str:
+        """What must be installed to build it; empty if nothing is missing."""
+        if not self.header or (Path("/usr/include") / self.header).exists():
+            return ""
+        return f"{self.header} is missing: apt-get install {self.package}"
+
+    def build(self, folder: Path, *words: str, compiler: str = "c++") -> Path:
+        """Compiles it into a folder.
+
+        Args:
+            folder: that is there.
+            *words: for the compiler, instead of "-O2".
+            compiler: its command.
+
+        Raises:
+            BackendError: a package is missing, or the compiler fails.
+        """
+        if self.missing():
+            raise BackendError(self.missing())
+        library = folder / f"{self.name}.so"
+        run_program(
+            *(compiler, "-std=c++20", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"),
+            *(words or ("-O2",)),
+            *(f"-I{get_include()}", self.source, "-o", library, *self.links),
+        )
+        return library
+
+
+def examples() -> dict[str, Example]:
+    """The examples by name, as their first lines say; {} without a source checkout."""
+    named = {}
+    for source in sorted(EXAMPLES.glob("*.cpp")):
+        text = source.read_text()
+        head = " ".join(re.findall(r"^//\s?(.*)$", text.partition("#include")[0], re.MULTILINE))
+        if " c++ " not in head:
+            continue  # CMake builds it
+        package = re.search(r"Debian: ([\w+-]+)\.", head)
+        others = [name for name in re.findall(r"#include <([^>]+)>", text) if "." in name]
+        header = [name for name in others if not re.match(r"pmoss/|sys/|unistd", name)]
+        named[source.stem] = Example(
+            source.stem,
+            source,
+            tuple(re.findall(r"-l\w+", head)),
+            package[1] if package else "",
+            header[0] if package else "",
+        )
+    return named
+
+
+def index(rounds: int, keys: int) -> list[Figure]:
+    """The B+-tree beside absl::btree_map, on one thread that uses the payload.
+
+    The peer needs Debian's libabsl-dev.
+    """
+    data = _index(keys, rounds)
+    note = (
+        f"{data['keys']:,} keys, {data['pages']} pages, {data['search']} search, "
+        f"{data['lines_per_lookup']:.2f} lines per lookup, CPU time"
+    )
+    figures = []
+    for mix, measured in data["mixes"].items():
+        for name, rates in measured["rates"].items():
+            figures.append(figure(f"{mix}, {name}", "M/s", [r * 1e-6 for r in rates], note))
+        for name, ratio in measured["ratio_to_absl"].items():
+            figures.append(figure(f"{mix}, {name} / absl::btree_map", "x", ratio, note))
+    reads = [rate * 1e-6 for rate in data["random_reads"]]
+    share = "lookups, batches of 64, share of what random reads allow"
+    return [
+        *figures,
+        figure("independent random reads, one core", "M/s", reads, note),
+        figure(share, "%", data["share_of_random_reads"], note),
+    ]
+
+
+def index_costs(keys: int, rounds: int) -> dict[str, list[float]]:
+    """Microseconds of an operation in each round, by mix and way of execution."""
+    mixes = _index(keys, rounds)["mixes"]
+    return {
+        f"{mix}, {way}": [1e6 / rate for rate in rates]
+        for mix, measured in mixes.items()
+        for way, rates in measured["rates"].items()
+    }
+
+
+def _index(keys: int, rounds: int) -> Any:
+    return _json_of("index_bench", "--keys", keys, "--rounds", rounds, "--json")
+
+
+def rtree(rounds: int, keys: int) -> list[Figure]:
+    """The R-tree beside Boost.Geometry's, packed and after R* inserts: squares with 100 points.
+
+    The peer needs Debian's libboost-dev.
+    """
+    points = min(keys, POINTS)
+    note = f"{points:,} points, squares with 100, fanout 50, CPU time"
+    figures = []
+    for name, spread in _json_of("rtree_bench", points, rounds, RANGES).items():
+        scale, unit = (1.0, "x") if "/" in name else (1e-3, "k/s")
+        # The program gives these three alone.
+        values = [spread[key] * scale for key in ("min", "median", "max")]
+        figures.append({**figure(f"R-tree, {name}", unit, values, note), "rounds": rounds})
+    return figures
+
+
+def counting(rounds: int, keys: int) -> list[Figure]:
+    """What windows of counters cost one worker with a full queue, in its CPU time.
+
+    Unlike in the part ``runtime`` there is no router.
+    """
+    program = build_program("counting_bench")
+    return [
+        figure(
+            f"cost of counting in CPU time, batch {one['batch']}, window {one['window']}",
+            "%",
+            one["cost_percent"],
+            f"{keys:,} keys, {one['ns_per_query']:.1f} ns per query without windows, "
+            f"{one['queries_per_window']:,.0f} queries per window; a round is the median of pairs "
+            "of runs in turn",
+        )
+        for one in json.loads(run_program(program, "--keys", keys, "--rounds", rounds))
+    ]
+
+
+def plugin(rounds: int, keys: int) -> list[Figure]:
+    """Our B+-tree as a library beside the built-in one, per CPU second of a worker."""
+    keys = min(keys, PLUGIN_KEYS)
+    library = build_program("pmoss_btree_plugin", "pmoss_btree_plugin.so")
+    figures = []
+    for line in run_program(build_program("plugin_bench"), library, keys, rounds).splitlines():
+        mix, *shares = line.split()
+        name = f"B+-tree as a library / built in: {PLUGIN_MIXES[mix]}"
+        figures.append(figure(name, "%", [100 * float(s) for s in shares], f"{keys:,} keys"))
+    return figures
+
+
+def scan(rounds: int, **_: Any) -> list[Figure]:
+    """GB/s of a scan beside what one core's memory gives, in rounds that take turns.
+
+    The share is that of the best rounds: what else runs on the machine only takes away.
+    """
+    best, figures = {}, []
+    for line in run_program(build_program("scan_bench"), MEGABYTES, rounds).splitlines():
+        name, high, median = line.split()
+        best[name] = float(high)
+        made = figure(SCANS[name], "GB/s", [float(median), float(high)], "median and best")
+        figures.append({**made, "median": float(median), "rounds": rounds})
+    share = best["scan"] / best["read"]
+    return [*figures, figure("our scan / reading memory, one core", "share", [share])]
+
+
+def lru(rounds: int) -> list[Figure]:
+    """Three levels of LRU that pass a known stream in blocks, beside plain C++."""
+    words = ("--accesses", ACCESSES, "--rounds", rounds, "--json")
+    data = _json_of("lru_bench", *words)
+    load = os.getloadavg()[0]
+    note = f"32 KiB, 1 MiB, 32 MiB; half uniform over 1 GiB, half Zipf 0.99; load {load:.1f}"
+    name = "three-level LRU of streams, in blocks"
+    own, plain = ([rate * 1e-6 for rate in data[way]] for way in ("own", "plain"))
+    return [
+        figure(name, "M/s", own, note),
+        figure(f"{name}, plain C++", "M/s", plain, note),
+        figure(f"{name} / plain C++", "x", ratios(own, plain), note),
+    ]

@@ -1,0 +1,104 @@
+"""Speed on a host: which figures there are and how they are judged, never how fast anything is."""
+
+from pathlib import Path
+
+import pytest
+
+from pmoss_benchmarks.functions import performance
+from pmoss_benchmarks.functions.performance import Settings, cells, costs, measure
+from pmoss_benchmarks.performance.figures import figure, timed
+from pmoss_benchmarks.performance.growth import grown, wide
+from pmoss_benchmarks.study import Run
+from pmoss_env.errors import DescriptionError, UnknownNameError
+
+FAST = {**figure("lookups / a peer", "x", [4.0, 3.9, 1234.5]), "goal": ">= 2 x", "reached": True}
+SLOW = {**figure("lookups / a peer", "x", [1.6]), "goal": ">= 3 x", "reached": False}
+COST = {**figure("cost", "%", [-1.0, 2.0]), "goal": "<= 3 %", "reached": True}
+SCALE = {**figure("for scale", "us", [7.0]), "goal": "", "reached": None}
+
+
+def row(host: str, *figures: dict, part: str = "index") -> dict:
+    return {"host": host, "part": part, "figures": list(figures)}
+
+
+def test_a_part_is_measured_and_held_against_its_goals() -> None:
+    goals = {"environment step / *": "<= 3 x", "analytic model alone, one move": "low >= 0 us"}
+    settings = Settings(host="here", parts=("environment",), rounds=2, goals=goals)
+    (cell,) = cells(settings)
+    assert cell == {"host": "here", "part": "environment"}
+    figures = measure(Run(settings, Path(), Path(), Path()), cell)["figures"]
+    by_name = {one["name"]: one for one in figures}
+    assert all(0.0 < one["low"] <= one["median"] <= one["high"] for one in figures[:-2])
+    ratio = by_name["environment step / CartPole-v1 step"]
+    assert ratio["rounds"] == 2 and ratio["reached"] == (ratio["median"] <= 3.0)
+    assert by_name["analytic model alone, one move"]["reached"] is True
+    assert by_name["CartPole-v1 step, for scale"]["reached"] is None
+
+
+@pytest.mark.parametrize(
+    ("goal", "reached"),
+    [(">= 2 x", True), ("low >= 2 x", False), ("high <= 3 x", True), ("+- 1 x", False)],
+)
+def test_goals_judge_the_median_or_an_end(goal: str, reached: bool) -> None:
+    held = performance._held(figure("speed", "x", [1.0, 2.5, 3.0]), {"sp*": goal})
+    assert (held["goal"], held["reached"]) == (goal, reached)
+
+
+def test_what_cannot_be_measured_is_named() -> None:
+    with pytest.raises(UnknownNameError, match="unknown part 'speed'"):
+        Settings(parts=("speed",))
+    with pytest.raises(DescriptionError, match="rounds = 0: must be from 1 to"):
+        Settings(rounds=0)
+    with pytest.raises(DescriptionError, match="goal 'fast' of 'index'"):
+        Settings(goals={"index": "fast"})
+
+
+def test_works_take_turns_after_a_round_that_does_not_count() -> None:
+    calls: list[str] = []
+    seconds = timed({"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}, 2)
+    assert calls == ["a", "b"] * 3
+    assert {name: len(values) for name, values in seconds.items()} == {"a": 2, "b": 2}
+
+
+def test_hosts_stand_side_by_side_each_with_its_own_goal() -> None:
+    table = performance.TABLES["goals"]([row("old", FAST, SCALE), row("new", SLOW)])
+    assert list(table.columns) == ["figure", "goal", "old", "new"]
+    cells_ = ["4 [3.9, 1,234] x", "1.6 [1.6, 1.6] x, missed"]
+    assert table.rows == [["lookups / a peer", ">= 2 x; >= 3 x", *cells_]]
+    every = performance.TABLES["default"]([row("old", FAST, SCALE), row("new", SLOW)])
+    assert [line[0] for line in every.rows] == ["lookups / a peer", "for scale"]
+
+
+def test_before_and_after_holds_what_both_have_and_what_has_a_ratio() -> None:
+    rows = [row("before", SLOW, COST), row("after", FAST, COST, SCALE)]
+    table = performance.TABLES["before-and-after"](rows)
+    assert list(table.columns) == ["figure", "before", "after", "after / before"]
+    assert [(line[0], line[3]) for line in table.rows] == [("lookups / a peer", "2.50")]
+
+
+def test_the_exponent_of_a_cost_is_its_slope_in_logarithms() -> None:
+    figures = grown("a move, in all", "slices", {8: [2.0, 4.0], 32: [4.0, 8.0], 128: [8.0, 16.0]})
+    of = costs([row("here", *figures, FAST, part="growth")])["slices"]["a move, in all"]
+    assert {size: one["median"] for size, one in of.items() if size} == {8: 3.0, 32: 6.0, 128: 12.0}
+    assert of[0]["median"] == pytest.approx(0.5)
+    (line,) = performance.TABLES["growth"]([row("here", *figures, part="growth")]).rows
+    assert line == ["a move, in all", "slices", "8", "3", "128", "12", "0.50 [0.50, 0.50]"]
+    assert performance.PLOTS["growth"]([row("here", *figures, part="growth")]).axes
+
+
+def test_a_widened_machine_differs_in_its_cores_alone() -> None:
+    narrow, wider = wide(8), wide(512)
+    assert (narrow.cores, wider.cores, wider.workers.size) == (8, 512, 512)
+    assert narrow.nodes == wider.nodes == 8
+    assert narrow.parameters == wider.parameters
+
+
+def test_schedules_of_a_model_end_where_moves_begin() -> None:
+    from pmoss_benchmarks.performance.environments import model_works
+
+    backend, works = model_works("toy", 16)
+    throughputs = []
+    for name in ("a whole schedule", "one move", "a whole schedule", "one move"):
+        works[name][0]()
+        throughputs.append(backend.move(0, int(backend.machine.workers[0])))
+    assert throughputs[0] == throughputs[2] != throughputs[1] == throughputs[3]

@@ -120,14 +120,14 @@ class Made(RoundPolicy):
     def plan(self, cores: Int32Array) -> list[Move]:
         """The moves to it."""
         session = self.env.session
-        (there,) = session.conditions(session.epoch + 1).co_tenants
-        return moves_between(cores, self._schedules[there.target])
+        (co_tenant,) = session.conditions(session.epoch + 1).co_tenants
+        return moves_between(cores, self._schedules[co_tenant.target])
 
 
 def measure(plan: Plan, part: Part) -> dict[str, Any]:
     """Runs one part; the load of the host stands beside what came of it."""
-    found = _null(plan, part.number) if part.kind == "null" else _block(plan, part.number)
-    return {**found, "host_load": round(os.getloadavg()[0], 2)}
+    result = _null(plan, part.number) if part.kind == "null" else _block(plan, part.number)
+    return {**result, "host_load": round(os.getloadavg()[0], 2)}
 
 
 def _null(plan: Plan, number: int) -> dict[str, Any]:
@@ -156,10 +156,10 @@ def _block(plan: Plan, number: int) -> dict[str, Any]:
         env = _environment(plan, number, plan.phases)
         seconds = env.arguments.epochs * float(env.arguments.epoch_seconds)
         if side == "autopilot":
-            told = list(fly(env, _agent(plan.agent), number))
-            served[side] = float(np.mean([one.throughput for one in told]))
-            for one in told:
-                verdicts[one.verdict] = verdicts.get(one.verdict, 0) + 1
+            epochs = list(fly(env, _agent(plan.agent), number))
+            served[side] = float(np.mean([epoch.throughput for epoch in epochs]))
+            for epoch in epochs:
+                verdicts[epoch.verdict] = verdicts.get(epoch.verdict, 0) + 1
             continue
         index = env.session.live
         env.session.live = LiveIndex(index.backend, seconds=_length(env), rounds=index.rounds)
@@ -211,7 +211,7 @@ def _made_schedules(plan: Plan, number: int) -> dict[int, Int32Array]:
     """The best schedule under the co-tenant on each core, by rounds in an order that is drawn."""
     env = _environment(plan, number, plan.phases)
     rng = np.random.default_rng((number, 8))
-    found: dict[int, Int32Array] = {}
+    best_of_core: dict[int, Int32Array] = {}
     try:
         env.reset(seed=number)
         index, machine, drift = env.session.live, env.machine, env.session.drift
@@ -230,11 +230,11 @@ def _made_schedules(plan: Plan, number: int) -> dict[int, Int32Array]:
                 for i in rng.permutation(len(tried)):
                     counts = index.rounds_under(machine.local_schedule(tried[i]))[-1:]
                     counts += [index.next_round() for _ in range(_ROUNDS - 1)]
-                    served[i] += sum(one.snapshot.throughput for one in counts)
-            found[core] = tried[int(served.argmax())]
+                    served[i] += sum(each.snapshot.throughput for each in counts)
+            best_of_core[core] = tried[int(served.argmax())]
     finally:
         env.close()
-    return found
+    return best_of_core
 
 
 def _with_share(load: Any, core: int, workers: Int32Array, share: float) -> Int32Array:
@@ -270,11 +270,11 @@ def summary(cells: list[dict[str, Any]]) -> dict[str, Any]:
     """
     nulls = [cell for cell in cells if cell["kind"] == "null"]
     blocks = [cell for cell in cells if cell["kind"] == "block"]
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     if nulls:
         trials, kept = (sum(cell[name] for cell in nulls) for name in ("trials", "kept"))
         interval = share_interval(kept, trials)
-        found["null"] = {
+        result["null"] = {
             "trials": trials,
             "kept": kept,
             "rate": kept / trials,
@@ -288,7 +288,7 @@ def summary(cells: list[dict[str, Any]]) -> dict[str, Any]:
         if not ratios.size:
             continue
         low, high = bootstrap_interval([ratio[None] for ratio in ratios])
-        found[other] = {
+        result[other] = {
             "ratio": float(ratios.mean()),
             "low": low,
             "high": high,
@@ -297,8 +297,8 @@ def summary(cells: list[dict[str, Any]]) -> dict[str, Any]:
             "blocks": len(blocks),
             "goal": goal,
         }
-    found["host_load"] = [
+    result["host_load"] = [
         min(cell["host_load"] for cell in cells),
         max(cell["host_load"] for cell in cells),
     ]
-    return found
+    return result

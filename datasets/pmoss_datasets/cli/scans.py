@@ -24,7 +24,7 @@ def scans(
     threads: Annotated[int, typer.Option(help="The bits are the same for any number.")] = 1,
     overwrite: Annotated[bool, typer.Option(help="Replace a dataset that is there.")] = False,
 ) -> None:
-    """Collect simulated scans: 204,800 observations unless told otherwise.
+    """Collect simulated scans: 204,800 observations by default.
 
     Example: pmoss data scans runs/scans --combinations 64 --repeats 5
     """

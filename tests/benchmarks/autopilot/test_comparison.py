@@ -30,7 +30,7 @@ def block(autopilot, made, stay, load=1.0):
 
 
 def test_ratios_are_of_one_block():
-    found = summary(
+    result = summary(
         [
             {"kind": "null", "trials": 50, "kept": 1, "host_load": 3.0},
             {"kind": "null", "trials": 50, "kept": 0, "host_load": 1.0},
@@ -38,13 +38,13 @@ def test_ratios_are_of_one_block():
             block(30.0, 30.0, 20.0),
         ]
     )
-    null = found["null"]
+    null = result["null"]
     assert [null[key] for key in ("trials", "kept", "rate")] == [100, 1, 0.01]
     assert rate_in_words(null) == "1.0 % [0.2, 5.4]"
-    assert found["made"]["ratio"] == 0.75 and found["stay"]["ratio"] == 1.75
-    assert [found["made"][key] for key in ("least", "most", "blocks")] == [0.5, 1.0, 2]
-    assert found["host_load"] == [1.0, 3.0]
-    assert {name: found[name]["goal"] for name in GOALS} == GOALS
+    assert result["made"]["ratio"] == 0.75 and result["stay"]["ratio"] == 1.75
+    assert [result["made"][key] for key in ("least", "most", "blocks")] == [0.5, 1.0, 2]
+    assert result["host_load"] == [1.0, 3.0]
+    assert {name: result[name]["goal"] for name in GOALS} == GOALS
 
 
 def test_the_text_tells_ratios_and_load(tmp_path):
@@ -64,8 +64,8 @@ def test_the_text_tells_ratios_and_load(tmp_path):
 
 
 def test_nothing_to_measure_is_refused():
-    told = pmoss("benchmark", "autopilot", "--trials", "0", "--blocks", "0", status=2)
-    assert "nothing is left to measure" in told
+    output = pmoss("benchmark", "autopilot", "--trials", "0", "--blocks", "0", status=2)
+    assert "nothing is left to measure" in output
 
 
 def test_a_disturbed_core_keeps_its_share():

@@ -38,7 +38,7 @@ def autopilot(
 
     A co-tenant takes half of a core and changes cores every ten seconds. Staying, the loop, and a
     schedule that was made for each phase meet it in turn. Nothing else should run on this host: its
-    load is told beside every part. It takes two CPUs.
+    load is shown beside every part. It takes two CPUs.
 
     Example: pmoss benchmark autopilot --out runs/autopilot.json
     Example: taskset -c 0,1 pmoss benchmark autopilot --trials 0 --blocks 3
@@ -65,26 +65,26 @@ def autopilot(
     ]
     settings = {"env": plan.env, "agent": agent, "trials": _TRIALS, "phases": phases}
     cells = finish(partial(measure, plan), parts, settings, out, 1, "autopilot")
-    found = summary(cells)
+    result = summary(cells)
     rows = []
-    if "null" in found:
-        null = found["null"]
+    if "null" in result:
+        null = result["null"]
         kept = f"{null['kept']} of {null['trials']:,}: {rate_in_words(null)}"
         wanted = null["rate"] < MOST_KEPT
         rows.append(("null changes kept", kept, "", f"< {MOST_KEPT:.0%}", verdict(wanted)))
     for name, words in (("made", "a schedule for each phase"), ("stay", "staying")):
-        if name in found:
-            one = found[name]
-            spread = "" if one["low"] is None else f" [{one['low']:.3f}, {one['high']:.3f}]"
+        if name in result:
+            ratio = result[name]
+            spread = "" if ratio["low"] is None else f" [{ratio['low']:.3f}, {ratio['high']:.3f}]"
             rows.append(
                 (
                     f"autopilot / {words}",
-                    f"{one['ratio']:.3f}{spread}",
-                    f"{one['least']:.3f} to {one['most']:.3f}",
-                    f">= {one['goal']:g}",
-                    verdict(one["ratio"] >= one["goal"]),
+                    f"{ratio['ratio']:.3f}{spread}",
+                    f"{ratio['least']:.3f} to {ratio['most']:.3f}",
+                    f">= {ratio['goal']:g}",
+                    verdict(ratio["ratio"] >= ratio["goal"]),
                 )
             )
-    low, high = found["host_load"]
+    low, high = result["host_load"]
     title = f"{agent}, {blocks} blocks of {phases} phases; load of the host {low:g} to {high:g}"
     console.print(table(title, ["", ">mean [95 %]", ">of the blocks", "goal", ""], rows))

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pmoss_benchmarks.texts import (
-    autopilot,
     confirmation,
     leaderboard,
     offline,
@@ -37,7 +36,6 @@ BLOCKS: Mapping[str, Block] = {
     **offline.BLOCKS,
     **played.BLOCKS,
     **confirmation.BLOCKS,
-    **autopilot.BLOCKS,
     **leaderboard.BLOCKS,
     **rules.BLOCKS,
     **summary.BLOCKS,

@@ -70,7 +70,7 @@ def _content(path: Path) -> Any:
 
 
 #: Results with times of the host, by the beginning of their names.
-_OF_THE_HOST = ("autopilot", "co-tenants", "demo/", "threads/")
+_OF_THE_HOST = ("co-tenants", "demo/", "threads/")
 
 
 def _renew(command: str, place: str, part: str) -> str:

@@ -7,7 +7,6 @@ from typing import NoReturn
 
 import typer
 
-from pmoss_benchmarks.cli.benchmark.autopilot import autopilot
 from pmoss_benchmarks.cli.benchmark.confirm import confirm
 from pmoss_benchmarks.cli.benchmark.pretrained import pretrained
 from pmoss_env.errors import UnsupportedError
@@ -16,6 +15,7 @@ from pmoss_env.errors import UnsupportedError
 RENAMED_STUDIES = {
     "ablation": "ablation",
     "access-path": "access-path",
+    "autopilot": "autopilot",
     "backlog": "backlog",
     "budget": "budget",
     "co-tenants": "co-tenants",
@@ -61,5 +61,4 @@ for old, study in RENAMED_STUDIES.items():
         context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
     )(_renamed(old, study))
 app.command()(confirm)
-app.command()(autopilot)
 app.command()(pretrained)

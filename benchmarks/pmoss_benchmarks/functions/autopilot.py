@@ -1,7 +1,8 @@
-"""What the loop is worth on this host: beside staying, and beside a schedule for each phase.
+"""What the loop of `pmoss run autopilot` is worth here, and how often it keeps a null change.
 
 A co-tenant takes half of one worker core's time, and changes to the next core every ten seconds. In
 each block all sides meet it in the same way, in an order that is drawn. So a ratio is of one run.
+It takes two CPUs, and nothing else should run on the host: its load stands beside every row.
 
 The schedule for each phase is measured at the begin of a block: the best of several shares of the
 load on the core that is disturbed. It changes at once with the co-tenant, without a trial. No
@@ -11,24 +12,28 @@ policy that has to notice it first can do that.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 
 from pmoss_agents.autopilot.loop import fly, running_env
+from pmoss_agents.registry import policy_maker
+from pmoss_benchmarks.study.function import Cell, Row, Run
+from pmoss_benchmarks.study.tables import TableOfRows
 from pmoss_datasets.continual.domain import CONTINUAL
 from pmoss_datasets.continual.rounds import Move, RoundPolicy, moves_between
 from pmoss_datasets.evaluation.statistics import bootstrap_interval, share_interval
 from pmoss_datasets.fairness import reads_environment
 from pmoss_env.baselines import slice_load
-from pmoss_env.envs.continual import ContinualSchedulingEnv
 from pmoss_env.envs.continual.drift import Conditions
 from pmoss_env.envs.continual.live_index import LiveIndex
 from pmoss_env.errors import UnsupportedError
 from pmoss_env.types import Int32Array
 
+MEASURES_HOST = True
 #: Seconds that a co-tenant stays on a core.
 PHASE_SECONDS = 10.0
 #: What is wanted: the least part of the schedule for each phase, and of staying.
@@ -43,65 +48,59 @@ _TRIES, _ROUNDS = 8, 3
 
 
 @dataclass(frozen=True)
-class Part:
-    """A part of the benchmark.
+class Settings:
+    """What the rows depend on.
 
     Attributes:
-        kind: "null" for trials of a schedule against itself, "block" for all sides.
-        number: of its kind, from 0; decides its chance.
+        agent: a policy of the domain continual, a registered agent, or module:Class.
+        blocks: in each, every side serves once.
+        nulls: rows of trials of a schedule against itself.
+        trials: of each such row.
+        phases: of ten seconds, for each side of a block.
+        epoch_seconds: length of an epoch.
+        env: further arguments of the environment.
     """
 
-    kind: str
-    number: int
+    AXES: ClassVar = ("blocks", "nulls")
 
-    @property
-    def name(self) -> str:
-        """In one word, e.g. "block-3"."""
-        return f"{self.kind}-{self.number}"
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What is measured.
-
-    Attributes:
-        env: arguments of the environment beyond usual_env().
-        agent: a policy of the domain, or a class of agents that foretell.
-        trials: of a part of null trials.
-        phases: of an episode.
-    """
-
-    env: Mapping[str, Any]
-    agent: str
-    trials: int
-    phases: int
+    agent: str = "pace"
+    blocks: int = 10
+    nulls: int = 20
+    trials: int = 50
+    phases: int = 4
+    epoch_seconds: float = 0.3125
+    env: dict[str, Any] = field(default_factory=dict)
 
 
-def usual_env(epoch_seconds: float) -> dict[str, Any]:
+def cells(settings: Settings) -> list[Cell]:
+    """The null trials, then the blocks."""
+    counts = {"null": settings.nulls, "block": settings.blocks}
+    return [{"kind": kind, "number": n} for kind, count in counts.items() for n in range(count)]
+
+
+def env_of(settings: Settings) -> dict[str, Any]:
     """A closed load with deep queues, and a co-tenant that changes cores every ten seconds.
 
     Both cores route: a single router would be held up with its core, whatever the schedule. Half of
     the queries are scans of an index that caches hold: what others do to the memory decides little.
     Queues outlast the time for which the kernel gives a core to others.
-
-    Args:
-        epoch_seconds: length of an epoch.
     """
     return {
         "drift": "periodic-cores",
         "drift_options": {
             "count": 1,
-            "period": max(1, round(PHASE_SECONDS / epoch_seconds)),
+            "period": max(1, round(PHASE_SECONDS / settings.epoch_seconds)),
             "strength": [0.5, 0.5],
         },
         "workload": "lookups-scans",
         "slices": 32,
         "load": "closed:8000",
         "incumbent": "spread",
-        "epoch_seconds": epoch_seconds,
+        "epoch_seconds": settings.epoch_seconds,
         "moves_per_epoch": 32,
         "workload_seed": 1,
         "backend_options": {"records": 200_000, "routers": "workers"},
+        **settings.env,
     }
 
 
@@ -124,45 +123,52 @@ class Made(RoundPolicy):
         return moves_between(cores, self._schedules[co_tenant.target])
 
 
-def measure(plan: Plan, part: Part) -> dict[str, Any]:
-    """Runs one part; the load of the host stands beside what came of it."""
-    result = _null(plan, part.number) if part.kind == "null" else _block(plan, part.number)
-    return {**result, "host_load": round(os.getloadavg()[0], 2)}
+def measure(run: Run, cell: Cell) -> Row:
+    """Runs one part.
+
+    Returns:
+        Of null trials how many were ``kept``, and their ``pairs`` of rounds. Of a block the
+        ``order`` of the sides, ``mq_per_s`` of each, ``verdicts`` of the loop, and how many slices
+        the schedule for each phase ``moved_off`` the core. In both cases the ``host_load``.
+    """
+    part = _null if cell["kind"] == "null" else _block
+    return {**part(run.settings, cell["number"]), "host_load": round(os.getloadavg()[0], 2)}
 
 
-def _null(plan: Plan, number: int) -> dict[str, Any]:
+def _null(settings: Settings, number: int) -> dict[str, Any]:
     """Trials of the spread schedule against itself, without co-tenants."""
-    env = _environment(plan, number, phases=0)
+    env = _environment(settings, number, phases=0)
     kept = pairs = 0
     try:
         index = env.session.live
         index.begin(1, Conditions(), _spread(env))
-        for _ in range(plan.trials):
+        for _ in range(settings.trials):
             trial = index.tried(index.served, index.served)
             kept += trial.kept
             pairs += len(trial.gains)
     finally:
         env.close()
-    return {"trials": plan.trials, "kept": kept, "pairs": pairs}
+    return {"trials": settings.trials, "kept": kept, "pairs": pairs}
 
 
-def _block(plan: Plan, number: int) -> dict[str, Any]:
+def _block(settings: Settings, number: int) -> dict[str, Any]:
     """Every side once: million queries per second, and what the loop did."""
     order = [SIDES[i] for i in np.random.default_rng((number, 7)).permutation(len(SIDES))]
-    schedules = _made_schedules(plan, number)
+    schedules = _made_schedules(settings, number)
     served: dict[str, float] = {}
-    verdicts: dict[str, int] = {}
+    verdicts: Counter[str] = Counter()
     for side in order:
-        env = _environment(plan, number, plan.phases)
-        seconds = env.arguments.epochs * float(env.arguments.epoch_seconds)
+        env = _environment(settings, number, settings.phases)
+        seconds = env.arguments.epochs * settings.epoch_seconds
         if side == "autopilot":
-            epochs = list(fly(env, _agent(plan.agent), number))
-            served[side] = float(np.mean([epoch.throughput for epoch in epochs]))
-            for epoch in epochs:
-                verdicts[epoch.verdict] = verdicts.get(epoch.verdict, 0) + 1
+            steps = list(fly(env, _agent(settings.agent), number))
+            served[side] = float(np.mean([step.throughput for step in steps]))
+            verdicts.update(step.verdict for step in steps)
             continue
         index = env.session.live
-        env.session.live = LiveIndex(index.backend, seconds=_length(env), rounds=index.rounds)
+        env.session.live = LiveIndex(
+            index.backend, seconds=settings.epoch_seconds, rounds=index.rounds
+        )
         policy = Made(schedules) if side == "made" else CONTINUAL.policy("stay")
         try:
             served[side] = CONTINUAL.play(env, policy, number).outcome / seconds
@@ -171,7 +177,7 @@ def _block(plan: Plan, number: int) -> dict[str, Any]:
     return {
         "order": order,
         "mq_per_s": {side: served[side] for side in SIDES},
-        "verdicts": verdicts,
+        "verdicts": dict(verdicts),
         "moved_off": {
             str(core): int(np.count_nonzero(cores != core)) for core, cores in schedules.items()
         },
@@ -181,18 +187,13 @@ def _block(plan: Plan, number: int) -> dict[str, Any]:
 def _agent(name: str) -> Any:
     if name in CONTINUAL.policies():
         return CONTINUAL.policy(name)
-    from pmoss_agents.registry import policy_maker
-
     return policy_maker(name)()
 
 
-def _length(env: ContinualSchedulingEnv) -> float:
-    return float(env.arguments.epoch_seconds)
-
-
-def _environment(plan: Plan, seed: int, phases: int) -> Any:
-    period = int(plan.env["drift_options"]["period"])
-    env = running_env({**plan.env, "epochs": max(1, phases * period)}, seed)
+def _environment(settings: Settings, seed: int, phases: int) -> Any:
+    arguments = env_of(settings)
+    period = int(arguments["drift_options"]["period"])
+    env = running_env({**arguments, "epochs": max(1, phases * period)}, seed)
     if env.machine.workers.size != 2:
         env.close()
         raise UnsupportedError(
@@ -207,11 +208,11 @@ def _spread(env: Any) -> Int32Array:
     return np.asarray(workers[np.arange(env.slices) % workers.size], dtype=np.int32)
 
 
-def _made_schedules(plan: Plan, number: int) -> dict[int, Int32Array]:
+def _made_schedules(settings: Settings, number: int) -> dict[int, Int32Array]:
     """The best schedule under the co-tenant on each core, by rounds in an order that is drawn."""
-    env = _environment(plan, number, plan.phases)
+    env = _environment(settings, number, settings.phases)
     rng = np.random.default_rng((number, 8))
-    best_of_core: dict[int, Int32Array] = {}
+    best: dict[int, Int32Array] = {}
     try:
         env.reset(seed=number)
         index, machine, drift = env.session.live, env.machine, env.session.drift
@@ -223,18 +224,18 @@ def _made_schedules(plan: Plan, number: int) -> dict[int, Int32Array]:
         }
         load = slice_load(env.session.snapshot)
         for core, conditions in sorted(every.items()):
-            index.run(conditions, _length(env))
+            index.run(conditions, settings.epoch_seconds)
             tried = [_with_share(load, core, machine.workers, share) for share in _SHARES]
             served = np.zeros(len(tried))
             for _ in range(_TRIES):
                 for i in rng.permutation(len(tried)):
                     counts = index.rounds_under(machine.local_schedule(tried[i]))[-1:]
                     counts += [index.next_round() for _ in range(_ROUNDS - 1)]
-                    served[i] += sum(each.snapshot.throughput for each in counts)
-            best_of_core[core] = tried[int(served.argmax())]
+                    served[i] += sum(one.snapshot.throughput for one in counts)
+            best[core] = tried[int(served.argmax())]
     finally:
         env.close()
-    return best_of_core
+    return best
 
 
 def _with_share(load: Any, core: int, workers: Int32Array, share: float) -> Int32Array:
@@ -252,53 +253,52 @@ def _with_share(load: Any, core: int, workers: Int32Array, share: float) -> Int3
     return cores
 
 
-def rate_in_words(null: Mapping[str, Any]) -> str:
-    """How often null changes are kept, with its interval, e.g. "0.9 % [0.5, 1.7]".
+def summarise(settings: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Rates and ratios over all rows, with 95 % intervals.
 
-    Args:
-        null: of summary().
+    Returns:
+        ``null``: ``trials``, how many were ``kept``, and the ``rate``. By each key of GOALS the
+        ``ratio`` of the loop, the ``least`` and the ``greatest`` of the blocks, and the ``goal``.
+        By kind of row ``host_load``, the least and the greatest. What was not measured is left out.
     """
-    rate, low, high = (100 * null[name] for name in ("rate", "low", "high"))
-    return f"{rate:.1f} % [{low:.1f}, {high:.1f}]"
-
-
-def summary(cells: list[dict[str, Any]]) -> dict[str, Any]:
-    """Rates and ratios over all parts, with 95 % intervals; see GOALS.
-
-    Args:
-        cells: parts and what came of them.
-    """
-    nulls = [cell for cell in cells if cell["kind"] == "null"]
-    blocks = [cell for cell in cells if cell["kind"] == "block"]
-    result: dict[str, Any] = {}
-    if nulls:
-        trials, kept = (sum(cell[name] for cell in nulls) for name in ("trials", "kept"))
-        interval = share_interval(kept, trials)
-        result["null"] = {
-            "trials": trials,
-            "kept": kept,
-            "rate": kept / trials,
-            "low": interval[0],
-            "high": interval[1],
+    nulls, blocks = ([row for row in rows if row["kind"] == kind] for kind in ("null", "block"))
+    summary: dict[str, Any] = {
+        "host_load": {
+            kind: (min(loads), max(loads))
+            for kind, of in (("null", nulls), ("block", blocks))
+            if (loads := [row["host_load"] for row in of])
         }
-    for other, goal in GOALS.items():
-        ratios = np.array(
-            [cell["mq_per_s"]["autopilot"] / cell["mq_per_s"][other] for cell in blocks]
-        )
-        if not ratios.size:
-            continue
-        low, high = bootstrap_interval([ratio[None] for ratio in ratios])
-        result[other] = {
-            "ratio": float(ratios.mean()),
-            "low": low,
-            "high": high,
+    }
+    if nulls:
+        trials, kept = (sum(row[name] for row in nulls) for name in ("trials", "kept"))
+        low, high = share_interval(kept, trials)
+        rate = {"value": kept / trials, "low": low, "high": high}
+        summary["null"] = {"trials": trials, "kept": kept, "rate": rate}
+    for other, goal in GOALS.items() if blocks else ():
+        ratios = np.array([row["mq_per_s"]["autopilot"] / row["mq_per_s"][other] for row in blocks])
+        ends = bootstrap_interval([ratio[None] for ratio in ratios])
+        summary[other] = {
+            "ratio": {"value": float(ratios.mean()), "low": ends[0], "high": ends[1]},
             "least": float(ratios.min()),
-            "most": float(ratios.max()),
+            "greatest": float(ratios.max()),
             "blocks": len(blocks),
             "goal": goal,
         }
-    result["host_load"] = [
-        min(cell["host_load"] for cell in cells),
-        max(cell["host_load"] for cell in cells),
-    ]
-    return result
+    return summary
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+    """The rate and the ratios beside their goals."""
+    summary, lines = summarise({}, rows), []
+    if null := summary.get("null"):
+        share = f"{null['kept']} of {null['trials']:,}, {null['rate']['value']:.1%}"
+        lines.append(["null changes kept", share, "", f"< {MOST_KEPT:.0%}"])
+    for other in GOALS:
+        if one := summary.get(other):
+            spread = f"{one['least']:.3f} to {one['greatest']:.3f}"
+            ratio = f"{one['ratio']['value']:.3f}"
+            lines.append([f"autopilot / {other}", ratio, spread, f">= {one['goal']:g}"])
+    return TableOfRows(["", ">mean", ">of the blocks", "goal"], lines)
+
+
+TABLES = {"default": _table}

@@ -1,1 +1,0 @@
-"""What the loop of `pmoss run autopilot` is worth."""

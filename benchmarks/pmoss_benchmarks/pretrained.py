@@ -76,7 +76,7 @@ def publish(
             command,
             shlex.join(
                 [
-                    *("pmoss", "benchmark", "pretrained", str(checkpoint), _word(data, dataset)),
+                    *("pmoss", "dev", "pretrained", str(checkpoint), _word(data, dataset)),
                     *(str(results), "--name", name, "--out", str(out)),
                 ]
             ),
@@ -158,7 +158,7 @@ def _data_commands(data: Dataset, folder: Path) -> tuple[str, ...]:
     if data.id in suite_ids():
         return (f"pmoss data build {data.id}",)
     recipe = data.metadata.recipe
-    words = ["pmoss", "collect", str(folder), "--domain", str(data.metadata.domain)]
+    words = ["pmoss", "data", "collect", str(folder), "--domain", str(data.metadata.domain)]
     behaviours = recipe.get("behaviours") or []
     if len(behaviours) == 1:
         words += ["--policy", str(behaviours[0]["policy"])]

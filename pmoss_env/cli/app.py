@@ -87,7 +87,7 @@ class _InPanels(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """See the base; the old words of a command are answered with the new ones."""
-        if args[0] not in self.commands or args[0] in RENAMED:
+        if args[0] not in self.commands or {args[0], " ".join(args[:2])} & {*RENAMED}:
             check_renamed(args)
         return super().resolve_command(ctx, args)
 

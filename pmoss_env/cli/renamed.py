@@ -42,6 +42,7 @@ RENAMED: Mapping[str, str] = {
     "leaderboard check": "study leaderboard --check",
     "leaderboard show": "study leaderboard",
     "report": "dev report",
+    "benchmark pretrained": "dev pretrained",
 }
 
 

@@ -16,11 +16,9 @@ _OUTS = {
     for option in command.params
     if option.name == "out"
 }
-#: They write several files.
-_FOLDERS = {"pretrained"}
 
 
-@pytest.mark.parametrize("name", sorted({*_OUTS} - _FOLDERS))
+@pytest.mark.parametrize("name", sorted(_OUTS))
 def test_a_foreign_file_is_refused_before_any_work(name: str, tmp_path: Path) -> None:
     path = tmp_path / "mine.json"
     path.write_text('{"my": "notes"}')

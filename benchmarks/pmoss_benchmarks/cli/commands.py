@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from pmoss_agents.cli.evaluation import REPLAYS
-from pmoss_benchmarks.cli import leaderboard, rechecks, report, study
+from pmoss_benchmarks.cli import leaderboard, pretrained, rechecks, report, study
 from pmoss_env.cli.lazy import LazyTyper
 
 benchmark = LazyTyper(
@@ -18,8 +18,9 @@ REPLAYS[".json"] = rechecks.recheck_report
 
 study.app.command()(leaderboard.submit)
 study.app.command()(leaderboard.leaderboard)
-dev = typer.Typer(no_args_is_help=True, help="Upkeep: texts of the documentation, rounds.")
+dev = typer.Typer(no_args_is_help=True, help="Upkeep: texts, shipped agents, rounds.")
 dev.command()(report.report)
+dev.command()(pretrained.pretrained)
 dev.command("round")(leaderboard.round_)
 dev.command()(leaderboard.play)
 

@@ -28,8 +28,8 @@ KEEP = Path("runs/studies/kept")
 
 
 def _results(root: Path | None) -> Results:
-    from pmoss_benchmarks.checkout import find_root
     from pmoss_benchmarks.study import Results
+    from pmoss_benchmarks.study.store import find_root
 
     return Results(find_root((root or Path.cwd()).resolve()))
 

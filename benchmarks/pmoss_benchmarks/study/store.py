@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from pmoss_benchmarks.study.description import Study, read_study, studies_in
-from pmoss_env.errors import DatasetError
+from pmoss_env.errors import DatasetError, UnsupportedError
 from pmoss_env.result_files import read_rows, write_rows
 
 FORMAT, FORMAT_VERSION = "pmoss-study", 1
@@ -153,3 +153,22 @@ class Results:
     def __iter__(self) -> Iterator[str]:
         """Names of the studies that have rows."""
         return (name for name in self.studies if file_of(self.folder, name).exists())
+
+
+def find_root(start: Path, option: str = "--root") -> Path:
+    """The checkout that holds a folder.
+
+    Args:
+        start: a folder.
+        option: of the command, which names another place.
+
+    Raises:
+        UnsupportedError: there are no committed results at or above it.
+    """
+    for folder in (start, *start.parents):
+        if (folder / "benchmarks" / "results").is_dir() and (folder / "README.md").is_file():
+            return folder
+    raise UnsupportedError(
+        f"{start}: is in no checkout: the results lie in benchmarks/results of the repository; "
+        f"name it with {option}"
+    )

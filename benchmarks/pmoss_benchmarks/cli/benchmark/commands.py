@@ -8,7 +8,6 @@ from typing import NoReturn
 import typer
 
 from pmoss_benchmarks.cli.benchmark.confirm import confirm
-from pmoss_benchmarks.cli.benchmark.pretrained import pretrained
 from pmoss_env.errors import UnsupportedError
 
 #: Benchmarks that are studies now, by their old names; for one release.
@@ -61,4 +60,3 @@ for old, study in RENAMED_STUDIES.items():
         context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
     )(_renamed(old, study))
 app.command()(confirm)
-app.command()(pretrained)

@@ -1,4 +1,4 @@
-"""`pmoss benchmark pretrained`."""
+"""`pmoss dev pretrained`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def pretrained(
 
     The agent must be the one of the results: it plays some of their episodes again.
 
-    Example: pmoss benchmark pretrained runs/s.safetensors
+    Example: pmoss dev pretrained runs/s.safetensors
     pmoss/skylake-x-8n-btree-ycsb-a-busy-core/mixed-v0 benchmarks/results/core.jsonl
     --name surrogate-busy-core-v0 --out agents/pmoss_agents/shipped
     """

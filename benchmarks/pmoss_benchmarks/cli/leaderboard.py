@@ -45,8 +45,8 @@ def _round(board: Path, name: str | None, *, revealed: bool = False) -> Round:
 
     if name:
         return read_round(board, name)
-    known = [one for one in rounds_of(board) if one.secret] if revealed else []
-    return known[-1] if known else newest_round(board)
+    revealed_rounds = [round_ for round_ in rounds_of(board) if round_.secret] if revealed else []
+    return revealed_rounds[-1] if revealed_rounds else newest_round(board)
 
 
 def round_(
@@ -184,9 +184,9 @@ def leaderboard(
                         **vars(standing),
                         "scores": {task: vars(score) for task, score in standing.scores.items()},
                     }
-                    for standing in of
+                    for standing in ranked
                 ]
-                for name, of in standings_of_tier.items()
+                for name, ranked in standings_of_tier.items()
             }
         )
     for text in problems:
@@ -243,9 +243,11 @@ def submit(
         if practice:
             tiers = tier or [round_.tiers[0].name]
             evaluations = [
-                one
+                evaluation
                 for name in tiers
-                for one in practise(submission, round_, name, limits=limits, progress=progress)
+                for evaluation in practise(
+                    submission, round_, name, limits=limits, progress=progress
+                )
             ]
         else:
             paths = play_all(

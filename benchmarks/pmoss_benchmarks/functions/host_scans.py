@@ -110,11 +110,11 @@ def measure(run: Run, cell: Cell) -> Row:
             )
             try:
                 for megabytes, share in _shuffled(settings, rng):
-                    seen, took = _scans(
+                    measured, took = _scans(
                         settings, tables[megabytes], share, copier, background if threads else None
                     )
-                    seen[:, 1] = _distance(topology, node, home)
-                    features.append(seen)
+                    measured[:, 1] = _distance(topology, node, home)
+                    features.append(measured)
                     times.append(took)
                     (loads, engine), (best_loads, best_engine) = np.median(took, 0), took.min(0)
                     combinations.append(
@@ -218,8 +218,8 @@ def summarise(settings: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) ->
     """
     summary = {}
     for row in rows:
-        won = [one for one in row["combinations"] if engine_wins(one)]
-        gains = [one["us_by_loads"] / one["us_by_engine"] - 1 for one in won]
+        won = [scan for scan in row["combinations"] if engine_wins(scan)]
+        gains = [scan["us_by_loads"] / scan["us_by_engine"] - 1 for scan in won]
         summary[row["engine"]] = {
             "absent": row["absent"],
             "combinations": len(row["combinations"]),
@@ -235,12 +235,12 @@ def _verdicts(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
     lines = [
         [
             engine,
-            of["absent"] or f"{of['combinations']} combinations",
-            str(of["wins"]),
-            str(of["by_median"]),
-            "" if of["gain"] is None else f"{of['gain']:.0%}",
+            counts["absent"] or f"{counts['combinations']} combinations",
+            str(counts["wins"]),
+            str(counts["by_median"]),
+            "" if counts["gain"] is None else f"{counts['gain']:.0%}",
         ]
-        for engine, of in summarise({}, rows).items()
+        for engine, counts in summarise({}, rows).items()
     ]
     columns = [">offloading wins", ">only its median is lower", ">largest gain"]
     return TableOfRows(["engine", "measured", *columns], lines)
@@ -250,14 +250,16 @@ def _largest(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
     """Both paths in the largest columns, in GB/s."""
     lines = []
     for row in rows:
-        largest = max((one["megabytes"] for one in row["combinations"]), default=0.0)
-        shown = [one for one in row["combinations"] if one["megabytes"] == largest]
-        for one in sorted(shown, key=lambda one: (one["share"], one["background"])):
-            paths = [one["megabytes"] * 1e3 / one[f"us_by_{path}"] for path in ("loads", "engine")]
+        largest = max((scan["megabytes"] for scan in row["combinations"]), default=0.0)
+        shown = [scan for scan in row["combinations"] if scan["megabytes"] == largest]
+        for scan in sorted(shown, key=lambda scan: (scan["share"], scan["background"])):
+            paths = [
+                scan["megabytes"] * 1e3 / scan[f"us_by_{path}"] for path in ("loads", "engine")
+            ]
             lines.append(
-                [row["engine"], f"{largest:g}", f"{one['share']:.1%}", str(one["background"])]
+                [row["engine"], f"{largest:g}", f"{scan['share']:.1%}", str(scan["background"])]
                 + [f"{rate:.2f}" for rate in paths]
-                + ["copies" if engine_wins(one) else "loads"]
+                + ["copies" if engine_wins(scan) else "loads"]
             )
     columns = [">MB", ">rows that match", ">background threads", ">loads, GB/s", ">copies, GB/s"]
     return TableOfRows(["engine", *columns, "wins"], lines)

@@ -76,10 +76,10 @@ class Settings:
         for part in self.parts:
             if part not in PARTS:
                 raise UnknownNameError("part", part, PARTS)
-        for name, most in (("rounds", 10_000), ("keys", 2**31)):
-            if not 1 <= getattr(self, name) <= most:
+        for name, limit in (("rounds", 10_000), ("keys", 2**31)):
+            if not 1 <= getattr(self, name) <= limit:
                 raise DescriptionError(
-                    f"{name} = {getattr(self, name)}: must be from 1 to {most:,}"
+                    f"{name} = {getattr(self, name)}: must be from 1 to {limit:,}"
                 )
         for name, goal in self.goals.items():
             if not _GOAL.fullmatch(goal):
@@ -101,7 +101,7 @@ def measure(run: Run, cell: Cell) -> Row:
     """
     settings: Settings = run.settings
     figures = PARTS[cell["part"]](rounds=settings.rounds, keys=settings.keys)
-    return {"figures": [_held(one, settings.goals) for one in figures]}
+    return {"figures": [_held(figure, settings.goals) for figure in figures]}
 
 
 def _held(figure: Figure, goals: Mapping[str, str]) -> Figure:
@@ -118,7 +118,7 @@ def hosts(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[tuple[str, str], 
     """By host its figures by name and unit."""
     of_host: dict[str, dict[tuple[str, str], Figure]] = {}
     for row in rows:
-        named = {(one["name"], one["unit"]): one for one in row["figures"]}
+        named = {(figure["name"], figure["unit"]): figure for figure in row["figures"]}
         of_host.setdefault(row["host"], {}).update(named)
     return of_host
 
@@ -127,12 +127,12 @@ def _side_by_side(rows: Sequence[Mapping[str, Any]], *, all_figures: bool = Fals
     """A line for each figure with a goal, or for all; a column for each host."""
     of_host, lines = hosts(rows), {}
     for row in sorted(rows, key=lambda row: list(PARTS).index(row["part"])):
-        for one in row["figures"]:
-            if one["goal"] or all_figures:
-                key = one["name"], one["unit"]
+        for figure in row["figures"]:
+            if figure["goal"] or all_figures:
+                key = figure["name"], figure["unit"]
                 figures = [own.get(key) for own in of_host.values()]
                 goals = dict.fromkeys(own["goal"] for own in figures if own and own["goal"])
-                lines[key] = [one["name"], "; ".join(goals), *map(_cell, figures)]
+                lines[key] = [figure["name"], "; ".join(goals), *map(_cell, figures)]
     return TableOfRows(["figure", "goal", *of_host], list(lines.values()))
 
 
@@ -166,12 +166,14 @@ def _number(value: float) -> str:
 
 def _libraries(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
     """A line for each library: its rate under each schedule, and the ratio of the two."""
-    of: dict[str, dict[str, str]] = {}
-    for figure in (one for row in rows for one in row["figures"]):
+    by_library: dict[str, dict[str, str]] = {}
+    for figure in (each for row in rows for each in row["figures"]):
         library, schedule = figure["name"].rsplit(", ", 1)
-        of.setdefault(library, {})[schedule] = _spread(figure)
-    heads = list(next(iter(of.values())))
-    return TableOfRows(["library", *heads], [[name, *of[name].values()] for name in of])
+        by_library.setdefault(library, {})[schedule] = _spread(figure)
+    heads = list(next(iter(by_library.values())))
+    return TableOfRows(
+        ["library", *heads], [[name, *by_library[name].values()] for name in by_library]
+    )
 
 
 def costs(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, dict[int, Figure]]]:
@@ -181,20 +183,22 @@ def costs(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, dict[int, Fi
         ``[by][what]``: the figure of the exponent at 0, and one for each size.
     """
     grown: dict[str, dict[str, dict[int, Figure]]] = {}
-    for figure in (one for row in rows for one in row["figures"]):
+    for figure in (each for row in rows for each in row["figures"]):
         if match := _GROWN.fullmatch(figure["name"]):
-            of = grown.setdefault(match["by"], {}).setdefault(match["what"], {})
-            of[int(match["size"] or 0)] = figure
+            by_size = grown.setdefault(match["by"], {}).setdefault(match["what"], {})
+            by_size[int(match["size"] or 0)] = figure
     return grown
 
 
 def _growth(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
     """Costs at the smallest and the greatest size, and how they grow."""
     lines = []
-    for by, of in costs(rows).items():
-        for what, figures in of.items():
-            _, least, *_, most = sorted(figures)
-            ends = [w for n in (least, most) for w in (f"{n:,}", f"{figures[n]['median']:.3g}")]
+    for by, costs_of in costs(rows).items():
+        for what, figures in costs_of.items():
+            _, smallest, *_, largest = sorted(figures)
+            ends = [
+                w for n in (smallest, largest) for w in (f"{n:,}", f"{figures[n]['median']:.3g}")
+            ]
             slope = [f"{figures[0][key]:.2f}" for key in _SPREAD]
             lines.append([what, by, *ends, "{} [{}, {}]".format(*slope)])
     heads = ["cost", "grows with", "from", "us", "to", "us", "exponent [least, most]"]
@@ -215,8 +219,8 @@ def _draw_growth(rows: Sequence[Mapping[str, Any]]) -> Picture:
     grown = costs(rows)
     picture = new_figure(15, 4.0 * ((len(grown) + 1) // 2))
     panels = picture.subplots((len(grown) + 1) // 2, 2, squeeze=False).flat
-    for axes, (by, of) in zip(panels, grown.items(), strict=False):
-        for number, (what, figures) in enumerate(of.items()):
+    for axes, (by, costs_of) in zip(panels, grown.items(), strict=False):
+        for number, (what, figures) in enumerate(costs_of.items()):
             sizes = sorted(figures)[1:]
             medians, low, high = ([figures[n][key] for n in sizes] for key in _SPREAD)
             # Ten colours can be distinguished; more lines are dashed.

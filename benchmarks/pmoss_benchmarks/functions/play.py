@@ -172,18 +172,18 @@ def config_of(settings: Settings, agent: str, task: str) -> dict[str, Any]:
 
 def recipe_of(settings: Settings, track: str, task: str) -> Recipe:
     """The recipe of the data that agents of a track learn from."""
-    known = load_task(task)
-    env = load_track(track).training_env(known.env)
-    keys = {"tier": settings.tier, "env": env, "domain": known.domain}
-    return Recipe.from_dict({**tier(settings.tier, known.domain), **keys})
+    task_of_suite = load_task(task)
+    env = load_track(track).training_env(task_of_suite.env)
+    keys = {"tier": settings.tier, "env": env, "domain": task_of_suite.domain}
+    return Recipe.from_dict({**tier(settings.tier, task_of_suite.domain), **keys})
 
 
 def _dataset(run: Run, track: str, task: str) -> Path:
     """Where the data of a track and task lie."""
     recipe = recipe_of(run.settings, track, task)
-    known = load_track(track)
+    track_of_suite = load_track(track)
     # Where the data are those of the standard suite they lie where its users expect them.
-    root = run.data / "tracks" / known.of_agents if known.training else run.data
+    root = run.data / "tracks" / track_of_suite.of_agents if track_of_suite.training else run.data
     return root / recipe.id
 
 
@@ -274,7 +274,7 @@ class Work:
 
     def _shared(self, cell: Cell, domain: Domain) -> list[list[float | None]]:
         """Outcome and score of what can be measured only, per episode."""
-        settings, known = self._settings, self._known_of(cell)
+        settings, references = self._settings, self._known_of(cell)
         measured: list[list[float | None]] = []
         env = domain.make_env(world_of(cell))
         judge = domain.judge(env)
@@ -282,12 +282,12 @@ class Work:
             env_seed = episode_seed(EVALUATION_SEED + cell["seed"], episode)
             env.reset(seed=env_seed)
             judge.begin()
-            if env_seed not in known:
-                known[env_seed] = judge.reference(
+            if env_seed not in references:
+                references[env_seed] = judge.reference(
                     env_seed, settings.search_budget, settings.random_schedules
                 )
             outcome = domain.measure_unplaced(env, judge, cell["policy"], env_seed)
-            measured.append([outcome, score_of(outcome, *known[env_seed])])
+            measured.append([outcome, score_of(outcome, *references[env_seed])])
         judge.close()
         env.close()
         return measured

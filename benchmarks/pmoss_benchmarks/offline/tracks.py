@@ -186,8 +186,8 @@ def load_track(name: str) -> Track:
     plain = [domain for domain in domain_names() if domain != FIRST_DOMAIN]
     if name not in plain:
         raise UnknownNameError("track", name, [*TRACKS, *plain])
-    told = f"{TRACKS['same-task'].description} Environment: {find_domain(name).env_id}."
-    return Track(name, told, domain=name)
+    description = f"{TRACKS['same-task'].description} Environment: {find_domain(name).env_id}."
+    return Track(name, description, domain=name)
 
 
 def has_references(track: str, task: str) -> bool:
@@ -195,9 +195,13 @@ def has_references(track: str, task: str) -> bool:
 
     Then the references of the task are those of the track.
     """
-    known = load_task(task)
-    env = load_track(track).evaluation_env(known)
-    return known.domain == FIRST_DOMAIN and env is not None and world_of(env) == world_of(known.env)
+    task_of_suite = load_task(task)
+    env = load_track(track).evaluation_env(task_of_suite)
+    return (
+        task_of_suite.domain == FIRST_DOMAIN
+        and env is not None
+        and world_of(env) == world_of(task_of_suite.env)
+    )
 
 
 def track_place(name: str) -> tuple[int, str]:

@@ -39,13 +39,15 @@ def test_models_choose_well_on_held_out_combinations(dataset):
     train, test = dataset.split()
     scores = compare(dataset.pairs(train), dataset.pairs(test))
     assert [s.model for s in scores] == list(MODELS)
-    of = {s.model: s for s in scores}
-    products = of["linear pair, products"]
+    by_model = {s.model: s for s in scores}
+    products = by_model["linear pair, products"]
     assert products.r2["cpu"] > 0.95
     assert products.r2["offload"] > 0.95
     assert products.above_best < 0.02
-    assert products.above_best < of["linear pair"].above_best < of["always CPU"].above_best
-    assert of["always CPU"].as_dict()["precision"] is None
+    assert (
+        products.above_best < by_model["linear pair"].above_best < by_model["always CPU"].above_best
+    )
+    assert by_model["always CPU"].as_dict()["precision"] is None
     best = min(scores, key=lambda score: score.above_best).model
     figures = judge(
         FIGURES, {**physical_figures(Measurements()), **model_figures(scores)}, best=best
@@ -58,8 +60,8 @@ def test_models_choose_well_on_held_out_combinations(dataset):
 
 def test_agents_play_the_same_episodes(dataset):
     played = play(dataset, episodes=2, scans=6)
-    of = {(p["agent"], p["fitted_to"]): p for p in played}
-    assert of["oracle", "nothing"]["above_oracle"] == 0.0
+    by_agent = {(p["agent"], p["fitted_to"]): p for p in played}
+    assert by_agent["oracle", "nothing"]["above_oracle"] == 0.0
     assert all(p["above_oracle"] >= 0 and p["scans"] == 12 for p in played)
 
 

@@ -30,11 +30,11 @@ def _combination(median: float, best: float) -> dict[str, Any]:
 
 def test_winning_asks_for_the_median_and_the_best_repeat() -> None:
     combinations = [_combination(8.0, 8.0), _combination(8.0, 9.5), _combination(12.0, 8.0)]
-    assert [engine_wins(one) for one in combinations] == [True, False, False]
+    assert [engine_wins(scan) for scan in combinations] == [True, False, False]
     row = {"engine": "thread", "absent": "", "combinations": combinations, "scores": []}
-    of = summarise({}, [row])["thread"]
-    assert (of["wins"], of["by_median"], of["combinations"]) == (1, 1, 3)
-    assert of["gain"] == pytest.approx(0.25)
+    summary = summarise({}, [row])["thread"]
+    assert (summary["wins"], summary["by_median"], summary["combinations"]) == (1, 1, 3)
+    assert summary["gain"] == pytest.approx(0.25)
     assert [line[-1] for line in TABLES["largest"]([row]).rows] == ["copies", "loads", "loads"]
     (verdict,) = TABLES["default"]([row]).rows
     assert verdict == ["thread", "3 combinations", "1", "1", "25%"]
@@ -45,9 +45,9 @@ def test_this_host_is_measured(tmp_path: Path) -> None:
     run = Run(settings, tmp_path, tmp_path, tmp_path)
     thread, dsa = ({**cell, **measure(run, cell)} for cell in cells(settings))
     assert len(thread["combinations"]) % 8 == 0 and not thread["absent"]
-    for one in thread["combinations"]:
-        assert 0 < one["best_us_by_loads"] <= one["us_by_loads"]
-        assert 0 < one["best_us_by_engine"] <= one["us_by_engine"]
+    for scan in thread["combinations"]:
+        assert 0 < scan["best_us_by_loads"] <= scan["us_by_loads"]
+        assert 0 < scan["best_us_by_engine"] <= scan["us_by_engine"]
     assert len(TABLES["models"]([thread]).rows) == len(thread["scores"]) > 0
     assert bool(dsa["absent"]) == (not dsa["combinations"])
 

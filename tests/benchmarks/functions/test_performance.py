@@ -27,8 +27,8 @@ def test_a_part_is_measured_and_held_against_its_goals() -> None:
     (cell,) = cells(settings)
     assert cell == {"host": "here", "part": "environment"}
     figures = measure(Run(settings, Path(), Path(), Path()), cell)["figures"]
-    by_name = {one["name"]: one for one in figures}
-    assert all(0.0 < one["low"] <= one["median"] <= one["high"] for one in figures[:-2])
+    by_name = {figure["name"]: figure for figure in figures}
+    assert all(0.0 < figure["low"] <= figure["median"] <= figure["high"] for figure in figures[:-2])
     ratio = by_name["environment step / CartPole-v1 step"]
     assert ratio["rounds"] == 2 and ratio["reached"] == (ratio["median"] <= 3.0)
     assert by_name["analytic model alone, one move"]["reached"] is True
@@ -78,9 +78,13 @@ def test_before_and_after_holds_what_both_have_and_what_has_a_ratio() -> None:
 
 def test_the_exponent_of_a_cost_is_its_slope_in_logarithms() -> None:
     figures = grown("a move, in all", "slices", {8: [2.0, 4.0], 32: [4.0, 8.0], 128: [8.0, 16.0]})
-    of = costs([row("here", *figures, FAST, part="growth")])["slices"]["a move, in all"]
-    assert {size: one["median"] for size, one in of.items() if size} == {8: 3.0, 32: 6.0, 128: 12.0}
-    assert of[0]["median"] == pytest.approx(0.5)
+    by_size = costs([row("here", *figures, FAST, part="growth")])["slices"]["a move, in all"]
+    assert {size: figure["median"] for size, figure in by_size.items() if size} == {
+        8: 3.0,
+        32: 6.0,
+        128: 12.0,
+    }
+    assert by_size[0]["median"] == pytest.approx(0.5)
     (line,) = performance.TABLES["growth"]([row("here", *figures, part="growth")]).rows
     assert line == ["a move, in all", "slices", "8", "3", "128", "12", "0.50 [0.50, 0.50]"]
     assert performance.PLOTS["growth"]([row("here", *figures, part="growth")]).axes

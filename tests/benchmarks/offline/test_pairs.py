@@ -21,35 +21,35 @@ def row(policy, seed, episode, score):
 def rows():
     """An agent one point above best-fit in hard and easy episodes, with three training seeds."""
     rng = np.random.default_rng(0)
-    found = []
+    results = []
     for episode, hard in enumerate(rng.normal(80, 12, size=50)):
-        found += [
+        results += [
             row("lpt", 101, episode, hard - 20),
             row("best-fit", 101, episode, hard),
             row("local-search", 101, episode, hard + 10),
         ]
-        found += [row("mine", seed, episode, hard + 1 + rng.normal()) for seed in (101, 102, 103)]
-    return found
+        results += [row("mine", seed, episode, hard + 1 + rng.normal()) for seed in (101, 102, 103)]
+    return results
 
 
-def test_one_point_is_told_from_the_best_rule(rows):
-    told = paired({"task": rows}, SPATIAL)["task"]
-    assert (told["episodes"], told["rule"]) == (50, "best-fit")
-    mine = told["policies"]["mine"]
+def test_one_point_is_separated_from_the_best_rule(rows):
+    result = paired({"task": rows}, SPATIAL)["task"]
+    assert (result["episodes"], result["rule"]) == (50, "best-fit")
+    mine = result["policies"]["mine"]
     assert mine["seeds"] == 3
     assert 0 < mine["over_rule"]["low"] < 1 < mine["over_rule"]["high"]
     assert mine["over_search"]["high"] < 0
     # Unpaired, the spread of the episodes hides it.
     score = mine["score"]
     assert score["high"] - score["low"] > 5
-    assert "over_rule" not in told["policies"]["best-fit"]
+    assert "over_rule" not in result["policies"]["best-fit"]
     assert mine["throughput"] == pytest.approx(2 + score["value"])
 
 
 def test_episodes_that_one_lacks_are_left_out_of_all(rows):
     fewer = [each for each in rows if (each.policy, each.episode) != ("lpt", 7)]
-    told = paired({"task": fewer}, SPATIAL)["task"]
-    assert told["episodes"] == 49
+    result = paired({"task": fewer}, SPATIAL)["task"]
+    assert result["episodes"] == 49
 
 
 def test_a_rule_that_plays_once_is_a_run_beside_those_of_all_seeds(rows):

@@ -40,20 +40,20 @@ def test_outliers_of_a_quarter_do_not_move_the_interquartile_mean(values: list[f
 def test_the_bootstrap_stays_within_each_task() -> None:
     # The tasks differ by far more than their runs: a bootstrap over everything would be wide.
     runs = np.array([[0.0, 1.0, 2.0, 3.0, 4.0], [100.0, 101.0, 102.0, 103.0, 104.0]])
-    found = stratified_bootstrap(runs, mean)
-    assert found.value == 52.0
+    interval = stratified_bootstrap(runs, mean)
+    assert interval.value == 52.0
     # The mean over both of the mean of 5 draws from 0 to 4: standard deviation sqrt(2 / 5 / 2).
     deviation = np.sqrt(0.2)
-    assert found.low == pytest.approx(52 - 1.96 * deviation, abs=0.2)
-    assert found.high == pytest.approx(52 + 1.96 * deviation, abs=0.2)
+    assert interval.low == pytest.approx(52 - 1.96 * deviation, abs=0.2)
+    assert interval.high == pytest.approx(52 + 1.96 * deviation, abs=0.2)
 
 
 @settings(deadline=None, max_examples=20)
 @given(st.sampled_from(sorted(STATISTICS)), st.integers(0, 2**16))
 def test_intervals_hold_the_value_of_equal_runs_and_repeat(name: str, seed: int) -> None:
     equal = np.full((3, 5), 7.0)
-    found = stratified_bootstrap(equal, STATISTICS[name])
-    assert (found.value, found.low, found.high) == (7.0, 7.0, 7.0)
+    interval = stratified_bootstrap(equal, STATISTICS[name])
+    assert (interval.value, interval.low, interval.high) == (7.0, 7.0, 7.0)
     runs = np.random.default_rng(seed).normal(size=(3, 5))
     first, again = (stratified_bootstrap(runs, STATISTICS[name]) for _ in range(2))
     assert first == again

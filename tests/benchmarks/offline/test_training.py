@@ -41,8 +41,8 @@ def test_playing_that_was_interrupted_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = play(tmp_path / "whole")
-    of = pmoss_agents.registry.agent_class("maskable-ppo")
-    save, calls = of.save, []
+    agent_class = pmoss_agents.registry.agent_class("maskable-ppo")
+    save, calls = agent_class.save, []
 
     def killed(agent: Any, path: Any) -> None:
         save(agent, path)
@@ -51,7 +51,7 @@ def test_playing_that_was_interrupted_goes_on(
             if agent.updates == 3:
                 raise RuntimeError("killed")
 
-    monkeypatch.setattr(of, "save", killed)
+    monkeypatch.setattr(agent_class, "save", killed)
     with pytest.raises(RuntimeError, match="killed"):
         play(tmp_path / "cut")
     assert not (tmp_path / "cut").exists() and (tmp_path / "cut.begun").is_dir()

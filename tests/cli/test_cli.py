@@ -374,17 +374,6 @@ def test_a_report_that_is_none_is_refused_in_a_line(tmp_path: Path, content: byt
     assert "error: " in output and str(path) in output
 
 
-@pytest.mark.parametrize("name", ["pmoss-confirmation"])
-@pytest.mark.parametrize("content", [{}, {"settings": 3, "rows": 4}, {"settings": {}, "rows": []}])
-def test_a_report_without_its_parts_is_refused_in_a_line(
-    tmp_path: Path, name: str, content: dict[str, object]
-) -> None:
-    path = tmp_path / "report.json"
-    path.write_text(json.dumps({"format": name, **content}))
-    output = pmoss("study", "replay", str(path), status=2)
-    assert "error: " in output and str(path) in output
-
-
 @pytest.mark.parametrize("option", ["--seeds", "--episodes", "--budget", "--schedules"])
 def test_counts_of_an_evaluation_are_bounded(option: str) -> None:
     output = pmoss("evaluate", "lpt", option, "99999999999999999999", status=2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 
 #: Of seeds, episodes and evaluations; evaluate() has the same bound.
 MOST = 1_000_000
-#: Replays of files that other floors write, by the ending of their names: each takes the path, the
-#: progress and, by name, how many episodes.
-REPLAYS: dict[str, Callable[..., Replay]] = {}
 
 
 def evaluate(
@@ -157,8 +154,8 @@ def replay_files(paths: Sequence[Path], episodes: int | None) -> bool:
     """Replays result files and prints what differs: every number must come out to the last bit.
 
     Args:
-        paths: files of ``evaluate`` and ``rollout``, and reports whose suffix is in REPLAYS.
-        episodes: of each file, with all their policies; None: all of them, of reports one.
+        paths: files of ``evaluate`` and ``rollout``.
+        episodes: of each file, with all their policies; None: all of them.
 
     Returns:
         Whether all bits are equal.
@@ -177,11 +174,9 @@ def replay_files(paths: Sequence[Path], episodes: int | None) -> bool:
 
 
 def _replayed(path: Path, episodes: int | None, progress: Any) -> Replay:
-    """The replay of a file of results, of rollouts or of a benchmark."""
+    """The replay of a file of results or of rollouts."""
     from pmoss_agents.rollouts import is_rollout, replay_rollouts
     from pmoss_datasets.evaluation import replay
 
-    if path.suffix in REPLAYS:
-        return REPLAYS[path.suffix](path, progress, episodes=episodes)
     again = replay_rollouts if is_rollout(path) else replay
     return again(path, progress, episodes=episodes)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from pmoss_agents.cli.evaluation import REPLAYS
-from pmoss_benchmarks.cli import leaderboard, pretrained, rechecks, report, study
+from pmoss_benchmarks.cli import leaderboard, pretrained, report, study
 from pmoss_env.cli.lazy import LazyTyper
 
 benchmark = LazyTyper(
@@ -13,8 +12,6 @@ benchmark = LazyTyper(
     help="Measure what this project publishes.",
     no_args_is_help=True,
 )
-
-REPLAYS[".json"] = rechecks.recheck_report
 
 study.app.command()(leaderboard.submit)
 study.app.command()(leaderboard.leaderboard)

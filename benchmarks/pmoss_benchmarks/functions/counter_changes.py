@@ -89,7 +89,7 @@ def measure(run: Run, cell: Cell) -> Row:
     domain = find_domain(load_task(cell["task"]).domain)
     baseline = find_baseline(settings.before, shared=True)
     compared: list[Comparison] = []
-    for again in play_again(row, stored.settings["search_budget"], settings.episodes):
+    for again in play_again(row, stored.settings["search_budget"], range(settings.episodes)):
         if again.policy != after:
             continue
         bare = again.env.unwrapped

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -132,15 +132,16 @@ class Again:
 
 
 def play_again(
-    row: Mapping[str, Any], search_budget: int, episodes: int | None = None
+    row: Mapping[str, Any], search_budget: int, numbers: Iterable[int] | None = None
 ) -> Iterator[Again]:
     """Plays the episodes of a row again: rules decide anew, agents' actions are run again.
 
     Args:
         row: of a study of this function.
         search_budget: of the study.
-        episodes: only the first so many; None: all.
+        numbers: only these episodes; None: all.
     """
+    numbers = None if numbers is None else tuple(numbers)
     domain = find_domain(load_task(row["task"]).domain)
     env = domain.make_env(world_of(row))
     judge = domain.judge(env)
@@ -151,7 +152,9 @@ def play_again(
             actions = actions_of(packed)
             budget = search_budget if not actions and domain.takes_budget(name) else None
             policy = None if actions else domain.policy(name, budget=budget)
-            for number, env_seed in enumerate(packed["env_seed"][:episodes]):
+            chosen = range(len(packed["env_seed"])) if numbers is None else numbers
+            for number in chosen:
+                env_seed = packed["env_seed"][number]
                 low, high = (packed[f"{end}_throughput"][number] for end in ("random", "search"))
                 env.reset(seed=env_seed)
                 judge.begin()

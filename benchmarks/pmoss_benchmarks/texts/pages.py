@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pmoss_benchmarks.texts import (
-    confirmation,
     leaderboard,
     offline,
     played,
@@ -35,7 +34,6 @@ BLOCKS: Mapping[str, Block] = {
     **spatial.BLOCKS,
     **offline.BLOCKS,
     **played.BLOCKS,
-    **confirmation.BLOCKS,
     **leaderboard.BLOCKS,
     **rules.BLOCKS,
     **summary.BLOCKS,

@@ -7,7 +7,6 @@ from typing import NoReturn
 
 import typer
 
-from pmoss_benchmarks.cli.benchmark.confirm import confirm
 from pmoss_env.errors import UnsupportedError
 
 #: Benchmarks that are studies now, by their old names; for one release.
@@ -18,6 +17,7 @@ RENAMED_STUDIES = {
     "backlog": "backlog",
     "budget": "budget",
     "co-tenants": "co-tenants",
+    "confirm": "confirmation",
     "continual": "continual",
     "core-node": "core-node",
     "counter-changes": "counter-changes",
@@ -59,4 +59,3 @@ for old, study in RENAMED_STUDIES.items():
         hidden=True,
         context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
     )(_renamed(old, study))
-app.command()(confirm)

@@ -114,3 +114,28 @@ def environments(name: str | None = None, as_json: bool = False) -> None:
         console.print(
             "The first environment of an R-tree builds and records it: minutes; with -5m, seconds."
         )
+
+
+def rules(name: str | None = None, as_json: bool = False) -> None:
+    """Lists the baselines in the words of their own code, or one of them."""
+    import inspect
+
+    from pmoss_env.baselines import (
+        BASELINES,
+        SHARED_BASELINES,
+        find_baseline,
+        information_of,
+        needs_backend,
+    )
+
+    rows = []
+    for each in [name] if name else [*BASELINES, *SHARED_BASELINES]:
+        baseline = find_baseline(each, shared=True)
+        first = " ".join((inspect.getdoc(baseline) or "").split("\n\n", 1)[0].split())
+        budget = inspect.signature(baseline).parameters.get("budget")
+        evaluations = (
+            f"{budget.default:,}" if budget else "all it needs" if needs_backend(baseline) else "0"
+        )
+        rows.append((each, first, information_of(each), evaluations))
+    columns = ["name", "what it does", "what it may use", "evaluations of the model"]
+    show_rows("Rules and searches", columns, rows, as_json)

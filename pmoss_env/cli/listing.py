@@ -35,13 +35,14 @@ class Request:
 KINDS: dict[str, Callable[[Request], None]] = {
     "machines": lambda asked: catalogs.machines(asked.name, asked.as_json),
     "workloads": lambda asked: catalogs.workloads(asked.name, asked.slices, asked.as_json),
+    "rules": lambda asked: catalogs.rules(asked.name, asked.as_json),
     "environments": lambda asked: catalogs.environments(asked.name, asked.as_json),
 }
 
 
 def list_(
     kind: Annotated[
-        str, typer.Argument(help="agents, datasets, environments, machines or workloads.")
+        str, typer.Argument(help="agents, datasets, environments, machines, rules or workloads.")
     ],
     name: Annotated[
         str | None,
@@ -56,7 +57,7 @@ def list_(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List agents, datasets, environments, machines or workloads, or show one in full.
+    """List agents, datasets, environments, machines, rules or workloads, or show one.
 
     A machine is shown with the source of every value, a workload with the sizes of its slices. A
     dataset is shown by its card, as is an agent that ships trained.

@@ -40,13 +40,10 @@ def _board(folder: Path | None) -> Path:
 
 
 def _round(board: Path, name: str | None, *, revealed: bool = False) -> Round:
-    """The round of a name; else the newest one, or the newest that is revealed if there is one."""
-    from pmoss_benchmarks.leaderboard import newest_round, read_round, rounds_of
+    """The round of a name; without one newest_round()."""
+    from pmoss_benchmarks.leaderboard import newest_round, read_round
 
-    if name:
-        return read_round(board, name)
-    revealed_rounds = [round_ for round_ in rounds_of(board) if round_.secret] if revealed else []
-    return revealed_rounds[-1] if revealed_rounds else newest_round(board)
+    return read_round(board, name) if name else newest_round(board, revealed=revealed)
 
 
 def round_(

@@ -179,11 +179,17 @@ def rounds_of(board: Path) -> list[Round]:
     return [read_round(board, path.parent.name) for path in sorted(board.glob(f"*/{FILE}"))]
 
 
-def newest_round(board: Path) -> Round:
-    """The round whose name comes last; SubmissionError if there is none."""
+def newest_round(board: Path, *, revealed: bool = False) -> Round:
+    """The round whose name comes last; SubmissionError if there is none.
+
+    Args:
+        board: folder of the rounds.
+        revealed: the last one that is revealed, if there is one: a new round has no rows.
+    """
     if not (rounds := rounds_of(board)):
         raise SubmissionError(f"{board}: holds no round: begin one by `pmoss dev round`")
-    return rounds[-1]
+    with_secret = [each for each in rounds if each.secret]
+    return with_secret[-1] if revealed and with_secret else rounds[-1]
 
 
 def read_round(board: Path, name: str) -> Round:

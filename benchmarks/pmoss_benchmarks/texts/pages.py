@@ -16,10 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pmoss_benchmarks.texts import (
-    leaderboard,
     offline,
     played,
-    rules,
     spatial,
     summary,
 )
@@ -34,8 +32,6 @@ BLOCKS: Mapping[str, Block] = {
     **spatial.BLOCKS,
     **offline.BLOCKS,
     **played.BLOCKS,
-    **leaderboard.BLOCKS,
-    **rules.BLOCKS,
     **summary.BLOCKS,
 }
 _END = "<!-- end of results -->"

@@ -21,12 +21,13 @@ from pathlib import Path
 from typing import Any
 
 from pmoss_agents.configs import read_ranges
+from pmoss_benchmarks.leaderboard import newest_round, rounds_of, standings
 from pmoss_benchmarks.study.function import load_function
 from pmoss_benchmarks.study.store import Results, file_of
 from pmoss_benchmarks.study.tables import make_table, select
 from pmoss_benchmarks.texts import papers
 from pmoss_datasets.suite import load_task, splits
-from pmoss_env.errors import DescriptionError, PmossError, UnknownNameError
+from pmoss_env.errors import DescriptionError, PmossError, SubmissionError, UnknownNameError
 from pmoss_env.extras import require
 
 #: Pictures that pages show, from the checkout; git ignores them.
@@ -114,6 +115,8 @@ class Pages:
             "load_task": load_task,
             "plot": self._plot,
             "ranges": read_ranges,
+            "newest_standings": self._newest_standings,
+            "rounds": lambda: rounds_of(self._board),
             "row": self._row,
             "rows": self._rows,
             "runs": self._runs,
@@ -166,6 +169,18 @@ class Pages:
         if len(rows) != 1:
             raise DescriptionError(f"row({study!r}, {where}): {len(rows)} rows have these fields")
         return rows[0]
+
+    @property
+    def _board(self) -> Path:
+        return self.results.folder / "leaderboard"
+
+    def _newest_standings(self, name: str) -> Mapping[str, Any]:
+        """The standings in a tier of the newest round that is revealed."""
+        round_ = newest_round(self._board, revealed=True)
+        ranked, problems = standings(self._board, round_, round_.tier(name))
+        if problems:
+            raise SubmissionError(problems[0])
+        return {"round": round_.name, "tier": round_.tier(name), "standings": ranked}
 
     def _studies(self, pattern: str, *without: str) -> list[str]:
         """The studies with rows whose names match a pattern of the shell, and no other one."""

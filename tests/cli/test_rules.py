@@ -1,17 +1,15 @@
-"""The table of rules and searches holds every baseline, in words for readers."""
+"""The list of rules and searches holds every baseline, in words for readers."""
 
+import json
 import re
-from pathlib import Path
 
-from pmoss_benchmarks.texts import rules
-from pmoss_benchmarks.texts.stored import Stored
 from pmoss_env.baselines import BASELINES, SEARCHES, SHARED_BASELINES, STATIC_BASELINES
 from pmoss_env.baselines.walk import DEFAULT_BUDGET
+from tests.cli.invoking import pmoss
 
-TABLE = rules.rules(Stored(Path(__file__).resolve().parents[3]))
 ROWS = {
-    cells[0].strip("`"): cells[1:]
-    for cells in (line.strip("| ").split(" | ") for line in TABLE.splitlines()[2:])
+    row["name"]: [value for key, value in row.items() if key != "name"]
+    for row in json.loads(pmoss("list", "rules", "--json"))
 }
 
 

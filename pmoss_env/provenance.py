@@ -31,7 +31,7 @@ MODELLED: tuple[str, ...] = (
 MEASURED: tuple[str, ...] = (*MODELLED, "numa", "pmu", "runtime", "scan")
 #: Modules that do not affect the numbers: commands and writers of results.
 _COMMANDS = "cli"
-_WRITERS = ("pmoss_env.provenance", "pmoss_benchmarks.report", "pmoss_env.version")
+_WRITERS = ("pmoss_env.provenance", "pmoss_env.version")
 #: Rooms of a package that no other result needs: they count only where they are named themselves.
 _SHOWS = frozenset({"autopilot", "demo", "explaining"})
 _ENDINGS = (".cpp", ".hpp", ".inc", ".toml")

@@ -19,7 +19,6 @@ from pmoss_benchmarks.study import Results, replay_study
 from pmoss_benchmarks.study.function import load_function
 from pmoss_benchmarks.study.store import FORMAT
 from pmoss_benchmarks.texts import find_stale, make_pages
-from pmoss_benchmarks.texts.stored import of_today
 from pmoss_datasets.evaluation import replay
 from pmoss_env.cli.app import make_app
 from tests.sources import sources
@@ -88,7 +87,7 @@ def _stored_commands(stored: Any) -> Iterator[str]:
 
 COMMANDS = sorted(
     {
-        of_today(command)
+        command
         for path in RESULTS.rglob("*.json")
         for command in _stored_commands(json.loads(path.read_text()))
     }

@@ -126,5 +126,5 @@ def _headroom(dataset: Dataset) -> str:
     return (
         f"Search finds {headroom['headroom']:+.0%} over the best simple schedule "
         f"({headroom['best_simple']}) by the analytic model, {headroom['simulated_headroom']:+.0%} "
-        "by the simulated server (`pmoss benchmark headroom`)."
+        "by the simulated server (the study `headroom`)."
     )

@@ -157,7 +157,7 @@ class Metadata(ABC):
         provenance: backend, its version and, on hardware, the host.
         checksums: sha256 of each field's dtype, shape and bytes.
         optional_fields: names of the optional fields that it holds.
-        headroom: of the task, a row of ``pmoss benchmark headroom``; empty if it was not measured.
+        headroom: of the task, a row of the study headroom; empty if it was not measured.
         schema_version: SCHEMA_VERSION of the writer.
         domain: whose episodes they are; not in the files of the first domain.
     """

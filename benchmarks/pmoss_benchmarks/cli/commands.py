@@ -5,13 +5,6 @@ from __future__ import annotations
 import typer
 
 from pmoss_benchmarks.cli import leaderboard, pretrained, report, study
-from pmoss_env.cli.lazy import LazyTyper
-
-benchmark = LazyTyper(
-    "pmoss_benchmarks.cli.benchmark.commands",
-    help="Measure what this project publishes.",
-    no_args_is_help=True,
-)
 
 study.app.command()(leaderboard.submit)
 study.app.command()(leaderboard.leaderboard)
@@ -24,4 +17,3 @@ dev.command()(leaderboard.play)
 commands = typer.Typer()
 commands.add_typer(study.app, name="study", rich_help_panel="Agents")
 commands.add_typer(dev, name="dev", rich_help_panel="Upkeep")
-commands.add_typer(benchmark, name="benchmark", rich_help_panel="Upkeep", hidden=True)

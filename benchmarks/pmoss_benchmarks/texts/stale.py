@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pmoss_benchmarks.report import RENAMED
 from pmoss_benchmarks.study.store import FORMAT
 from pmoss_env.provenance import changed_since, has_digests
 from pmoss_env.version import CONTINUED
@@ -78,8 +77,6 @@ def _renew(command: str, place: str, part: str) -> str:
     path = Path(place)
     if path.parent.name == "transcripts":
         return f"python -m pmoss_benchmarks.texts.transcripts {path.stem}"
-    for old, new in RENAMED.items():
-        command = command.replace(old, new)
     if not command:
         return ""
     file = command.partition(" --out ")[2].split(" ")[0].endswith((".json", ".jsonl"))

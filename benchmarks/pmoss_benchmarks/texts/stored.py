@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from pmoss_benchmarks.offline.summary import summarise
-from pmoss_benchmarks.report import RENAMED, markdown_row
 from pmoss_benchmarks.study.store import Results
 from pmoss_env.errors import DatasetError
 from pmoss_env.provenance import has_digests, processors_of
@@ -90,23 +89,8 @@ class Stored:
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A Markdown table."""
-    lines = [markdown_row(columns), markdown_row(["---"] * len(columns))]
-    return "\n".join([*lines, *map(markdown_row, rows)])
-
-
-#: What stood in commands when results were stored, and what stands there now.
-_RENAMED = {
-    **RENAMED,
-    "benchmarks/results/neighbours.json": "benchmarks/results/co-tenants.json",
-    "pmoss_agents.continual.thorough:": "pmoss_datasets.continual.thorough:",
-}
-
-
-def of_today(command: str) -> str:
-    """A stored command as it is given now: commands and result files were renamed."""
-    for old, new in _RENAMED.items():
-        command = command.replace(old, new)
-    return command
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def made(report: Mapping[str, Any], link: str) -> str:
@@ -127,7 +111,7 @@ def made(report: Mapping[str, Any], link: str) -> str:
 def prompts(report: Mapping[str, Any]) -> str:
     """The commands that made a report, those whose rows it kept first; each after a prompt."""
     commands = [*report.get("kept_commands", ()), report["command"]]
-    return "\n".join(f"$ {of_today(command)}" for command in commands)
+    return "\n".join(f"$ {command}" for command in commands)
 
 
 def version_of(report: Mapping[str, Any]) -> str:

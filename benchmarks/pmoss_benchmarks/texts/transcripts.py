@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from pmoss_benchmarks.report import write_report
-from pmoss_env.provenance import MEASURED
+from pmoss_env.files import write_atomically
+from pmoss_env.provenance import MEASURED, provenance
 
 FOLDER = Path(__file__).parents[2] / "results" / "transcripts"
 #: By name: the command, and the modules that do it.
@@ -46,7 +47,8 @@ def record(name: str) -> None:
     output = "\n".join(lines).strip()
     path = FOLDER / f"{name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_report(path, modules, MEASURED, command=command, output=output)
+    report = {**provenance(modules, MEASURED), "command": command, "output": output}
+    write_atomically(path, json.dumps(report, indent=1) + "\n")
 
 
 if __name__ == "__main__":

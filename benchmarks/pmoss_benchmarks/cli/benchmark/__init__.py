@@ -1,1 +1,0 @@
-"""`pmoss benchmark ...`: the figures this project publishes."""

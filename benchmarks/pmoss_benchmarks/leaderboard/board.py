@@ -6,6 +6,7 @@ Rows lie in ``ROUND/TIER/TASK/NAME.jsonl``: result files as ``pmoss evaluate`` w
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ import numpy as np
 from pmoss_agents import find_policy
 from pmoss_agents.checkpoints import SUFFIX
 from pmoss_benchmarks.leaderboard.rounds import (
+    PRACTICE,
     Round,
     Tier,
     evaluation_seed,
@@ -57,21 +59,23 @@ def play(
     task: str,
     policies: Mapping[str, Policy],
     *,
+    practice: bool = False,
     references: MutableMapping[int, tuple[float, float]] | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """Plays the episodes of a task.
+    """Plays the episodes of a task, or for practice one on an instance that anybody may know.
 
     Raises:
         SubmissionError: the round is not revealed.
     """
-    if not round_.secret:
+    secret = PRACTICE if practice else round_.secret
+    if not secret:
         raise SubmissionError(f"round {round_.name}: is not revealed, so it has no instances yet")
     return evaluate(
         tier.env_of(task),
         policies,
-        [evaluation_seed(round_.secret, tier.name, task)],
-        episodes_per_seed=tier.episodes,
+        [evaluation_seed(secret, tier.name, task)],
+        episodes_per_seed=1 if practice else tier.episodes,
         search_budget=tier.search_budget,
         random_schedules=tier.random_schedules,
         env_id=tier.domain_of(task).env_id,
@@ -159,8 +163,6 @@ def _staged(progress: Staged, stage: str) -> Progress:
 
 
 def _digest(word: str) -> dict[str, str]:
-    import hashlib
-
     if not word.endswith(SUFFIX):
         return {}
     return {"digest": hashlib.sha256(read_bytes(word)).hexdigest()}

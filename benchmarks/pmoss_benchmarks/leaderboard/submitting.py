@@ -20,11 +20,10 @@ from pmoss_benchmarks.leaderboard.rounds import (
     Round,
     Tier,
     chance_key,
-    evaluation_seed,
     register,
 )
 from pmoss_benchmarks.leaderboard.submissions import Submission
-from pmoss_datasets.evaluation import Evaluation, evaluate
+from pmoss_datasets.evaluation import Evaluation, read_results
 from pmoss_env.errors import SubmissionError
 
 #: progress(stage, episodes done, episodes in all)
@@ -50,19 +49,15 @@ def practise(
     tasks = _tasks(submission, of_tier)
     with submission.copied() as copy:
         for task in tasks:
-            seed = evaluation_seed(PRACTICE, tier, task)
             with closing(_player(copy, of_tier, task, PRACTICE, limits)) as player:
                 evaluations.append(
-                    evaluate(
-                        of_tier.env_of(task),
+                    play(
+                        round_,
+                        of_tier,
+                        task,
                         {submission.name: player},
-                        [seed],
-                        episodes_per_seed=1,
-                        search_budget=of_tier.search_budget,
-                        random_schedules=of_tier.random_schedules,
-                        env_id=of_tier.domain_of(task).env_id,
+                        practice=True,
                         progress=lambda done, total, task=task: progress(task, done, total),  # type: ignore[misc]
-                        seed_bits=round_.seed_bits,
                     )
                 )
     return evaluations
@@ -162,8 +157,6 @@ def _player(
 
 def _is_there(path: Path, submission: Submission) -> bool:
     """Whether the rows of this very folder are there; SubmissionError if they are another's."""
-    from pmoss_datasets.evaluation import read_results
-
     if not path.exists():
         return False
     if entrant_of(read_results(path)[0]).get("digest") != submission.digest:

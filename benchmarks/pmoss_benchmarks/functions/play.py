@@ -20,6 +20,7 @@ import pmoss_agents
 from pmoss_agents.configs import has_config, read_config
 from pmoss_agents.registry import agent_class
 from pmoss_benchmarks.functions.references import reference_rows
+from pmoss_benchmarks.offline import tables as tables
 from pmoss_benchmarks.offline.curves import draw_curves, draw_played
 from pmoss_benchmarks.offline.episodes import (
     EVALUATION_SEED,
@@ -33,8 +34,6 @@ from pmoss_benchmarks.offline.episodes import (
 from pmoss_benchmarks.offline.pairs import BEST
 from pmoss_benchmarks.offline.summary import summarise as summarise
 from pmoss_benchmarks.offline.summary import summary_of
-from pmoss_benchmarks.offline.tables import by_world as by_world
-from pmoss_benchmarks.offline.tables import over_tasks as over_tasks
 from pmoss_benchmarks.offline.tracks import Track, has_references, load_track
 from pmoss_benchmarks.offline.training import trained
 from pmoss_benchmarks.study.function import Cell, Progress, Row, Run, settings_of
@@ -418,7 +417,7 @@ def _learned(rows: Sequence[Mapping[str, Any]], track: str) -> list[dict[str, An
     return [{"agent": row["policy"], **row} for row in rows if row["track"] == track]
 
 
-TABLES = {"default": lambda rows: by_world(summary_of(rows))}
+TABLES = {"default": lambda rows: tables.by_world(summary_of(rows))}
 PLOTS = {
     "curves": lambda rows: draw_curves(_learned(rows, "same-task")),
     "played": lambda rows: draw_played(_learned(rows, "same-task")),

@@ -6,9 +6,12 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
+from pmoss_benchmarks.offline.curves import learned_by_playing
+from pmoss_benchmarks.offline.pairs import BEST
 from pmoss_benchmarks.offline.tracks import load_track
 from pmoss_benchmarks.study.tables import TableOfRows
 from pmoss_datasets.domain import find_domain
+from pmoss_datasets.spatial.domain import SPATIAL
 
 
 def shown(estimate: Mapping[str, Any] | None, sign: str = "") -> str:
@@ -82,4 +85,112 @@ def over_tasks(summary: Mapping[str, Any], *tracks: str) -> TableOfRows:
         )
     ]
     heads = ["track", "policy", ">interquartile mean", ">median", ">mean"]
+    return TableOfRows(heads, lines)
+
+
+def mean_scores(summary: Mapping[str, Any]) -> TableOfRows:
+    """Means over the common episodes of each task, then over the tasks; last checkpoints alone."""
+    tasks = summary["tracks"]["same-task"]["paired"]
+    scores: dict[str, dict[str, Any]] = {}
+    for task, paired in tasks.items():
+        for policy, one in paired["policies"].items():
+            if not policy.endswith(BEST):
+                scores.setdefault(policy, {})[task] = one["score"]
+    means = {name: fmean(one["value"] for one in of.values()) for name, of in scores.items()}
+    # Those that lack a task stand below: their means are of other tasks.
+    ordered = sorted(scores, key=lambda name: (-len(scores[name]), -means[name]))
+    lines = [
+        [
+            name,
+            *(shown(scores[name].get(task)) for task in tasks),
+            f"{means[name]:.1f}" if len(scores[name]) == len(tasks) else "",
+        ]
+        for name in ordered
+    ]
+    return TableOfRows(["policy", *(f">{task}" for task in tasks), ">mean"], lines)
+
+
+def best_learned(summary: Mapping[str, Any]) -> TableOfRows:
+    """Each task: the best learned agent beside simple schedules, the best rule and search."""
+    track = summary["tracks"]["same-task"]
+    agents = dict.fromkeys(row["agent"] for row in summary["cells"] if "training" in row)
+    lines = []
+    for task, paired in track["paired"].items():
+        policies, rule = paired["policies"], paired["rule"]
+        best = max(
+            (name for name in agents if name in policies),
+            key=lambda name: float(policies[name]["score"]["value"]),
+        )
+        simple = max(
+            (track["tasks"][task][name] for name in SPATIAL.simple if name in track["tasks"][task]),
+            key=lambda one: float(one["score"]),
+        )
+        mine = policies[best]
+        lines.append(
+            [
+                task,
+                f"{best} {mine['score']['value']:.1f}",
+                f"{rule} {policies[rule]['score']['value']:.1f}",
+                shown(mine["over_rule"]),
+                shown(mine.get("over_search")),
+                f"{simple['policy']} {simple['score']:.1f}",
+                f"{mine['throughput'] / simple['throughput']:.2f}",
+            ]
+        )
+    heads = ["task", "best learned", "best rule", ">points ahead of it", ">ahead of search"]
+    return TableOfRows([*heads, "best simple", ">throughput over it"], lines)
+
+
+def by_track(summary: Mapping[str, Any]) -> TableOfRows:
+    """Interquartile means of every policy on every track; last checkpoints alone."""
+    tracks = summary["tracks"]
+    means = {
+        name: one["iqm"]["value"]
+        for track in reversed(tracks.values())
+        for name, one in track["overall"].items()
+        if not name.endswith(BEST)
+    }
+    names = sorted(means, key=lambda name: -means[name])
+    lines = [
+        [track, *(shown(of["overall"].get(name, {}).get("iqm")) for name in names)]
+        for track, of in tracks.items()
+    ]
+    return TableOfRows(["track", *(f">{name}" for name in names)], lines)
+
+
+#: Shares of a training whose returns are shown.
+_SHARES = (0.01, 0.03, 0.1, 0.3, 1.0)
+
+
+def players(summary: Mapping[str, Any], task: str) -> list[Mapping[str, Any]]:
+    """The rows of agents that learned by playing a task."""
+    rows = [row for row in summary["cells"] if row["track"] == "same-task"]
+    return learned_by_playing(rows).get(task, [])
+
+
+def while_playing(summary: Mapping[str, Any], task: str) -> TableOfRows:
+    """What agents served while they learned by playing a task."""
+    lines = []
+    for row in players(summary, task):
+        steps = row["training"]["played"]
+        for share in _SHARES:
+            one = next(step for step in steps if step["steps"] >= share * steps[-1]["steps"])
+            minutes, served = one["cpu_seconds"] / 60, one["return"]
+            lines.append(
+                [row["agent"], f"{one['steps'] / 1e6:.2f}", f"{minutes:.1f}", f"{served:.1f}"]
+            )
+    heads = ["agent", ">million steps", ">CPU minutes", ">return while exploring, Mq/s"]
+    return TableOfRows(heads, lines)
+
+
+def after_playing(summary: Mapping[str, Any], task: str) -> TableOfRows:
+    """What agents that learned by playing a task reach in new episodes."""
+    paired = summary["tracks"]["same-task"]["paired"][task]["policies"]
+    lines = []
+    for row in players(summary, task):
+        training, own = row["training"], paired[row["agent"]]
+        steps, hours = training["source"]["steps"] / 1e6, training["seconds"] / 3600
+        scores = [shown(own[name]) for name in ("score", "over_rule")]
+        lines.append([row["agent"], f"{steps:.2f}", f"{hours:.2f}", *scores])
+    heads = ["agent", ">million steps", ">CPU hours", ">score", ">ahead of the best rule"]
     return TableOfRows(heads, lines)

@@ -9,7 +9,7 @@ import numpy as np
 
 from pmoss_agents.registry import agent_names
 from pmoss_benchmarks.texts.stored import PLACED, SHARED, Stored, interval, made, table
-from pmoss_datasets.domain import Domain, find_domain
+from pmoss_datasets.domain import Domain
 from pmoss_datasets.spatial.domain import SPATIAL
 from pmoss_datasets.suite import task_names
 
@@ -21,129 +21,11 @@ LEARNED = (_OURS, "decision-transformer")
 _PLAYED = tuple(f"offline/{suite}/summary.json" for suite in ("core", "standard", "machines"))
 #: Episodes of a task that long searches were made for.
 _LONG = 40
-_COLUMNS = ["task", "best learned", "best rule", "points ahead of it", "ahead of search"]
-_COLUMNS += ["best simple", "throughput over it"]
 _MACHINES = ("sandy-bridge", "skylake-x-8n", "milan-nps4", "milan-nps1", "grace-hopper")
-
-
-def scores(stored: Stored) -> str:
-    """Mean scores on each task of the core, over the episodes that all policies met."""
-    return _means(stored, "core")
-
-
-def heuristic(stored: Stored) -> str:
-    """The same where the data hold no rule that reads how fast a core is."""
-    return _means(stored, "core-heuristic")
-
-
-def _means(stored: Stored, folder: str) -> str:
-    """Means over the common episodes of each task, then over the tasks."""
-    name = f"offline/{folder}/summary.json"
-    summary = stored[name]
-    tasks = summary["tracks"]["same-task"]["paired"]
-    found: dict[str, dict[str, Any]] = {}
-    for task, told in tasks.items():
-        for policy, of in told["policies"].items():
-            if not policy.endswith("(best)"):
-                found.setdefault(policy, {})[task] = of["score"]
-    means = {
-        policy: float(np.mean([of["value"] for of in of_tasks.values()]))
-        for policy, of_tasks in found.items()
-    }
-    # Those that lack a task stand below: their means are of other tasks.
-    ordered = sorted(found, key=lambda policy: (-len(found[policy]), -means[policy]))
-    rows = []
-    for policy in ordered:
-        whole = len(found[policy]) == len(tasks)
-        cells = [_score(found[policy].get(task)) for task in tasks]
-        rows.append([policy, *cells, f"{means[policy]:.1f}" if whole else ""])
-    counts = {told["episodes"] for told in tasks.values()}
-    return "\n".join(
-        [
-            table(["policy", *tasks, "mean"], rows),
-            "",
-            f"Means over {' or '.join(map(str, sorted(counts)))} common episodes of each task. "
-            f"The data are of the tier `{summary['settings']['tier']}`.",
-            f"Training seeds of an agent: {_seeds_of_agents(summary)}.",
-            "The rows were collected over several calls. The command is the last of them; the "
-            "others named other agents, tasks or tracks.",
-            made(summary, f"benchmarks/results/{folder}.jsonl"),
-        ]
-    )
 
 
 def _score(told: Mapping[str, Any] | None) -> str:
     return interval(*(told[key] for key in ("value", "low", "high"))) if told else ""
-
-
-def verdicts(stored: Stored) -> str:
-    """Each task of the core: the best learned agent beside simple schedules, rule and search."""
-    summary = stored["offline/core/summary.json"]
-    return "\n".join(
-        [table(_COLUMNS, _verdicts(summary)), "", made(summary, "benchmarks/results/core.jsonl")]
-    )
-
-
-def _verdicts(summary: Mapping[str, Any]) -> list[list[str]]:
-    """A row for each task that has all opponents and an agent."""
-    found = summary["tracks"]["same-task"]
-    agents = _agents(summary)
-    rows = []
-    for task, told in found["paired"].items():
-        policies = told["policies"]
-        mine_of_task = [name for name in agents if name in policies]
-        if not mine_of_task or told["rule"] is None:
-            continue
-        best = max(mine_of_task, key=lambda name: float(policies[name]["score"]["value"]))
-        mine, simple = policies[best], _best(found["tasks"][task], SPATIAL.simple)
-        rows.append(
-            [
-                task,
-                f"{best} {mine['score']['value']:.1f}",
-                f"{told['rule']} {policies[told['rule']]['score']['value']:.1f}",
-                _score(mine["over_rule"]),
-                _score(mine.get("over_search")),
-                f"{simple['policy']} {simple['score']:.1f}",
-                f"{mine['throughput'] / simple['throughput']:.2f}",
-            ]
-        )
-    return rows
-
-
-def _seeds_of_agents(summary: Mapping[str, Any]) -> str:
-    """How many trainings the agents had, e.g. "3 (surrogate), 1 (bc, cql)"."""
-    seeds: dict[str, set[int]] = {}
-    for cell in summary["cells"].values():
-        if "training" in cell:
-            seeds.setdefault(cell["agent"], set()).add(cell["seed"])
-    counts = sorted({len(of_agent) for of_agent in seeds.values()}, reverse=True)
-    if len(counts) == 1:
-        return str(counts[0])
-    return ", ".join(
-        f"{n} ({', '.join(sorted(a for a, of_agent in seeds.items() if len(of_agent) == n))})"
-        for n in counts
-    )
-
-
-def _seeds(summary: Mapping[str, Any], track: str) -> int:
-    """Training seeds of every agent of a track."""
-    seeds: dict[str, set[int]] = {}
-    for cell in summary["cells"].values():
-        if cell["track"] == track and "training" in cell:
-            seeds.setdefault(cell["agent"], set()).add(cell["seed"])
-    return min(len(of_agent) for of_agent in seeds.values())
-
-
-def _agents(summary: Mapping[str, Any]) -> list[str]:
-    return list(
-        dict.fromkeys(cell["agent"] for cell in summary["cells"].values() if "training" in cell)
-    )
-
-
-def _best(found: Mapping[str, Any], names: Any) -> Mapping[str, Any]:
-    known = [found[name] for name in names if name in found]
-    best: Mapping[str, Any] = max(known, key=lambda policy: float(policy["score"]))
-    return best
 
 
 def standard(stored: Stored) -> str:
@@ -224,69 +106,6 @@ def side(difference: Mapping[str, Any]) -> str:
     if difference["low"] > 0:
         return "above"
     return "below" if difference["high"] < 0 else "level with"
-
-
-def tracks(stored: Stored) -> str:
-    """What agents keep on other workloads and machines."""
-    summary = stored["offline/core/summary.json"]
-    found = summary["tracks"]
-    means = {
-        name: told["iqm"]["value"]
-        for of_track in reversed(found.values())
-        for name, told in of_track["overall"].items()
-        if not name.endswith("(best)")
-    }
-    names = sorted(means, key=lambda name: -means[name])
-    rows = [[track, *(_iqm(told, name) for name in names)] for track, told in found.items()]
-    kept = [
-        f"{track} {told['overall'][_OURS]['iqm']['value'] / _same(found):.0%}"
-        for track, told in found.items()
-        if track != "same-task" and _OURS in told["overall"]
-    ]
-    lines = [table(["track", *names], rows), ""]
-    lines.append(
-        "A run is the mean over the episodes of a task and a training seed. The table holds "
-        "interquartile means: the lowest and the highest quarter of all runs are left out. So "
-        "they differ from the means above. An empty place was not played."
-    )
-    lines.append(
-        "Training seeds: " + ", ".join(f"{track} {_seeds(summary, track)}" for track in found) + "."
-    )
-    if kept:
-        lines.append(f"Share of its score that `{_OURS}` keeps: {'; '.join(kept)}.")
-    return "\n".join([*lines, made(summary, "benchmarks/results/core.jsonl")])
-
-
-def _iqm(told: Mapping[str, Any], name: str) -> str:
-    return _score(told["overall"][name]["iqm"]) if name in told["overall"] else ""
-
-
-def sisters(stored: Stored) -> str:
-    """The other environments: every policy on their task, the best first."""
-    summary = stored["offline/sisters/summary.json"]
-    rows = []
-    for name, track in summary["tracks"].items():
-        domain = find_domain(name)
-        for task, found in track["tasks"].items():
-            for told in sorted(found.values(), key=lambda told: -float(told["score"])):
-                if told["policy"].endswith("(best)"):
-                    continue
-                keys = ("score", "score_low", "score_high")
-                outcome = f"{domain.shown(told['throughput']):.1f} {domain.unit}"
-                rows.append([task, told["policy"], interval(*(told[k] for k in keys)), outcome])
-    settings = summary["settings"]
-    return "\n".join(
-        [
-            table(["task", "policy", "score [95 %]", "outcome"], rows),
-            "",
-            f"Means over training seeds, {settings['episodes']} episodes of each.",
-            made(summary, "benchmarks/results/sisters.jsonl"),
-        ]
-    )
-
-
-def _same(found: Mapping[str, Any]) -> float:
-    return float(found["same-task"]["overall"][_OURS]["iqm"]["value"])
 
 
 def servers(stored: Stored) -> str:
@@ -378,11 +197,6 @@ def _paper(ratios: Mapping[str, Mapping[str, float]]) -> list[str]:
 
 
 BLOCKS = {
-    "core-scores": scores,
-    "core-heuristic": heuristic,
-    "core-verdicts": verdicts,
     "standard-tasks": standard,
-    "tracks": tracks,
     "servers": servers,
-    "sisters": sisters,
 }

@@ -17,7 +17,6 @@ from pathlib import Path
 
 from pmoss_benchmarks.texts import (
     offline,
-    played,
     spatial,
     summary,
 )
@@ -31,7 +30,6 @@ Block = Callable[[Stored], str]
 BLOCKS: Mapping[str, Block] = {
     **spatial.BLOCKS,
     **offline.BLOCKS,
-    **played.BLOCKS,
     **summary.BLOCKS,
 }
 _END = "<!-- end of results -->"

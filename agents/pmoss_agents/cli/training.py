@@ -109,17 +109,15 @@ def train(
     given = pairs(changes)
     learner = _resumed(source, agent, given) if resume else _renewed(start, given)
     of = (learner.domain or None) if learner else domain
-    lesson = find_lesson(
-        dataset, env_arguments(env, machine), domain=of, agent=agent, config=config
-    )
+    arguments = env_arguments(env, machine)
+    lesson = find_lesson(dataset, arguments, domain=of, agent=agent, config=config)
     if learner is None:
         learner = new_agent(lesson, agent, config, given)
     if log is not None and not resume:
         check_absent(log, overwrite, ", --resume goes on with it where there is a checkpoint")
     metrics = _learned(learner, lesson, out, log, resume)
-    told = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
-    told = told or "all updates were made before"
-    console.print(f"{learner.name}: {told}; saved to {out}")
+    figures = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
+    console.print(f"{learner.name}: {figures or 'all updates were made before'}; saved to {out}")
 
 
 def _learned(

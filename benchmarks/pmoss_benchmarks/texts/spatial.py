@@ -81,7 +81,8 @@ def transcript(name: str) -> Callable[[Stored], str]:
 
     def block(stored: Stored) -> str:
         report = stored[f"transcripts/{name}.json"]
-        return "\n".join(["```console", f"$ {report['command']}", report["output"], "```"])
+        # As the command is spelled today: a file may hold an older spelling.
+        return "\n".join(["```console", f"$ {COMMANDS[name][0]}", report["output"], "```"])
 
     return block
 

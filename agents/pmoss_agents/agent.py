@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pmoss_agents import checkpoints
+from pmoss_agents.conditions import FirstLosses, changed_code, conditions_of, joined
 from pmoss_agents.configs import check_types
 from pmoss_agents.trainer import Course, Progress, train
 from pmoss_env.errors import (
@@ -57,6 +58,8 @@ class Agent(ABC):
         config: the agent's frozen config dataclass.
         task: what it was fitted for, as plain JSON values; empty before the first fit().
         dataset: id and checksum of the dataset it last learned from; empty where there is none.
+        training: what decided the bits of its training, see conditions_of(), and ``losses`` of the
+            first updates; empty before it learns.
     """
 
     name: ClassVar[str]
@@ -90,6 +93,7 @@ class Agent(ABC):
             raise DescriptionError(f"{self.name}: config: {error}") from error
         self.task: dict[str, Any] = {}
         self.dataset: dict[str, str] = {}
+        self.training: dict[str, Any] = {}
 
     # ---- acting
 
@@ -185,6 +189,7 @@ class Agent(ABC):
             "config": asdict(self.config),
             "task": self.task,
             "dataset": self.dataset,
+            "training": self.training,
             "values": values,
         }
         checkpoints.write(path, header, arrays)
@@ -203,7 +208,9 @@ class Agent(ABC):
             agent.task = dict(header["task"])
             if missing := [key for key in cls.TASK if key not in agent.task]:
                 raise CheckpointError(f"task: {missing[0]}: is missing")
-            agent.dataset = dict(header.get("dataset", {}))  # absent from the first checkpoints
+            # Absent from the first checkpoints.
+            agent.dataset = dict(header.get("dataset", {}))
+            agent.training = dict(header.get("training", {}))
             # Counters are only added at the end of their table: act() leaves out the new ones.
             counters = list(COUNTER_NAMES[: len(agent.task.get("counters", ()))])
             agent.check_task({"counters": counters}, "this version of pmoss_env")
@@ -243,6 +250,7 @@ class OfflineAgent(Agent, Generic[DatasetT]):
         progress: Progress | None = None,
         checkpoint: str | Path | None = None,
         allow_other_dataset: bool = False,
+        allow_other_code: bool = False,
     ) -> dict[str, float]:
         """Learns from a dataset; continues where a loaded checkpoint stopped.
 
@@ -251,21 +259,23 @@ class OfflineAgent(Agent, Generic[DatasetT]):
             progress: called after every update.
             checkpoint: where to save now and then, at the end, and when interrupted.
             allow_other_dataset: go on with another dataset of the same task.
+            allow_other_code: go on with what other code has trained.
 
         Returns:
             The last update's metrics.
 
         Raises:
-            CheckpointError: the agent was fitted for another task, or to another dataset; or
-                training diverged, and the last checkpoint stays.
+            CheckpointError: the agent was fitted for another task, to another dataset or by other
+                code; or training diverged, and the last checkpoint stays.
             DatasetError: there is nothing to learn from these data.
             MissingExtraError: learning needs a package that is not installed.
         """
         self.check_extras()
         origin = self._origin(dataset, allow_other_dataset)
+        _check_code(self, allow_other_code)
         with self._course(dataset) as course:
             self.dataset = origin
-            return train(self, course, progress, checkpoint)
+            return train(self, course, _recorded(self, progress), checkpoint)
 
     def renewed(self, **config: Any) -> Self:
         """An agent with the weights of this one that has made no update yet: for fine-tuning.
@@ -327,6 +337,7 @@ class OnlineAgent(Agent, Generic[EnvT]):
         *,
         progress: Progress | None = None,
         checkpoint: str | Path | None = None,
+        allow_other_code: bool = False,
     ) -> dict[str, float]:
         """Learns by playing; continues where a loaded checkpoint stopped.
 
@@ -335,22 +346,50 @@ class OnlineAgent(Agent, Generic[EnvT]):
                 agent may also take an environment.
             progress: called after every update.
             checkpoint: where to save now and then, at the end, and when interrupted.
+            allow_other_code: go on with what other code has trained.
 
         Returns:
             The last update's metrics.
 
         Raises:
-            CheckpointError: the agent was fitted for another task.
+            CheckpointError: the agent was fitted for another task, or by other code.
             MissingExtraError: learning needs a package that is not installed.
             UnsupportedError: a backend that is too slow to be played millions of times.
         """
         self.check_extras()
+        _check_code(self, allow_other_code)
         with self._course(env) as course:
-            return train(self, course, progress, checkpoint)
+            return train(self, course, _recorded(self, progress), checkpoint)
 
     @abstractmethod
     def _course(self, env: EnvT) -> AbstractContextManager[Course]:
         """The updates to make, in a context that holds whatever they need; it sets ``task``."""
+
+
+def _check_code(agent: OfflineAgent[Any] | OnlineAgent[Any], allow_other: bool) -> None:
+    """Refuses to go on with what other code has trained."""
+    if agent.updates and not allow_other and (folders := changed_code(agent.training)):
+        raise CheckpointError(
+            f"{agent.name}: other code made its {agent.updates} updates: "
+            f"{_short(', '.join(folders))} changed since; train it anew, or go on all the same: "
+            "--mixed, allow_other_code=True"
+        )
+
+
+def _recorded(agent: OfflineAgent[Any] | OnlineAgent[Any], progress: Progress | None) -> Progress:
+    """Records the conditions of a training; its progress keeps the first losses, too."""
+    now = conditions_of(type(agent).__module__)
+    begins = not agent.updates and not agent.training
+    before = now if begins else agent.training
+    first = FirstLosses(list(agent.training.get("losses", ())))
+    agent.training = {**joined(before, now), "losses": first.losses}
+
+    def report(done: int, total: int, metrics: Mapping[str, float]) -> None:
+        first(done, metrics)
+        if progress is not None:
+            progress(done, total, metrics)
+
+    return report
 
 
 def _not_finite(arrays: Mapping[str, Array]) -> str | None:

@@ -136,6 +136,7 @@ def learn(
     *,
     progress: Progress | None = None,
     checkpoint: str | Path | None = None,
+    allow_other_code: bool = False,
 ) -> dict[str, float]:
     """Lets an agent learn; returns the last update's metrics.
 
@@ -144,17 +145,21 @@ def learn(
         lesson: what from.
         progress: called after every update.
         checkpoint: where to save now and then, at the end, and when interrupted.
+        allow_other_code: go on with what other code has trained.
 
     Raises:
         DescriptionError: the agent learns otherwise, or nothing.
         PmossError: see OfflineAgent.fit() and OnlineAgent.fit().
     """
+    options: dict[str, Any] = {"progress": progress, "checkpoint": checkpoint}
+    if allow_other_code:  # agents of other packages may do without
+        options["allow_other_code"] = True
     if isinstance(agent, OnlineAgent):
         if lesson.data is not None:
             raise DescriptionError(
                 f"{agent.name} learns by playing: give --env in place of a dataset"
             )
-        return agent.fit(lesson.env, progress=progress, checkpoint=checkpoint)
+        return agent.fit(lesson.env, **options)
     if isinstance(agent, OfflineAgent) and agent.learns == "offline":
         if lesson.data is None:
             raise DescriptionError(
@@ -166,7 +171,7 @@ def learn(
                 f"{agent.name} learns from one dataset at a time: give one, or merge them with "
                 "pmoss data merge; surrogate learns from several"
             )
-        return agent.fit(lesson.data, progress=progress, checkpoint=checkpoint)
+        return agent.fit(lesson.data, **options)
     raise DescriptionError(f"{agent.name} learns nothing: it can be used as it is")
 
 

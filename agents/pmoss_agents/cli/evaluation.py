@@ -154,14 +154,19 @@ def replay_files(paths: Sequence[Path], episodes: int | None) -> bool:
     """Replays result files and prints what differs: every number must come out to the last bit.
 
     Args:
-        paths: files of ``evaluate`` and ``rollout``.
+        paths: files of ``evaluate`` and ``rollout``, and checkpoints, which are trained again.
         episodes: of each file, with all their policies; None: all of them.
 
     Returns:
         Whether all bits are equal.
     """
+    from pmoss_agents.checkpoints import SUFFIX
+
     failed = False
     for path in paths:
+        if path.suffix == SUFFIX:
+            failed |= _retrained(path)
+            continue
         with progress_bar(f"replaying {path.name}") as progress:
             replayed = _replayed(path, episodes, progress)
         for line in replayed.mismatches:
@@ -171,6 +176,18 @@ def replay_files(paths: Sequence[Path], episodes: int | None) -> bool:
         verdict = f"{count} mismatches" if count else "all bits equal"
         console.print(f"{path}: {replayed.episodes} episodes replayed, {verdict}")
     return not failed
+
+
+def _retrained(path: Path) -> bool:
+    """Makes the training of a checkpoint again; returns whether it differs."""
+    from pmoss_agents.retraining import read_trainings, retrain
+
+    (training,) = read_trainings(path)
+    again = retrain(training)
+    console.print(f"{path}: {again.verdict}", highlight=False, soft_wrap=True)
+    for line in again.mismatches:
+        console.print(f"{path}: {line}", highlight=False, soft_wrap=True)
+    return bool(again.mismatches)
 
 
 def _replayed(path: Path, episodes: int | None, progress: Any) -> Replay:

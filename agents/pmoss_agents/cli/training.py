@@ -53,6 +53,9 @@ def train(
     resume: Annotated[
         bool, typer.Option(help="Go on from the checkpoint at OUT, with its agent and config.")
     ] = False,
+    mixed: Annotated[
+        bool, typer.Option("--mixed", help="Let --resume go on with what other code has trained.")
+    ] = False,
     start: Annotated[
         str | None,
         typer.Option(
@@ -78,11 +81,8 @@ def train(
     `pmoss list agents` lists agents, `pmoss list datasets` data.
 
     Example: pmoss train runs/data runs/dt.safetensors --config decision-transformer-demo
-    Example: pmoss train runs/data runs/cql.safetensors --agent cql --set updates=200
-    Example: pmoss train runs/skylake runs/milan runs/both.safetensors --agent surrogate
     Example: pmoss train runs/data runs/tuned.safetensors --start pmoss/surrogate-busy-core-v0
     Example: pmoss train runs/ppo.safetensors --agent maskable-ppo -e machine=toy -e slices=8
-    Example: pmoss train runs/bandit.safetensors --agent threads-linucb -e program=mixed50
     Example: pmoss train runs/data runs/mine.safetensors --agent my_agent:Mine
     """
     from pmoss_agents.checkpoints import SUFFIX
@@ -99,29 +99,28 @@ def train(
         if refused := [option for option, value in others.items() if value]:
             raise DescriptionError(f"--start with {', '.join(refused)}: leave out one or the other")
     source = out = paths[-1]
+    given = pairs(changes)
     if resume:
-        fixed = set(pairs(changes)) - {"device"}
+        fixed = set(given) - {"device"}
         _refuse({"--config": config, "--set": fixed, "--agent": agent and ":" not in agent})
         # What an earlier version wrote goes on beside it, in a file of today's form.
         out = out.with_suffix(SUFFIX) if out.suffix == ".npz" else out
     _check_checkpoint(out, resume, overwrite)
-    dataset = paths[:-1] or None
-    given = pairs(changes)
     learner = _resumed(source, agent, given) if resume else _renewed(start, given)
     of = (learner.domain or None) if learner else domain
     arguments = env_arguments(env, machine)
-    lesson = find_lesson(dataset, arguments, domain=of, agent=agent, config=config)
+    lesson = find_lesson(paths[:-1] or None, arguments, domain=of, agent=agent, config=config)
     if learner is None:
         learner = new_agent(lesson, agent, config, given)
     if log is not None and not resume:
         check_absent(log, overwrite, ", --resume goes on with it where there is a checkpoint")
-    metrics = _learned(learner, lesson, out, log, resume)
+    metrics = _learned(learner, lesson, out, log, resume, mixed)
     figures = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
     console.print(f"{learner.name}: {figures or 'all updates were made before'}; saved to {out}")
 
 
 def _learned(
-    learner: Agent, lesson: Lesson, out: Path, log: Path | None, resume: bool
+    learner: Agent, lesson: Lesson, out: Path, log: Path | None, resume: bool, mixed: bool
 ) -> dict[str, float]:
     """The last update's metrics of a training, which leaves no log without a checkpoint."""
     from pmoss_agents.learning import learn
@@ -132,7 +131,9 @@ def _learned(
     with progress_bar("training") as bar:
         progress = _telling(bar, log, learner)
         try:
-            metrics = learn(learner, lesson, progress=progress, checkpoint=out)
+            metrics = learn(
+                learner, lesson, progress=progress, checkpoint=out, allow_other_code=mixed
+            )
             learner.save(out)
         except BaseException:
             if not resume and file_stamp(out) == before:

@@ -140,6 +140,7 @@ class Surrogate(PlanningAgent):
             raise CheckpointError(f"{self.name}: nothing to begin with: call fit() first")
         agent = type(self)(**{**asdict(self.config), **config})
         agent.task = dict(self.task)
+        agent.training = {"mixed": True}  # it begins with the weights of another training
         with torch.random.fork_rng(devices=[]):
             agent.make_networks()
         load_arrays(agent.parts(), arrays_of({self.NETWORK: self.network}))

@@ -155,7 +155,7 @@ def replay(
         list[str],
         typer.Argument(
             metavar="STUDY...",
-            help="Studies, or files of `pmoss evaluate` and `pmoss run rollout`.",
+            help="Studies, or files of `pmoss evaluate` and `pmoss run rollout`, or checkpoints.",
         ),
     ],
     share: Annotated[
@@ -178,6 +178,8 @@ def replay(
     Example: pmoss study replay headroom --share 0.1
 
     Example: pmoss study replay runs/demo/results.jsonl
+
+    Example: pmoss study replay runs/iql.safetensors
     """
     from pmoss_agents.cli.evaluation import replay_files
 

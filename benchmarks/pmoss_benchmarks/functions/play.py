@@ -340,6 +340,7 @@ class Work:
                 "source": dict(agent.source),
                 "config": config,
                 **({"played": list(agent.played)} if agent.played else {}),
+                **({"conditions": dict(agent.conditions)} if agent.conditions else {}),
             },
             "curve": [[agent.updates[i], scores[i]] for i in numbers],
             "best": agent.updates[best],

@@ -10,7 +10,7 @@ import json
 import shutil
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,7 @@ class Trained:
         source: the data: their id and checksum, or the environment and its steps or updates.
         played: of an agent that learns by playing: means of the metrics over up to ``_POINTS``
             windows of updates, with the CPU seconds so far.
+        conditions: of an agent that learns from data: what decides the bits of its training.
     """
 
     folder: Path
@@ -49,6 +50,7 @@ class Trained:
     metrics: Mapping[str, float]
     source: Mapping[str, Any]
     played: Sequence[Mapping[str, float]] = ()
+    conditions: Mapping[str, Any] = field(default_factory=dict)
 
     def load(self, number: int) -> Agent:
         """The agent as it was at a checkpoint, by its place in ``updates``."""
@@ -128,6 +130,8 @@ def _learn(
         "seconds": seconds,
         "metrics": metrics,
         "source": source,
+        # The report names the code.
+        "conditions": {key: fact for key, fact in agent.training.items() if key != "code"},
     }
 
 

@@ -1,4 +1,4 @@
-"""`pmoss datasets ...` from end to end, in this process."""
+"""`pmoss data ...` from end to end, in this process."""
 
 import sys
 from pathlib import Path

@@ -64,7 +64,7 @@ def draw_curves(cells: Sequence[Mapping[str, Any]]) -> Figure:
 
 
 def learned_by_playing(cells: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
-    """The cells of agents that learned by playing and told steps and returns, by task."""
+    """The cells of agents that learned by playing and logged steps and returns, by task."""
     found: dict[str, list[Mapping[str, Any]]] = {}
     for cell in cells:
         rows = cell.get("training", {}).get("played", [])

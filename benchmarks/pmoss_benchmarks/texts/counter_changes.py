@@ -37,7 +37,7 @@ _DRAWN = "surrogate"
 _LEVEL = 0.5
 
 
-def told(stored: Stored) -> str:
+def section(stored: Stored) -> str:
     """The tables, and links to the heat maps of pictures()."""
     report = stored[_FILE]
     by_policy = _by_policy(stored)
@@ -144,11 +144,11 @@ def _told(found: Difference, shown: Callable[[float], str]) -> str:
 
 def verdict(stored: Stored) -> str:
     """How many of the changes are there, over all claims and servers, and how many by Random."""
-    told = {}
+    counts = {}
     for policy, cells in _by_policy(stored).items():
         there = [one for claim in _CLAIMS for one in _lower_on(cells, claim)]
-        told[policy] = f"{sum(there)} of {len(there)}"
-    return f"{told[_DRAWN]}; Random {told['random']}"
+        counts[policy] = f"{sum(there)} of {len(there)}"
+    return f"{counts[_DRAWN]}; Random {counts['random']}"
 
 
 def _lower_on(cells: list[Mapping[str, Any]], claim: str) -> list[bool]:

@@ -31,7 +31,7 @@ _RESULTS = "benchmarks/results/"
 MACHINES, PAPER = "offline/machines", "offline/paper"
 _LOADS = ("closed load", "unbounded backlog")
 _SERVED = "backlog-learned.json"
-#: Whose schedules are told, and how they are called.
+#: Whose schedules are shown, and how they are called.
 _BESIDE = {
     "surrogate": "`surrogate`",
     "decision-transformer": "Decision Transformer",
@@ -40,7 +40,7 @@ _BESIDE = {
     "lpt": "`lpt`",
     "local-search": "search",
 }
-#: What search serves is told beside what learned.
+#: What search serves is shown beside what learned.
 _SEARCH = "local-search"
 _NAMES = {**SHARED, **PLACED, "lpt": "LPT"}
 #: Bars of a picture, by kind: whose, and how they are called.
@@ -94,7 +94,7 @@ def ratios(of: Mapping[str, Float64Array], policy: str) -> dict[str, Difference]
         policy: which one.
     """
     columns: dict[str, tuple[Sequence[str], Callable[..., Any]]] = {
-        **{f"over {told}": ((name,), partial(np.min, axis=0)) for name, told in _NAMES.items()},
+        **{f"over {label}": ((name,), partial(np.min, axis=0)) for name, label in _NAMES.items()},
         **_OVER,
     }
     found = {}
@@ -170,9 +170,9 @@ def picture(suite: str, plays: Sequence[str], stored: Stored) -> str:
         for load in _LOADS:
             of = throughputs(stored, suite, _under(track, load), task)
             bars = [
-                Bar(told, kind, found.value, found.low, found.high)
+                Bar(label, kind, found.value, found.low, found.high)
                 for kind, names in _DRAWN.items()
-                for policy, told in names.items()
+                for policy, label in names.items()
                 if policy in of
                 for found in (of_means(of[policy][None], partial(np.take, indices=0, axis=0)),)
             ]

@@ -13,7 +13,7 @@ from pmoss_datasets.domain import Domain
 from pmoss_datasets.spatial.domain import SPATIAL
 from pmoss_datasets.suite import task_names
 
-#: The agent whose losses on other tracks are told.
+#: The agent whose losses on other tracks are shown.
 _OURS = "surrogate"
 #: What learned for the paper's servers: this project's agent, and the paper's method.
 LEARNED = (_OURS, "decision-transformer")
@@ -24,29 +24,29 @@ _LONG = 40
 _MACHINES = ("sandy-bridge", "skylake-x-8n", "milan-nps4", "milan-nps1", "grace-hopper")
 
 
-def _score(told: Mapping[str, Any] | None) -> str:
-    return interval(*(told[key] for key in ("value", "low", "high"))) if told else ""
+def _score(figures: Mapping[str, Any] | None) -> str:
+    return interval(*(figures[key] for key in ("value", "low", "high"))) if figures else ""
 
 
 def standard(stored: Stored) -> str:
     """Every task that this project's agent played, with the schedules of the paper."""
     rows, ahead = [], {"above": 0, "level with": 0, "below": 0}
-    for task, told in played(stored):
-        policies = told["policies"]
-        mine, rule = policies[_OURS], policies[told["rule"]]
+    for task, figures in played(stored):
+        policies = figures["policies"]
+        mine, rule = policies[_OURS], policies[figures["rule"]]
         ahead[side(mine["over_rule"])] += 1
         rows.append(
             [
                 task,
-                str(told["episodes"]),
+                str(figures["episodes"]),
                 _score(mine["score"]),
-                f"{told['rule']} {rule['score']['value']:.1f}",
+                f"{figures['rule']} {rule['score']['value']:.1f}",
                 _score(mine["over_rule"]),
                 _score(mine["over_search"]),
                 *(f"{policies[name]['score']['value']:.1f}" for name in (*PLACED, "lpt")),
             ]
         )
-    long = all(told["episodes"] >= _LONG for _, told in played(stored))
+    long = all(figures["episodes"] >= _LONG for _, figures in played(stored))
     sources = _PLAYED[:-1] if long else _PLAYED
     columns = ["task", "episodes", _OURS, "best rule", "points ahead of it", "ahead of search"]
     sides = ", ".join(f"{where} the best rule on {count}" for where, count in ahead.items())
@@ -71,17 +71,17 @@ def _learners(found: Sequence[tuple[str, Mapping[str, Any]]]) -> list[str]:
     """The mean scores of all learners on tasks that at least two of them played."""
     sides: dict[str, list[str]] = {
         agent: [
-            side(told["policies"][agent]["over_rule"])
-            for _, told in found
-            if agent in told["policies"]
+            side(figures["policies"][agent]["over_rule"])
+            for _, figures in found
+            if agent in figures["policies"]
         ]
         for agent in agent_names(SPATIAL.name)
     }
     names = sorted((name for name in sides if sides[name]), key=lambda name: -len(sides[name]))
     rows = [
-        [task, *(_score(told["policies"].get(name, {}).get("score")) for name in names)]
-        for task, told in found
-        if sum(name in told["policies"] for name in names) > 1
+        [task, *(_score(figures["policies"].get(name, {}).get("score")) for name in names)]
+        for task, figures in found
+        if sum(name in figures["policies"] for name in names) > 1
     ]
     above = [f"{sides[name].count('above')} of {len(sides[name])}" for name in names]
     rows.append(["above the best rule, of all tasks", *above])
@@ -95,9 +95,9 @@ def played(stored: Stored) -> list[tuple[str, Mapping[str, Any]]]:
     """
     found: dict[str, Mapping[str, Any]] = {}
     for name in _PLAYED:
-        for task, told in stored[name]["tracks"]["same-task"]["paired"].items():
-            if _OURS in told["policies"]:  # else a benchmark that still runs
-                found.setdefault(task, told)
+        for task, figures in stored[name]["tracks"]["same-task"]["paired"].items():
+            if _OURS in figures["policies"]:  # else a benchmark that still runs
+                found.setdefault(task, figures)
     return list(found.items())
 
 
@@ -165,10 +165,10 @@ def ratios_of(summary: Mapping[str, Any], track: str, agent: str) -> dict[str, d
     for machine in _MACHINES:
         task = f"{machine}-btree-ycsb-a"
         mine = float(found[task][agent]["throughput"])
-        others = {told: shared[task][name][0] for name, told in SHARED.items()}
-        others |= {told: float(found[task][name]["throughput"]) for name, told in PLACED.items()}
+        others = {label: shared[task][name][0] for name, label in SHARED.items()}
+        others |= {label: float(found[task][name]["throughput"]) for name, label in PLACED.items()}
         others["LPT"] = float(found[task]["lpt"]["throughput"])
-        of_four = float(np.mean([mine / others[told] for told in SHARED.values()]))
+        of_four = float(np.mean([mine / others[label] for label in SHARED.values()]))
         ratios[machine] = {
             "Mq/s": mine,
             **{f"over {name}": mine / value for name, value in others.items()},

@@ -126,7 +126,7 @@ def _standing(stored: Stored) -> str:
 
 
 _BLOCKS = {
-    "counter-changes": counter_changes.told,
+    "counter-changes": counter_changes.section,
     "counter-changes-verdict": counter_changes.verdict,
     "learned-standing": _standing,
 }

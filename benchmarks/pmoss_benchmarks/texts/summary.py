@@ -14,7 +14,7 @@ _OURS = "surrogate"
 
 def in_short(stored: Stored) -> str:
     """What the pages of results say, each sentence from the result that its table is made of."""
-    sides = Counter(side(told["policies"][_OURS]["over_rule"]) for _, told in played(stored))
+    sides = Counter(side(figures["policies"][_OURS]["over_rule"]) for _, figures in played(stored))
     demo = {one["policy"]: one["throughput"] for one in stored["demo/summary.json"]["policies"]}
     results = Results(stored.root)
     kinds = trainings.summarise({}, results["generalist"].rows)["kinds"]

@@ -37,10 +37,10 @@ def test_a_column_whose_schedules_did_not_play_is_left_out() -> None:
 
 
 def test_what_was_not_played_is_named() -> None:
-    told = learned.standing(STORED)
+    text = learned.standing(STORED)
     cells = STORED[f"{learned.PAPER}/summary.json"]["cells"].values()
     for agent in ("surrogate", "decision-transformer"):
-        [part] = [one for one in told.split("\n- ") if one.startswith(f"`{agent}`")]
+        [part] = [one for one in text.split("\n- ") if one.startswith(f"`{agent}`")]
         played = {(cell["track"], cell["task"]) for cell in cells if cell["agent"] == agent}
         assert f"played {len(played)} of 40" in part
         assert len(played) + part.count("-btree-") + part.count("-rtree-rtree") == 40
@@ -50,12 +50,12 @@ def test_what_was_not_played_is_named() -> None:
 
 def test_the_mean_of_the_papers_servers_is_told_where_all_were_played() -> None:
     names = ("skylake-x-8n", "milan-nps4", "milan-nps1", "sandy-bridge", "grace-hopper")
-    told = learned.servers(["over SE:N"], names, "", STORED)
+    text = learned.servers(["over SE:N"], names, "", STORED)
     each = []
     for name in names:
         of = learned.throughputs(STORED, learned.MACHINES, "same-task", f"{name}-btree-ycsb-a")
         each.append(learned.ratios(of, "surrogate")["over SE:N"].value)
-    assert f"| mean of the 5 servers | closed load | surrogate | {np.mean(each):.2f} |" in told
+    assert f"| mean of the 5 servers | closed load | surrogate | {np.mean(each):.2f} |" in text
     assert "mean of the" not in learned.servers(["over SE:N"], names[:4], "", STORED)
 
 

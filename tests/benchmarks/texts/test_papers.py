@@ -20,7 +20,7 @@ OTHERS = ("PROFET", "P-MOSS's published snapshot")
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("papers")
-    words = ["report", "--out", str(place), "--root", str(ROOT)]
+    words = ["dev", "report", "--out", str(place), "--root", str(ROOT)]
     done = CliRunner().invoke(make_app(), words)
     assert f"{len(ROWS)} pages" in done.output
     return place

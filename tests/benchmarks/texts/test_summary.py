@@ -19,9 +19,9 @@ def test_counts_are_those_of_the_tables() -> None:
     )
     assert found
     above, whole, level, below = map(int, found.groups())
-    told = BLOCKS["standard-tasks"](STORED)
-    assert f"Played are {whole} of" in told
-    assert f"above the best rule on {above}, level with the best rule on {level}" in told
+    text = BLOCKS["standard-tasks"](STORED)
+    assert f"Played are {whole} of" in text
+    assert f"above the best rule on {above}, level with the best rule on {level}" in text
     assert above + level + below == whole
 
 

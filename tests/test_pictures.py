@@ -1,4 +1,4 @@
-import builtins
+import sys
 
 import numpy as np
 import pytest
@@ -22,13 +22,6 @@ def test_a_figure_becomes_pixels_and_a_file_without_pyplot(tmp_path):
 
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch):
-    real = builtins.__import__
-
-    def missing(name, *args, **kwargs):
-        if name.startswith("matplotlib"):
-            raise ImportError(name)
-        return real(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", missing)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingExtraError, match=r"pmoss-env\[report\]"):
         new_figure(1, 1)

@@ -44,7 +44,7 @@ def std_map(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_tutorial_records_a_library(std_map: Path) -> None:
     [block] = re.findall(r"```sh\n(pmoss index record .*?)```", TUTORIAL.read_text(), re.DOTALL)
     commands = [line.removeprefix("pmoss ").split() for line in block.splitlines()]
-    assert [command[0] for command in commands] == ["record", "measure", "measure"]
+    assert [command[0] for command in commands] == ["index", "measure", "measure"]
     for command in commands:
         subprocess.run([PMOSS, *command], cwd=std_map.parent, check=True, capture_output=True)
     recording = load_recording(std_map.with_name("map.so.recording"))

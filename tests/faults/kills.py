@@ -87,12 +87,12 @@ def _weights(path: Path) -> str:
 
 WORKS = {
     "collect": Work(
-        f"collect {{out}}/data {_SMALL} --episodes 60",
+        f"data collect {{out}}/data {_SMALL} --episodes 60",
         lambda folder: _dataset(folder / "data"),
         "data.partial",
     ),
     "build": Work(
-        f"collect {{out}}/data {_SMALL} --episodes 60 --processes 2",
+        f"data collect {{out}}/data {_SMALL} --episodes 60 --processes 2",
         lambda folder: _dataset(folder / "data"),
         "data.partial",
     ),
@@ -110,17 +110,18 @@ WORKS = {
         "h.jsonl",
     ),
     "rollout": Work(
-        "rollout --machine toy --backend analytic -e slices=4 --episodes 20 --out {out}/r.jsonl",
+        "run rollout --machine toy --backend analytic -e slices=4 --episodes 20 "
+        "--out {out}/r.jsonl",
         lambda folder: _rows(folder / "r.jsonl"),
         "r.jsonl",
     ),
     "evaluate": Work(
-        "evaluate -b lpt -b random -b local-search -e machine=toy -e slices=8 --budget 200 "
+        "evaluate lpt random local-search -e machine=toy -e slices=8 --budget 200 "
         "--seeds 2 --episodes 20 --out {out}/e.jsonl --overwrite",
         lambda folder: _scores(folder / "e.jsonl"),
         "e.jsonl.partial",
     ),
-    "threads": Work("threads --seconds 2 -- sleep 2", None),
+    "threads": Work("run threads --seconds 2 -- sleep 2", None),
 }
 
 

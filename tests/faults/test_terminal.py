@@ -72,7 +72,7 @@ def test_a_machine_with_markup_in_its_name_is_shown(tmp_path):
     path = tmp_path / "machine.toml"
     path.write_text(text.replace('name = "toy"', 'name = "a[/b]\\u001b[2J"'))
     code = "from pmoss_env.cli import main; main()"
-    words = [sys.executable, "-c", code, "machines", str(path)]
+    words = [sys.executable, "-c", code, "list", "machines", str(path)]
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     assert r"a[/b]\x1b[2J" in done.stdout and "\x1b" not in done.stdout
 

@@ -18,7 +18,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.models import CommandInfo, TyperInfo
 
 from pmoss_env import __version__
-from pmoss_env.cli.renamed import RENAMED, check_renamed
+from pmoss_env.cli.renamed import check_renamed
 from pmoss_env.entry_points import entries
 from pmoss_env.entry_points import load as load_entry
 from pmoss_env.errors import PmossError
@@ -87,7 +87,7 @@ class _InPanels(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """See the base; the old words of a command are answered with the new ones."""
-        if args[0] not in self.commands or {args[0], " ".join(args[:2])} & {*RENAMED}:
+        if args[0] not in self.commands:  # a package may offer a command of an old name
             check_renamed(args)
         return super().resolve_command(ctx, args)
 

@@ -32,7 +32,7 @@ RoundArgument = Annotated[str, typer.Argument(metavar="ROUND", help="Name of the
 
 
 def _board(folder: Path | None) -> Path:
-    from pmoss_benchmarks.texts import find_root
+    from pmoss_benchmarks.study.store import find_root
 
     if folder is not None:
         return folder

@@ -1,4 +1,4 @@
-"""`pmoss dev report`: texts made of results, and results that are too old."""
+"""`pmoss dev report`: texts made of results."""
 
 from __future__ import annotations
 
@@ -14,9 +14,6 @@ def report(
     check: Annotated[
         bool, typer.Option("--check", help="Write nothing; end with status 1 where they differ.")
     ] = False,
-    stale: Annotated[
-        bool, typer.Option("--stale", help="List results older than the code that makes them.")
-    ] = False,
     out: Annotated[
         Path | None,
         typer.Option(help="Write the pages of the papers there, with their pictures; no others."),
@@ -26,15 +23,15 @@ def report(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make the tables and sentences with figures in README.md and docs from the committed results.
+    """Make the tables and sentences with figures in README.md from the committed results.
 
-    A result names the code that made it by digests. Neither git nor the time of a file is asked.
+    The pages below docs are made when the site is built; here their tags are only tried.
 
     Example: pmoss dev report --check
     Example: pmoss dev report --out runs/papers
     """
-    from pmoss_benchmarks.texts import find_root, find_stale, make_pages
-    from pmoss_benchmarks.texts.pages import write_papers
+    from pmoss_benchmarks.study.store import find_root
+    from pmoss_benchmarks.texts.pages import make_readme, write_papers
     from pmoss_benchmarks.texts.render import Pages
     from pmoss_env.files import write_atomically
 
@@ -43,31 +40,14 @@ def report(
         written = write_papers(Pages(folder, out.resolve()))
         console.print(f"{len(written)} pages in {out}", highlight=False, soft_wrap=True)
         return
-    if stale:
-        found = find_stale(folder)
-        if as_json:
-            show_json([vars(one) for one in found])
-            return
-        for one in found:
-            console.print(f"{one.name}: {one.reason}", highlight=False, soft_wrap=True)
-            if one.renew:
-                idle = " (on an idle host)" if one.measured else ""
-                console.print(f"  renew{idle}: {one.renew}", highlight=False, soft_wrap=True)
-        console.print(f"{len(found)} results to be made anew")
-        return
-    pages = make_pages(folder)
-    differ = [page for page in pages if page.differs]
-    if not check:
-        for page in differ:
-            write_atomically(page.path, page.after)
-    names = [page.path.relative_to(folder).as_posix() for page in differ]
+    readme = make_readme(Pages(folder))
+    if readme.differs and not check:
+        write_atomically(readme.path, readme.after)
     if as_json:
-        show_json({"pages": len(pages), "differ": names})
+        show_json({"differs": readme.differs})
     else:
-        word = "differs from the results" if check else "written"
-        for name in names:
-            console.print(f"{name}: {word}", highlight=False, soft_wrap=True)
-        blocks = sum(page.blocks for page in pages)
-        console.print(f"{len(pages)} pages, {blocks} blocks; {len(differ)} {word.split()[0]}")
-    if check and differ:
+        verdict = "differs from the results" if check else "written"
+        verdict = verdict if readme.differs else "holds what the results say"
+        console.print(f"README.md: {verdict}", highlight=False, soft_wrap=True)
+    if check and readme.differs:
         raise typer.Exit(1)

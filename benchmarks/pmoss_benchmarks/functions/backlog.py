@@ -15,6 +15,7 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
+from pmoss_benchmarks.offline.ratios import PLACED, SHARED
 from pmoss_benchmarks.simulation import simulation
 from pmoss_benchmarks.study.function import Cell, Row, Run
 from pmoss_benchmarks.study.tables import TableOfRows
@@ -194,16 +195,7 @@ def _confirm(
 
 
 #: The paper's eight schedules, by what they are called there.
-PAPER = {
-    "os-default": "OS:D",
-    "os-interleave": "OS:I",
-    "shared-everything": "SE:N",
-    "shared-nothing-node": "SN:N",
-    "grouped": "Grouped",
-    "spread": "Spread",
-    "mixed": "Mixed",
-    "random": "Random",
-}
+PAPER = {**SHARED, **PLACED}
 _RULES = ("lpt", "greedy-capacity", "best-fit")
 _LARGEST = 10_000
 

@@ -6,10 +6,11 @@ schedules beside those of a baseline in the same episode.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import product
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -17,18 +18,43 @@ from pmoss_agents.explaining.differences import Comparison
 from pmoss_agents.explaining.measuring import Choice, explain
 from pmoss_agents.explaining.rows import Row as RecordedRow
 from pmoss_benchmarks.offline.episodes import play_again
+from pmoss_benchmarks.offline.ratios import SHARED
 from pmoss_benchmarks.study.function import Cell, Row, Run
 from pmoss_benchmarks.study.store import file_of, read_stored
+from pmoss_benchmarks.study.tables import TableOfRows
 from pmoss_datasets.domain import find_domain
+from pmoss_datasets.evaluation import Difference, of_means
 from pmoss_datasets.suite import load_task
 from pmoss_env.baselines import find_baseline
 from pmoss_env.errors import DatasetError, DescriptionError
+from pmoss_env.pictures import new_figure
 from pmoss_env.types import COUNTER_NAMES, Float64Array
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 #: Two measurements of one schedule differ by no more than this share.
 _SAME = 1e-9
 #: Digits that are kept of what a core counts, for a picture.
 _DIGITS = 4
+_INTEL, _AMD, _ARM = (
+    ("sandy-bridge", "skylake-x-8n"),
+    ("milan-nps1", "milan-nps4"),
+    ("grace-hopper",),
+)
+#: What the paper says is less, the counters that show it, and the servers it says so of.
+CLAIMS: Mapping[str, tuple[Sequence[str], Sequence[str]]] = {
+    "accesses to far memories": (
+        ("memory_misses", "memory_write_misses", "remote_dram"),
+        _AMD + _INTEL,
+    ),
+    "accesses to memory": (("memory_accesses", "llc_misses", "llc_write_misses"), _ARM),
+    "stalls": (("cycles_l3_miss", "cycles_mem_any"), _INTEL),
+    "misses of address translation": (("dtlb_misses",), _AMD + _ARM + _INTEL),
+    "instructions": (("instructions",), _AMD + _ARM + _INTEL),
+}
+#: Changes that are smaller, in percent, are none.
+_LEVEL = 0.5
 
 
 @dataclass(frozen=True)
@@ -137,3 +163,101 @@ def measure(run: Run, cell: Cell) -> Row:
 
 def _per_query(one: Comparison) -> tuple[Float64Array, Float64Array]:
     return one.tables["machine"].column("per_query")
+
+
+def _changes(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+    """What changes under one policy, a column for each server."""
+    lines = [
+        ["throughput", "", *map(_gain, rows)],
+        ["busy, mean of the workers", "", *map(_busy, rows)],
+    ]
+    for claim, (names, _) in CLAIMS.items():
+        lines += [[f"`{name}`", claim, *(_change(row, name) for row in rows)] for name in names]
+    heads = ["counter", "the paper says less", *(row["machine"] for row in rows)]
+    return TableOfRows(heads, lines)
+
+
+def _gain(row: Mapping[str, Any]) -> str:
+    values = np.array([one["throughput"] for one in row["measured"]]).T
+    gain = of_means(values, lambda means: means[1] / means[0])
+    return _shown(gain, "{:.2f}".format) + " times"
+
+
+def _busy(row: Mapping[str, Any]) -> str:
+    before, after = (np.mean(of) for of in row["cores"]["elapsed_us"])
+    return f"{before:.0%} to {after:.0%}"
+
+
+def _change(row: Mapping[str, Any], name: str) -> str:
+    values = _counts(row, name)
+    if values is None:
+        return "not counted"
+    if not values[0].any():
+        return "0 before"
+    change = of_means(values, lambda means: 100 * (means[1] / means[0] - 1))
+    # Level is level, whichever sign rounding leaves.
+    return _shown(change, lambda one: "0" if abs(one) < _LEVEL else f"{one:+.0f}") + " %"
+
+
+def _counts(row: Mapping[str, Any], name: str) -> Float64Array | None:
+    """(2, episodes) counts per query before and after."""
+    if name not in row["counters"]:
+        return None
+    at = row["counters"].index(name)
+    return np.array([[of[at] for of in one["per_query"]] for one in row["measured"]]).T
+
+
+def _shown(one: Difference, form: Callable[[float], str]) -> str:
+    value = form(one.value)
+    if one.low is None or one.high is None or form(one.low) == form(one.high):
+        return value
+    return f"{value} [{form(one.low)}, {form(one.high)}]"
+
+
+def lower(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[bool]]:
+    """By claim whether all its counters are lower, on each server that the paper says so of.
+
+    Args:
+        rows: of one policy.
+    """
+    results: dict[str, list[bool]] = {}
+    for claim, (names, servers) in CLAIMS.items():
+        for row in (row for row in rows if row["machine"] in servers):
+            counts = [of for name in names if (of := _counts(row, name)) is not None]
+            means = [of.mean(axis=1) for of in counts if of[0].any()]
+            less = [100 * (after / before - 1) < -_LEVEL for before, after in means]
+            results.setdefault(claim, []).append(bool(less) and all(less))
+    return results
+
+
+def _draw_cores(rows: Sequence[Mapping[str, Any]]) -> Figure:
+    """Heat maps of one row, before and after: what cores serve, and their counters per query."""
+    (row,) = rows
+    order = np.argsort(row["nodes"], kind="stable")
+    nodes = np.array(row["nodes"])[order]
+    names = [name for of, _ in CLAIMS.values() for name in of if name in row["counters"]]
+    titles = (SHARED["os-default"], row["after"])
+    maps = []
+    for at in range(len(titles)):
+        queries = np.array(row["cores"]["queries"][at])
+        counts = np.array([row["cores"][name][at] for name in names])
+        # A core without queries counts nothing.
+        each = np.divide(counts, queries, out=np.zeros_like(counts), where=queries > 0)
+        maps.append(np.stack([queries, *each])[:, order])
+    top = np.max(maps, axis=(0, 2))[:, None]
+    figure = new_figure(9, 5)
+    panels = figure.subplots(2, 1)
+    for at, (axis, title) in enumerate(zip(panels, titles, strict=True)):
+        shares = np.divide(maps[at], top, out=np.zeros_like(maps[at]), where=top > 0)
+        picture = axis.imshow(shares, vmin=0, vmax=1, cmap="Blues", aspect="auto")
+        served = row["measured"][0]["throughput"][at]
+        axis.set_title(f"{row['machine']}, {title}: {served:.1f} Mq/s", fontsize=9, loc="left")
+        axis.set_yticks(range(len(names) + 1), ["queries per second", *names], fontsize=7)
+        starts = np.flatnonzero(np.diff(nodes, prepend=-1))
+        axis.set_xticks(starts - 0.5, [f"node {nodes[one]}" for one in starts], fontsize=7)
+    figure.colorbar(picture, ax=panels, label="of the row's highest", shrink=0.6)
+    return figure
+
+
+TABLES = {"default": _changes}
+PLOTS = {"cores": _draw_cores}

@@ -20,6 +20,7 @@ import pmoss_agents
 from pmoss_agents.configs import has_config, read_config
 from pmoss_agents.registry import agent_class
 from pmoss_benchmarks.functions.references import reference_rows
+from pmoss_benchmarks.offline import ratios as ratios
 from pmoss_benchmarks.offline import tables as tables
 from pmoss_benchmarks.offline.curves import draw_curves, draw_played
 from pmoss_benchmarks.offline.episodes import (
@@ -49,9 +50,6 @@ from pmoss_env.errors import (
     UnknownNameError,
     UnsupportedError,
 )
-
-#: The servers of P-MOSS section 7.1 that its policies are trained on.
-PAPER_MACHINES = ("skylake-x-8n", "milan-nps4", "milan-nps1", "sandy-bridge", "grace-hopper")
 
 
 @dataclass(frozen=True)
@@ -422,4 +420,5 @@ TABLES = {"default": lambda rows: tables.by_world(summary_of(rows))}
 PLOTS = {
     "curves": lambda rows: draw_curves(_learned(rows, "same-task")),
     "played": lambda rows: draw_played(_learned(rows, "same-task")),
+    "throughputs": ratios.draw_throughputs,
 }

@@ -6,17 +6,18 @@ under each load of the function ``backlog``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from pmoss_benchmarks.functions.backlog import OBJECTIVES, served_row
+from pmoss_benchmarks.functions.backlog import OBJECTIVES, both, served_row
 from pmoss_benchmarks.offline.episodes import play_again
 from pmoss_benchmarks.study.function import Cell, Row, Run
 from pmoss_benchmarks.study.store import file_of, read_stored
+from pmoss_benchmarks.study.tables import TableOfRows
 from pmoss_env.backends import IncrementalBackend, make_backend
 from pmoss_env.errors import DatasetError
 
@@ -105,6 +106,17 @@ def _model(session: Any, load: str) -> Any:
     )
 
 
+#: Whose schedules are shown, and how they are called.
+_SHOWN = {
+    "surrogate": "`surrogate`",
+    "decision-transformer": "Decision Transformer",
+    "random": "Random",
+    "grouped": "Grouped",
+    "lpt": "`lpt`",
+    "local-search": "search",
+}
+
+
 def means_of(row: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     """Means over the episodes, by policy, of a row."""
     return {
@@ -114,3 +126,13 @@ def means_of(row: Mapping[str, Any]) -> dict[str, dict[str, float]]:
         }
         for policy, of in row["rows"].items()
     }
+
+
+def _by_server(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+    """Means over the episodes of all queries served and the mix served."""
+    means = [(row["machine"], means_of(row)) for row in rows]
+    lines = [[server, *(both(of[policy]) for policy in _SHOWN)] for server, of in means]
+    return TableOfRows(["server", *_SHOWN.values()], lines)
+
+
+TABLES = {"default": _by_server}

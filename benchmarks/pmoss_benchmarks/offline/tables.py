@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
+from pmoss_agents.registry import agent_names
 from pmoss_benchmarks.offline.curves import learned_by_playing
 from pmoss_benchmarks.offline.pairs import BEST
+from pmoss_benchmarks.offline.ratios import PLACED
 from pmoss_benchmarks.offline.tracks import load_track
 from pmoss_benchmarks.study.tables import TableOfRows
 from pmoss_datasets.domain import find_domain
@@ -194,3 +197,50 @@ def after_playing(summary: Mapping[str, Any], task: str) -> TableOfRows:
         lines.append([row["agent"], f"{steps:.2f}", f"{hours:.2f}", *scores])
     heads = ["agent", ">million steps", ">CPU hours", ">score", ">ahead of the best rule"]
     return TableOfRows(heads, lines)
+
+
+def of_agent(agent: str, *summaries: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """By task what an agent and all others did in common episodes; the first summary counts."""
+    tasks: dict[str, Mapping[str, Any]] = {}
+    for summary in summaries:
+        for task, paired in summary["tracks"]["same-task"]["paired"].items():
+            if agent in paired["policies"]:
+                tasks.setdefault(task, paired)
+    return tasks
+
+
+def sides(agent: str, tasks: Mapping[str, Mapping[str, Any]]) -> Counter[str]:
+    """On how many tasks of of_agent() an agent is above, level with and below the best rule."""
+    ahead = [one["policies"].get(agent, {}).get("over_rule") for one in tasks.values()]
+    return Counter(
+        "above" if one["low"] > 0 else "below" if one["high"] < 0 else "level"
+        for one in ahead
+        if one
+    )
+
+
+def agent_by_task(agent: str, tasks: Mapping[str, Mapping[str, Any]]) -> TableOfRows:
+    """Each task of of_agent(): the agent beside the best rule and the paper's schedules."""
+    lines = []
+    for task, paired in tasks.items():
+        policies, rule = paired["policies"], paired["rule"]
+        mine = policies[agent]
+        others = (f"{policies[name]['score']['value']:.1f}" for name in (*PLACED, "lpt"))
+        best = f"{rule} {policies[rule]['score']['value']:.1f}"
+        both = (shown(mine[key]) for key in ("over_rule", "over_search"))
+        lines.append([task, str(paired["episodes"]), shown(mine["score"]), best, *both, *others])
+    heads = ["task", "episodes", agent, "best rule", "points ahead of it", "ahead of search"]
+    return TableOfRows([*heads, *PLACED.values(), "LPT"], lines)
+
+
+def learners(tasks: Mapping[str, Mapping[str, Any]]) -> TableOfRows:
+    """Mean scores of all agents on the tasks of of_agent() that at least two of them played."""
+    above = {name: sides(name, tasks) for name in agent_names(SPATIAL.name)}
+    names = sorted((name for name in above if above[name]), key=lambda n: -above[n].total())
+    lines = [
+        [task, *(shown(paired["policies"].get(name, {}).get("score")) for name in names)]
+        for task, paired in tasks.items()
+        if sum(name in paired["policies"] for name in names) > 1
+    ]
+    counts = [f"{above[name]['above']} of {above[name].total()}" for name in names]
+    return TableOfRows(["task", *names], [*lines, ["above the best rule, of all tasks", *counts]])

@@ -124,13 +124,14 @@ class Results:
     Attributes:
         descriptions: folder of the studies.
         folder: of the results.
+        read: rows by study, of those that were asked for.
     """
 
     def __init__(self, root: Path) -> None:
         """Takes a checkout; nothing is read yet."""
         self.descriptions = root / "benchmarks" / "studies"
         self.folder = root / "benchmarks" / "results"
-        self._stored: dict[str, StoredStudy] = {}
+        self.read: dict[str, StoredStudy] = {}
 
     @cached_property
     def studies(self) -> dict[str, Study]:
@@ -143,12 +144,12 @@ class Results:
 
     def __getitem__(self, name: str) -> StoredStudy:
         """The rows of a study; DatasetError where there are none."""
-        if name not in self._stored:
+        if name not in self.read:
             path = file_of(self.folder, self.study(name).name)
             if not path.exists():
                 raise DatasetError(f"{path}: is not there: `pmoss study run {name}` makes it")
-            self._stored[name] = read_stored(path)
-        return self._stored[name]
+            self.read[name] = read_stored(path)
+        return self.read[name]
 
     def __iter__(self) -> Iterator[str]:
         """Names of the studies that have rows."""

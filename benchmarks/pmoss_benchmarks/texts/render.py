@@ -13,6 +13,7 @@ No sentence stands here: sentences are in the pages, and shared ones in ``docs/_
 from __future__ import annotations
 
 import fnmatch
+import json
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -27,7 +28,13 @@ from pmoss_benchmarks.study.store import Results, file_of
 from pmoss_benchmarks.study.tables import make_table, select
 from pmoss_benchmarks.texts import papers
 from pmoss_datasets.suite import load_task, splits
-from pmoss_env.errors import DescriptionError, PmossError, SubmissionError, UnknownNameError
+from pmoss_env.errors import (
+    DatasetError,
+    DescriptionError,
+    PmossError,
+    SubmissionError,
+    UnknownNameError,
+)
 from pmoss_env.extras import require
 
 #: Pictures that pages show, from the checkout; git ignores them.
@@ -63,7 +70,7 @@ class Pages:
         )
         self._environment.filters.update(FILTERS)
         self._environment.filters["tags"] = self._tags
-        about_papers = papers.names(root, self.results, self.to, self.papers, self.pictures)
+        about_papers = papers.names(root, self.results, self.to, self.papers)
         self._environment.globals.update({**self._names(), **about_papers})
         macros = self._environment.get_template("macros.md.jinja").module
         self._environment.globals.update(
@@ -115,6 +122,7 @@ class Pages:
             "load_task": load_task,
             "plot": self._plot,
             "ranges": read_ranges,
+            "report": self._report,
             "newest_standings": self._newest_standings,
             "rounds": lambda: rounds_of(self._board),
             "row": self._row,
@@ -142,18 +150,28 @@ class Pages:
         stored = self.results[study]
         return make_table(self.results.study(study), stored, name, **where).as_markdown()
 
-    def _plot(self, study: str, name: str, words: str, **where: str) -> str:
+    def _plot(self, study: str, name: str, words: str, file: str = "", **where: Any) -> str:
         """A picture of a study's rows with these fields, and the words that stand in its place.
 
-        It is drawn to PICTURES when a page that shows it is rendered.
+        It is drawn to PICTURES when a page that shows it is rendered; ``file`` names it where
+        fields do not.
         """
         plots = getattr(load_function(self.results.study(study).function), "PLOTS", {})
         if name not in plots:
             raise UnknownNameError(f"plot of {study}", name, plots)
-        path = self.pictures / f"{'-'.join([study.replace('/', '-'), name, *where.values()])}.svg"
+        file = file or "-".join([study.replace("/", "-"), name, *where.values()])
+        path = self.pictures / f"{file}.svg"
         path.parent.mkdir(parents=True, exist_ok=True)
         plots[name](self._rows(study, **where)).savefig(path, metadata={"Date": None})
         return f"![{words}]({self.to(path)})"
+
+    def _report(self, name: str) -> Any:
+        """A JSON file by its path below the results."""
+        path = self.results.folder / name
+        try:
+            return json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise DatasetError(f"{path}: cannot be read: {error}") from error
 
     def _rows(self, study: str, **where: Any) -> list[Mapping[str, Any]]:
         return select(self.results[study].rows, **where)
@@ -224,8 +242,9 @@ def _interval(estimate: Mapping[str, Any] | None, digits: int = 1, scale: float 
     return f"{shown} [{low}, {high}]"
 
 
-#: Forms of numbers in tags, e.g. ``{{ gain | percent }}``.
-FILTERS: Mapping[str, Callable[..., str]] = {
+#: Forms of numbers in tags, e.g. ``{{ gain | percent }}``, and rows by a field.
+FILTERS: Mapping[str, Callable[..., Any]] = {
+    "by": lambda rows, field: {row[field]: row for row in rows},
     "fixed": lambda value, digits=1: f"{value:.{digits}f}",
     "interval": _interval,
     "percent": _percent,

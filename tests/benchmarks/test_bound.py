@@ -5,7 +5,7 @@ import pytest
 
 pytest.importorskip("scipy")
 
-from pmoss_benchmarks.bound import LeastTimes, upper_bound
+from pmoss_benchmarks.spatial.bound import LeastTimes, upper_bound
 from pmoss_env.backends import make_backend
 from pmoss_env.errors import UnsupportedError
 from pmoss_env.interference import draw_co_tenants

@@ -1,6 +1,6 @@
 import pytest
 
-from pmoss_benchmarks.combinations import combinations
+from pmoss_benchmarks.spatial.combinations import combinations
 from pmoss_env.errors import UnknownNameError
 
 

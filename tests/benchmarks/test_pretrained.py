@@ -12,7 +12,7 @@ import pmoss_agents
 from pmoss_agents import pretrained
 from pmoss_agents.policies import named_policies
 from pmoss_benchmarks.offline.episodes import world_of
-from pmoss_benchmarks.pretrained import publish
+from pmoss_benchmarks.offline.pretrained import publish
 from pmoss_benchmarks.study import Results, read_stored
 from pmoss_datasets.domain import find_domain
 from pmoss_env.errors import DatasetError, DescriptionError

@@ -30,7 +30,7 @@ def pretrained(
     --name surrogate-busy-core-v0 --out agents/pmoss_agents/shipped
     """
     from pmoss_agents import pretrained as shipped
-    from pmoss_benchmarks.pretrained import publish
+    from pmoss_benchmarks.offline.pretrained import publish
     from pmoss_datasets.catalog import load
 
     check_output(out, folder=True)

@@ -23,9 +23,9 @@ from pmoss_benchmarks.access_path.measurements import (
     Measurements,
 )
 from pmoss_benchmarks.access_path.models import ModelScores, compare
-from pmoss_benchmarks.paper_figures import judge
 from pmoss_benchmarks.study.function import Cell, Row, Run
 from pmoss_benchmarks.study.tables import TableOfRows
+from pmoss_benchmarks.validation.paper_figures import judge
 from pmoss_datasets.access_path.scans import (
     AccessPathDataset,
     AccessPathRecipe,

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from pmoss_benchmarks.offline.ratios import PLACED, SHARED
-from pmoss_benchmarks.simulation import simulation
+from pmoss_benchmarks.spatial.combinations import simulation
 from pmoss_benchmarks.study.function import Cell, Row, Run
 from pmoss_benchmarks.study.tables import TableOfRows
 from pmoss_env.backends import Backend, IncrementalBackend, make_backend

@@ -17,9 +17,9 @@ import pmoss_agents
 from pmoss_agents import find_policy
 from pmoss_agents.configs import has_config, read_config
 from pmoss_benchmarks.functions.references import SEED, reference_rows, world_of
+from pmoss_benchmarks.spatial.trained import trained
 from pmoss_benchmarks.study.function import Cell, Progress, Row, Run
 from pmoss_benchmarks.study.tables import TableOfRows
-from pmoss_benchmarks.trained import trained
 from pmoss_datasets import Recipe
 from pmoss_datasets.domain import find_domain
 from pmoss_datasets.evaluation import episode_seed, paired_difference

@@ -18,9 +18,9 @@ import pmoss_agents
 from pmoss_agents.configs import read_config
 from pmoss_agents.spatial.surrogate import Surrogate
 from pmoss_benchmarks.spatial.other_counters import Fresh, Part, Stale, Without
+from pmoss_benchmarks.spatial.trained import trained
 from pmoss_benchmarks.study.function import Cell, Progress, Row, Run
 from pmoss_benchmarks.study.tables import TableOfRows
-from pmoss_benchmarks.trained import trained
 from pmoss_datasets import Dataset, Recipe
 from pmoss_datasets.domain import domain_of_env
 from pmoss_datasets.evaluation import (

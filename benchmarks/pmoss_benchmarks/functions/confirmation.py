@@ -12,14 +12,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import product
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from pmoss_benchmarks.offline.episodes import play_again
+from pmoss_benchmarks.offline.episodes import OfStored, play_again
 from pmoss_benchmarks.offline.tables import shown
 from pmoss_benchmarks.study.function import Cell, Row, Run
-from pmoss_benchmarks.study.store import StoredStudy, file_of, read_stored
+from pmoss_benchmarks.study.store import StoredStudy
 from pmoss_benchmarks.study.tables import TableOfRows
 from pmoss_datasets.domain import find_domain
 from pmoss_datasets.evaluation.statistics import (
@@ -44,13 +44,10 @@ _UNKNOWN = ("noise", "deviation", "backend_options")
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What the rows depend on.
+class Settings(OfStored):
+    """What the rows depend on; the tasks are of spatial scheduling.
 
     Attributes:
-        study: of the function ``play``, whose rows are stored.
-        track: of the study.
-        tasks: of the study; of spatial scheduling.
         policies: of the study, a rule among them; of agents the first training is measured.
         episodes: the first so many.
         queries: of a measurement; 0: enough to fill the caches, see ``enough_queries``.
@@ -59,11 +56,6 @@ class Settings:
             twice the lines: that says how far a measurement is off.
     """
 
-    AXES: ClassVar = ("tasks",)
-
-    study: str
-    track: str
-    tasks: tuple[str, ...]
     policies: tuple[str, ...]
     episodes: int = 10
     queries: int = 0
@@ -105,7 +97,8 @@ class Work:
 
     @cached_property
     def _stored(self) -> StoredStudy:
-        return read_stored(file_of(self._run.results, self._settings.study))
+        stored: StoredStudy = self._settings.read(self._run.results)
+        return stored
 
     def __call__(self, cell: Cell) -> Row:
         """The row of an episode.
@@ -123,7 +116,8 @@ class Work:
         rows: dict[str, dict[str, float]] = {}
         env_seed = None
         for policy in settings.policies:
-            for again in play_again(self._row_of(task, policy), self._budget, [number]):
+            row = settings.row_of(self._stored, task, policy, settings.episodes)
+            for again in play_again(row, self._budget, [number]):
                 if again.policy != policy:
                     continue
                 where = f"{task}: episode {number}: {policy}"
@@ -141,19 +135,6 @@ class Work:
     @property
     def _budget(self) -> int:
         return int(self._stored.settings["search_budget"])
-
-    def _row_of(self, task: str, policy: str) -> Row:
-        """The row of a policy's first training."""
-        wanted = self._settings.track, task, policy
-        for row in self._stored.rows:
-            if (row["track"], row["task"], row["policy"]) == wanted:
-                played = row.get("played", {}).get(policy, {})
-                if len(played.get("env_seed", ())) >= self._settings.episodes:
-                    return dict(row)
-                break
-        raise DatasetError(
-            f"{self._stored.path}: has fewer than {self._settings.episodes} episodes of {wanted}"
-        )
 
     def close(self) -> None:
         """Releases the servers."""

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pmoss_benchmarks.simulation import simulation
+from pmoss_benchmarks.spatial.combinations import simulation
 from pmoss_benchmarks.study.function import Cell, Row, Run
 from pmoss_env.backends import make_backend
 from pmoss_env.baselines import local_search, make_baseline

@@ -17,10 +17,9 @@ import numpy as np
 from pmoss_agents.explaining.differences import Comparison
 from pmoss_agents.explaining.measuring import Choice, explain
 from pmoss_agents.explaining.rows import Row as RecordedRow
-from pmoss_benchmarks.offline.episodes import play_again
+from pmoss_benchmarks.offline.episodes import OfStored, play_again
 from pmoss_benchmarks.offline.ratios import SHARED
 from pmoss_benchmarks.study.function import Cell, Row, Run
-from pmoss_benchmarks.study.store import file_of, read_stored
 from pmoss_benchmarks.study.tables import TableOfRows
 from pmoss_datasets.domain import find_domain
 from pmoss_datasets.evaluation import Difference, of_means
@@ -58,13 +57,10 @@ _LEVEL = 0.5
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What the rows depend on.
+class Settings(OfStored):
+    """What the rows depend on; the tasks are of spatial scheduling.
 
     Attributes:
-        study: of the function ``play``, whose rows are stored.
-        track: of the study.
-        tasks: of the study; of spatial scheduling.
         before: a baseline.
         after: policies of the study that are compared with it.
         episodes: the first so many.
@@ -72,9 +68,6 @@ class Settings:
 
     AXES: ClassVar = ("tasks", "after")
 
-    study: str
-    track: str
-    tasks: tuple[str, ...]
     after: tuple[str, ...]
     before: str = "os-default"
     episodes: int = 10
@@ -103,15 +96,8 @@ def measure(run: Run, cell: Cell) -> Row:
         DatasetError: the study holds too few episodes, or one comes out different.
     """
     settings, after = run.settings, cell["after"]
-    stored = read_stored(file_of(run.results, settings.study))
-    wanted = settings.track, cell["task"], after
-    # Of several trainings the first.
-    row = next((r for r in stored.rows if (r["track"], r["task"], r["policy"]) == wanted), None)
-    played = {} if row is None else row.get("played", {})
-    if row is None or len(played.get(after, {}).get("env_seed", ())) < settings.episodes:
-        raise DatasetError(
-            f"{stored.path}: has fewer than {settings.episodes} episodes of {wanted}"
-        )
+    stored = settings.read(run.results)
+    row = settings.row_of(stored, cell["task"], after, settings.episodes)
     domain = find_domain(load_task(cell["task"]).domain)
     baseline = find_baseline(settings.before, shared=True)
     compared: list[Comparison] = []

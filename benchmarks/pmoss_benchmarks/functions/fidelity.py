@@ -10,8 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pmoss_benchmarks.combinations import Combination, combinations
-from pmoss_benchmarks.simulation import model_and_server
+from pmoss_benchmarks.spatial.combinations import Combination, combinations, model_and_server
 from pmoss_benchmarks.study.function import Cell, Row, Run
 from pmoss_env.backends import IncrementalBackend
 from pmoss_env.backends.base import Backend

@@ -21,9 +21,9 @@ import pmoss_agents
 import pmoss_datasets
 from pmoss_agents.configs import read_config
 from pmoss_agents.rollouts import roll_out
+from pmoss_benchmarks.spatial.trained import trained
 from pmoss_benchmarks.study.function import Cell, Progress, Row, Run
 from pmoss_benchmarks.study.tables import TableOfRows
-from pmoss_benchmarks.trained import trained
 from pmoss_datasets import Dataset, Recipe
 from pmoss_datasets.evaluation.statistics import ratio_of_means
 from pmoss_datasets.excerpt import excerpt

@@ -12,8 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pmoss_benchmarks.combinations import combinations
-from pmoss_benchmarks.simulation import simulation
+from pmoss_benchmarks.spatial.combinations import combinations, simulation
 from pmoss_benchmarks.study.function import Cell, Row, Run
 from pmoss_env.backends.catalog import make_backend
 from pmoss_env.backends.native_forms import native_interference, native_machine

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pmoss_benchmarks.bound import LeastTimes, upper_bound
+from pmoss_benchmarks.spatial.bound import LeastTimes, upper_bound
 from pmoss_benchmarks.study.function import Cell, Progress, Row, Run, identity_of
 from pmoss_benchmarks.study.store import file_of, header_of
 from pmoss_benchmarks.study.tables import TableOfRows

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import numpy as np
 
 from pmoss_benchmarks.functions.backlog import OBJECTIVES, both, served_row
-from pmoss_benchmarks.offline.episodes import play_again
+from pmoss_benchmarks.offline.episodes import OfStored, play_again
 from pmoss_benchmarks.study.function import Cell, Row, Run
-from pmoss_benchmarks.study.store import file_of, read_stored
 from pmoss_benchmarks.study.tables import TableOfRows
 from pmoss_env.backends import IncrementalBackend, make_backend
 from pmoss_env.errors import DatasetError
@@ -25,21 +23,7 @@ from pmoss_env.errors import DatasetError
 _SAME = 1e-9
 
 
-@dataclass(frozen=True)
-class Settings:
-    """What the rows depend on.
-
-    Attributes:
-        study: of the function ``play``, whose rows are stored.
-        track: of the study.
-        tasks: of the study.
-    """
-
-    AXES: ClassVar = ("tasks",)
-
-    study: str
-    track: str
-    tasks: tuple[str, ...]
+Settings = OfStored
 
 
 def cells(settings: Settings) -> list[Cell]:
@@ -58,16 +42,12 @@ def measure(run: Run, cell: Cell) -> Row:
         DatasetError: the study has no such rows, or an episode comes out different.
     """
     settings = run.settings
-    stored = read_stored(file_of(run.results, settings.study))
-    wanted = settings.track, cell["task"]
-    rows = [row for row in stored.rows if (row["track"], row["task"]) == wanted]
-    if not rows:
-        raise DatasetError(f"{stored.path}: has no rows of {'/'.join(wanted)}")
+    stored = settings.read(run.results)
     served: dict[str, list[dict[str, float]]] = {}
     facts: dict[str, Any] = {}
     with ExitStack() as stack:
         models: dict[str, IncrementalBackend] = {}
-        for row in rows:
+        for row in settings.rows_of(stored, cell["task"]):
             for again in play_again(row, stored.settings["search_budget"]):
                 session = again.env.unwrapped.session
                 if not models:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from pmoss_benchmarks.paper_figures import judge
 from pmoss_benchmarks.study.function import Cell, Row, Run
 from pmoss_benchmarks.study.tables import TableOfRows
 from pmoss_benchmarks.threads.comparison import (
@@ -36,6 +35,7 @@ from pmoss_benchmarks.threads.studies import (
     times_by_remote_share,
     timings,
 )
+from pmoss_benchmarks.validation.paper_figures import judge
 from pmoss_env.pictures import new_figure
 
 if TYPE_CHECKING:

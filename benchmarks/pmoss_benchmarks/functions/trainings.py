@@ -21,9 +21,9 @@ import pmoss_agents
 from pmoss_agents.configs import has_config, read_config
 from pmoss_benchmarks.functions.references import SEED, reference_rows
 from pmoss_benchmarks.offline.tracks import has_references, load_track
+from pmoss_benchmarks.spatial.trained import trained
 from pmoss_benchmarks.study.function import Cell, Progress, Row, Run
 from pmoss_benchmarks.study.tables import TableOfRows
-from pmoss_benchmarks.trained import trained
 from pmoss_datasets import Dataset, Recipe
 from pmoss_datasets.evaluation import Difference, evaluate, paired_difference, with_interval
 from pmoss_datasets.policies import Measured, Policy, SchedulePolicy

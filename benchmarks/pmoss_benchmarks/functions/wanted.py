@@ -21,9 +21,9 @@ import pmoss_agents
 from pmoss_agents.agent import OfflineAgent
 from pmoss_agents.configs import has_config, read_config
 from pmoss_benchmarks.functions.references import LONG_BUDGET, reference_rows
+from pmoss_benchmarks.spatial.trained import trained
 from pmoss_benchmarks.study.function import Cell, Progress, Row, Run
 from pmoss_benchmarks.study.tables import TableOfRows
-from pmoss_benchmarks.trained import trained
 from pmoss_datasets import Dataset
 from pmoss_datasets.domain import find_domain
 from pmoss_datasets.evaluation import INTERVAL, pack_actions, paired_difference, unpack_actions

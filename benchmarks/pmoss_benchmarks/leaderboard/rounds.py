@@ -7,11 +7,9 @@ name and secret. So a secret cannot be chosen after its instances were played.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 import secrets
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +21,7 @@ from pmoss_datasets.recipes import MOST_EVALUATIONS
 from pmoss_datasets.suite import load_task
 from pmoss_env.errors import DescriptionError, SubmissionError, UnknownNameError
 from pmoss_env.files import read_text, read_toml, write_atomically
+from pmoss_env.machines.importing.toml_text import toml_lines
 
 TIERS = Path(__file__).with_name("tiers.toml")
 FILE = "round.toml"
@@ -261,22 +260,9 @@ def _write(board: Path, round_: Round) -> None:
     values = asdict(round_)
     tiers = values.pop("tiers")
     lines = [
-        "# Written by `pmoss leaderboard`. The digest is SHA-256 of this round's name and secret.",
-        *_keys(values),
+        "# Written by `pmoss dev round`. The digest is SHA-256 of this round's name and secret.",
+        *toml_lines(values),
     ]
     for tier in tiers:
-        lines += ["", "[[tier]]", *_keys(tier)]
+        lines += ["", "[[tier]]", *toml_lines(tier)]
     write_atomically(board / round_.name / FILE, "\n".join(lines) + "\n")
-
-
-def _keys(values: Mapping[str, Any]) -> list[str]:
-    return [f"{key} = {_toml(value)}" for key, value in values.items()]
-
-
-def _toml(value: Any) -> str:
-    """A value in TOML: numbers, texts and lists are written as in JSON."""
-    if isinstance(value, Mapping):
-        return "{ " + ", ".join(_keys(value)) + " }" if value else "{}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_toml, value)) + "]"
-    return json.dumps(value)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pmoss_benchmarks.simulation import simulation
+from pmoss_benchmarks.spatial.combinations import simulation
 from pmoss_env.backends import IncrementalBackend, make_backend
 from pmoss_env.backends.base import Backend
 from pmoss_env.baselines import grouped_context, local_search, make_baseline

@@ -13,11 +13,15 @@ from typing import Any
 
 def machine_toml(data: Mapping[str, Any]) -> str:
     """The TOML text of an argument of ``Machine.from_dict``; ``tomllib`` reads it back."""
-    lines = [f"{key} = {_value(data[key])}" for key in ("name", "description")]
+    lines = toml_lines({key: data[key] for key in ("name", "description")})
     for table in ("topology", "roles", "parameters"):
-        lines += ["", f"[{table}]"]
-        lines += [f"{key} = {_value(value)}" for key, value in data[table].items()]
+        lines += ["", f"[{table}]", *toml_lines(data[table])]
     return "\n".join(lines) + "\n"
+
+
+def toml_lines(table: Mapping[str, Any]) -> list[str]:
+    """A line of TOML for each key of a table."""
+    return [f"{key} = {_value(value)}" for key, value in table.items()]
 
 
 def _value(value: Any) -> str:
@@ -25,9 +29,11 @@ def _value(value: Any) -> str:
         case str():
             # A JSON text is a TOML text, except that TOML also escapes DEL.
             return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+        case bool():
+            return str(value).lower()
         case float() | int():
             return repr(value)
         case Mapping():
-            return "{ " + ", ".join(f"{key} = {_value(v)}" for key, v in value.items()) + " }"
+            return "{ " + ", ".join(toml_lines(value)) + " }" if value else "{}"
         case _:
             return "[" + ", ".join(map(_value, value)) + "]"

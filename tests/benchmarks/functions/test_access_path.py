@@ -10,7 +10,7 @@ from pmoss_benchmarks.functions.access_path import (
     physical_figures,
     play,
 )
-from pmoss_benchmarks.paper_figures import judge
+from pmoss_benchmarks.validation.paper_figures import judge
 from pmoss_datasets.access_path.scans import AccessPathRecipe, collect_scans
 
 

@@ -64,7 +64,7 @@ def test_schedules_are_measured_beside_the_co_tenants_of_their_episodes(run) -> 
         {"model", "simulated", "finer"},
         {"model", "simulated"},
     ]
-    stored = work._row_of(TOY, AGENT)
+    stored = work._settings.row_of(work._stored, TOY, AGENT, 1)
     assert rows[1]["env_seed"] == stored["played"][AGENT]["env_seed"][1]
     assert rows[1]["rows"][AGENT]["model"] == stored["played"][AGENT]["throughput"][1]
     for played in episodes.play_again(stored, 40, [1]):
@@ -85,11 +85,10 @@ def test_schedules_are_measured_beside_the_co_tenants_of_their_episodes(run) -> 
     assert {line[1]: line[-1] for line in table.rows}["lpt"] == "the rule"
 
 
-def test_rows_of_other_code_and_missing_ones_are_refused(run, monkeypatch) -> None:
+def test_rows_of_other_code_and_missing_ones_are_refused(run) -> None:
     work = confirmation.Work(run)
-    stored = work._row_of(TOY, AGENT)
+    stored = work._settings.row_of(work._stored, TOY, AGENT, 1)
     stored["played"][AGENT]["throughput"][1] *= 1 + 1e-15
-    monkeypatch.setattr(work, "_row_of", lambda task, policy: stored)
     with pytest.raises(DatasetError, match="the model gives"):
         work({"task": TOY, "episode": 1})
     few = Run(Settings(**{**FEW, "episodes": 3}), run.data, run.keep, run.results)

@@ -3,7 +3,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pmoss_benchmarks.combinations import combinations
 from pmoss_benchmarks.functions.fidelity import (
     STRATA,
     Settings,
@@ -13,6 +12,7 @@ from pmoss_benchmarks.functions.fidelity import (
     missed,
     stratified,
 )
+from pmoss_benchmarks.spatial.combinations import combinations
 from pmoss_benchmarks.study import Run
 from pmoss_env.backends import make_backend
 from pmoss_env.baselines import Context, grouped

@@ -1,8 +1,8 @@
 from dataclasses import asdict
 from pathlib import Path
 
-from pmoss_benchmarks.combinations import Combination
 from pmoss_benchmarks.functions.headroom import Settings, measure
+from pmoss_benchmarks.spatial.combinations import Combination
 from pmoss_benchmarks.study import Run
 
 

@@ -3,8 +3,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pmoss_benchmarks.combinations import combinations
 from pmoss_benchmarks.functions.migration import Settings, card, exchanges, measure, missed
+from pmoss_benchmarks.spatial.combinations import combinations
 from pmoss_benchmarks.study import Run
 from pmoss_env.errors import DescriptionError
 

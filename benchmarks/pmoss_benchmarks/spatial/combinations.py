@@ -1,16 +1,24 @@
-"""Combinations of machine, index, workload, load and co-tenants, as cells of studies."""
+"""Combinations of machine, index, workload, load and co-tenants: as cells, and as backends.
+
+Simulated backends of one process share their recordings: these cost more than a measurement.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from pmoss_benchmarks.study.function import Cell
+from pmoss_env.backends import Backend, IncrementalBackend, make_backend
+from pmoss_env.backends.recordings import Recordings
 from pmoss_env.errors import UnsupportedError
 from pmoss_env.indexes import index_kind
 from pmoss_env.interference import possible_draws
 from pmoss_env.machines import Machine, load_machine, machine_names
 from pmoss_env.workloads import load_workload, workload_names
+
+_RECORDINGS = Recordings(kept=6)
 
 
 @dataclass(frozen=True)
@@ -67,3 +75,30 @@ def _is_possible(interference: str, machine: Machine) -> bool:
     except UnsupportedError:
         return False
     return True
+
+
+def simulation(options: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The options of a simulated backend, with the recordings of this process."""
+    return {**(options or {}), "recordings": _RECORDINGS}
+
+
+def model_and_server(
+    cell: Combination, slices: int, options: Mapping[str, Any] | None
+) -> tuple[IncrementalBackend, Backend]:
+    """The analytic and the simulated backend of a cell.
+
+    Args:
+        cell: machine, index, workload and load.
+        slices: of the index.
+        options: of the simulated backend.
+    """
+    common: dict[str, Any] = {
+        "machine": cell.machine,
+        "index": cell.index,
+        "workload": cell.workload,
+        "slices": slices,
+        "load": cell.load,
+    }
+    model = make_backend("analytic", **common)
+    assert isinstance(model, IncrementalBackend)
+    return model, make_backend("simulated", **common, **simulation(options))

@@ -111,7 +111,7 @@ def has_config(agent: str) -> bool:
 
 def task_name(dataset_id: str) -> str:
     """``skylake-x-8n-btree-ycsb-a`` of ``pmoss/skylake-x-8n-btree-ycsb-a/mixed-v0``."""
-    return dataset_id.removeprefix("pmoss/").split("/")[0]
+    return dataset_id.split("/")[1]
 
 
 def check_types(agent: str, config: type[Any], values: Mapping[str, Any]) -> None:
@@ -152,7 +152,8 @@ class Settings:
     """The base of a config, which checks types, choices and bounds of its fields.
 
     A field of a Literal type holds one of its choices. A whole number without bounds is at least 1.
-    The fields ``seed``, ``threads`` and ``device`` have the same rule in every config.
+    The fields ``seed``, ``threads``, ``device`` and ``updates`` have the same rule in every config;
+    after no update an agent has the weights that it drew.
 
     Attributes:
         agent: whose config, for the messages; a class attribute.
@@ -185,6 +186,8 @@ class Settings:
                 self.check(name, 1 <= value <= MOST_THREADS, f"lie between 1 and {MOST_THREADS}")
             elif name == "device":
                 self.check(name, value in DEVICES, f"be one of {', '.join(DEVICES)}")
+            elif name == "updates":
+                self.check(name, *_within(value, "[0, inf)"))
             elif interval := intervals.get(name, "[1, inf)" if kinds[name] is int else ""):
                 self.check(name, *_within(value, interval))
 

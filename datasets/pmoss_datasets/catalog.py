@@ -14,6 +14,7 @@ from pmoss_datasets.domain import Domain, domains
 from pmoss_datasets.folder import DATA, METADATA, import_h5py, read_metadata
 from pmoss_datasets.formats.minari import MAIN
 from pmoss_datasets.interfaces import OtherData
+from pmoss_datasets.schema import ID_PATTERN
 from pmoss_datasets.storage import Dataset, open_dataset
 from pmoss_datasets.suite import SHIPPED_ROOT
 from pmoss_env.errors import DatasetError, PluginError, PmossError, UnknownNameError
@@ -91,7 +92,8 @@ def open_data(folder: Path) -> tuple[Domain, Any]:
 
 
 def _folder_of(name: str | Path, root: str | Path | None) -> Path:
-    if not str(name).startswith("pmoss/") or Path(name).exists():
+    is_id = str(name).startswith("pmoss/") or ID_PATTERN.fullmatch(str(name))
+    if not is_id or Path(name).exists():
         return Path(name)
     for place in (Path(root) if root else default_root(), SHIPPED_ROOT):
         if (place / name / METADATA).is_file():

@@ -35,7 +35,7 @@ def line(dataset: Dataset, licence: str = "") -> dict[str, Any]:
         "domain": domain.name,
         "tier": dataset.id.rpartition("/")[2].rpartition("-v")[0],
         "episodes": len(dataset),
-        "steps": int(dataset.lengths().sum()),
+        "steps": int(dataset.lengths.sum()),
         "bytes": sum(path.stat().st_size for path in dataset.path.iterdir()),
         "checksum": dataset.checksum,
         "licence": licence or licence_of(dataset),

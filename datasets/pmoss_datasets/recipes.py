@@ -128,6 +128,7 @@ class Recipe:
         domain: name of the domain.
         relative: also keep what random actions and a search with ``reference_budget`` reach on the
             instance of each episode. Only domains that can be searched can tell.
+        namespace: first part of the id; that of the suite is "pmoss".
     """
 
     env: Mapping[str, Any] = field(default_factory=dict)
@@ -141,6 +142,7 @@ class Recipe:
     counterfactuals: bool = False
     domain: str = FIRST_DOMAIN
     relative: bool = False
+    namespace: str = "pmoss"
 
     def __post_init__(self) -> None:
         check(Recipe, vars(self))
@@ -177,9 +179,7 @@ class Recipe:
                 f"relative = true: the domain {self.domain!r} has no search to compare with"
             )
         if not ID_PATTERN.fullmatch(self.id):
-            raise DescriptionError(
-                f"id {self.id!r}: must look like pmoss/<machine>-<index>-<workload>/<tier>-v0"
-            )
+            raise DescriptionError(f"id {self.id!r}: must look like <namespace>/<task>/<tier>-v0")
         domain.check_recipe(self)
 
     @property
@@ -194,8 +194,8 @@ class Recipe:
 
     @property
     def id(self) -> str:
-        """``pmoss/<task>/<tier>-v<version>``."""
-        return f"pmoss/{self.task}/{self.tier}-v{self.version}"
+        """``<namespace>/<task>/<tier>-v<version>``."""
+        return f"{self.namespace}/{self.task}/{self.tier}-v{self.version}"
 
     def behaviour(self, episode: int) -> int:
         """Index of the behaviour that plays an episode.
@@ -222,9 +222,10 @@ class Recipe:
         return mine[len(mine) - 1 - visit], visit
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain JSON that from_dict() takes; the first domain is left out, and what is false."""
+        """Plain JSON that from_dict() takes; ``domain`` and later fields only where they differ."""
         plain = without_first_domain(asdict(self))
-        return plain if self.relative else {k: v for k, v in plain.items() if k != "relative"}
+        later = {"relative": False, "namespace": "pmoss"}
+        return {key: value for key, value in plain.items() if later.get(key) != value}
 
     @classmethod
     def from_toml(cls, path: str | Path, trusted: Collection[str] = ()) -> Recipe:

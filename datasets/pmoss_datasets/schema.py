@@ -27,8 +27,8 @@ Array = npt.NDArray[Any]
 #: Raised by one whenever a reader of the older version could misread the newer one.
 SCHEMA_VERSION = 3
 FORMAT = "pmoss-dataset"
-#: ``pmoss/<task>/<tier>-v<version>``; also a legal Minari id.
-ID_PATTERN = re.compile(r"pmoss/[a-z0-9][a-z0-9_-]*/[a-z0-9][a-z0-9_-]*-v[0-9]+")
+#: ``<namespace>/<task>/<tier>-v<version>``; also a legal Minari id.
+ID_PATTERN = re.compile(r"[a-z0-9][a-z0-9_-]*/[a-z0-9][a-z0-9_-]*/[a-z0-9][a-z0-9_-]*-v[0-9]+")
 #: The domain of metadata and recipes that name none: those of before there were others.
 FIRST_DOMAIN = "spatial"
 #: Optional fields: what random actions reach on an episode's instance on average, and a search.

@@ -255,6 +255,7 @@ class Dataset:
         """Steps of the longest episode, T."""
         return self.metadata.sizes["T"]
 
+    @property
     def lengths(self) -> Array:
         """(N,) int64, the steps of each episode."""
         return self.domain.lengths(self)

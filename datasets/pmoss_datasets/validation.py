@@ -70,7 +70,7 @@ def value_problems(field: Field, array: Array) -> Iterator[str]:
 def metadata_problems(metadata: Metadata, *, stored: bool) -> Iterator[str]:
     """Checks what readers rely on in the metadata; see Domain.metadata_problems."""
     if not ID_PATTERN.fullmatch(metadata.id):
-        yield f"id {metadata.id!r}: must look like pmoss/<machine>-<index>-<workload>/<tier>-v0"
+        yield f"id {metadata.id!r}: must look like <namespace>/<task>/<tier>-v0"
     if metadata.episodes < 1:
         yield "episodes = 0: a dataset must hold at least one"
     yield from find_domain(metadata.domain).metadata_problems(metadata, stored=stored)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from pmoss_datasets.evaluation import read_results
 from pmoss_env.cli.signals import resume_hint
 from tests.cli.invoking import PMOSS, pmoss, pmoss_json
 
@@ -240,7 +241,8 @@ def test_two_schedules_are_explained(tmp_path: Path) -> None:
     results = tmp_path / "r.jsonl"
     toy = ["-e", "machine=toy", "-e", "slices=8"]
     small = ["--seeds", "1", "--episodes", "2", "--budget", "20", "--schedules", "2"]
-    pmoss("evaluate", "lpt", "random", *toy, *small, "--out", str(results))
+    pmoss("evaluate", "lpt", "random", *toy, *small, "--seed", "7001", "--out", str(results))
+    assert {row.seed for row in read_results(results)[1]} == {7001}
     assert "random" in pmoss("explain", f"{results}:lpt", f"{results}:random")
     refused = pmoss("explain", f"{results}:lpt", "spread", "--machine", "toy", status=2)
     assert "the row brings its own" in refused

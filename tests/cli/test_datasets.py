@@ -86,6 +86,21 @@ def test_convert_and_merge(root: Path, tmp_path: Path) -> None:
     assert len(open_dataset(tmp_path / "both")) == 8
 
 
+def test_a_dataset_of_ones_own_has_a_namespace(root: Path, tmp_path: Path) -> None:
+    id_ = "mine/toy-btree-ycsb-a/random-v0"
+    words = ["-e", "machine=toy", "-e", "slices=8", "--episodes", 1, "--tier", "random"]
+    assert id_ in run("data", "collect", root / id_, *words, "--namespace", "mine")
+    assert id_ in run("list", "datasets", id_)
+    assert "nothing wrong" in run("data", "verify", id_, "--rebuild")
+    shared = ["--dataset", id_, "--licence", "CC0-1.0"]
+    pytest.importorskip("minari")
+    run("data", "export", tmp_path / "hub", *shared)
+    assert (tmp_path / "hub" / id_).is_dir() and (tmp_path / "hub/mine/index.csv").is_file()
+    with pytest.raises(DatasetError, match="is not of the namespace mine/"):
+        words = ["data", "export", str(tmp_path / "both"), *shared, "--dataset", ID]
+        CliRunner().invoke(make_app(), words, catch_exceptions=False)
+
+
 def test_collect_takes_a_policy(root: Path, tmp_path: Path) -> None:
     words = ["-e", "machine=toy", "-e", "slices=8", "--episodes", 2, "--policy", "lpt"]
     output = run("data", "collect", tmp_path / "x", *words, "--epsilon", 0.5, "--counterfactuals")

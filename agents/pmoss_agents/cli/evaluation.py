@@ -38,7 +38,10 @@ def evaluate(
     domain: DomainOption = None,
     machine: MachineOption = None,
     env: EnvOption = None,
-    seeds: Annotated[int, typer.Option(min=1, max=MOST, help="Evaluation seeds, from 101 on.")] = 5,
+    seeds: Annotated[int, typer.Option(min=1, max=MOST, help="How many evaluation seeds.")] = 5,
+    seed: Annotated[
+        int, typer.Option(min=0, max=2**32, help="The first of them; the others follow it.")
+    ] = 101,
     episodes: Annotated[int, typer.Option(min=1, max=MOST, help="Incumbents per seed.")] = 4,
     budget: Annotated[
         int, typer.Option(min=1, max=MOST, help="Evaluations of local search, also of score 100.")
@@ -90,7 +93,7 @@ def evaluate(
         evaluation = run(
             kwargs,
             named.policies,
-            range(101, 101 + seeds),
+            range(seed, seed + seeds),
             episodes_per_seed=episodes,
             search_budget=budget,
             random_schedules=schedules,

@@ -134,7 +134,7 @@ def histories(dataset: Dataset) -> list[Float64Array]:
         raise DatasetError(
             f"{dataset.path}: elapsed_us was not counted: cores have no measured speed"
         )
-    for number, steps in enumerate(dataset.lengths()):
+    for number, steps in enumerate(dataset.lengths):
         rows = np.flatnonzero(begins[number, : steps + 1])
         speeds = [speeds_of(machine, counters[number, row], tiles[number, row]) for row in rows]
         episodes.append(np.stack(speeds))

@@ -90,6 +90,7 @@ _IN_RECIPES = (
     "episodes",
     "seed",
     "counterfactuals",
+    "namespace",
     "backend",
 )
 
@@ -119,6 +120,9 @@ def collect(
     ] = 0.0,
     episodes: Annotated[int, typer.Option(help="How many.")] = 300,
     seed: Annotated[int, typer.Option(help="Of everything that chance decides.")] = 0,
+    namespace: Annotated[
+        str, typer.Option(help="First part of the id: yours where you share the data.")
+    ] = "pmoss",
     counterfactuals: CounterfactualsOption = False,
     trust: TrustOption = None,
     processes: Processes = None,
@@ -177,6 +181,7 @@ def collect(
             seed=seed,
             behaviours=behaviours,
             counterfactuals=counterfactuals,
+            namespace=namespace,
         )
     check_output(out, folder=True)
     with progress_bar("collecting") as progress:

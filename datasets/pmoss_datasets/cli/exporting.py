@@ -24,7 +24,7 @@ export_agent: list[Callable[[str, Path], Path]] = []
 
 
 def export(
-    out: Annotated[Path, typer.Argument(help="Folder that gets the folder pmoss.")],
+    out: Annotated[Path, typer.Argument(help="Folder that gets a folder of the namespace.")],
     to: Annotated[
         Place, typer.Option(help="What takes the folder: hub, the Hugging Face hub.")
     ] = Place.hub,
@@ -47,8 +47,8 @@ def export(
 ) -> None:
     """Write a folder to share: Minari's form, cards with metadata, an index, checksums.
 
-    OUT/pmoss is uploaded as it is, and Minari downloads from it. An episode of 256 steps takes
-    about 0.1 MB. Interrupted, the same command goes on where it stopped.
+    OUT/pmoss, or OUT/NAMESPACE of your own, is uploaded as it is, and Minari downloads from it. An
+    episode of 256 steps takes about 0.1 MB. Interrupted, the same command goes on where it stopped.
 
     Example: pmoss data export runs/hub --dataset pmoss/toy-btree-ycsb-a-busy-core/mixed-v0
 

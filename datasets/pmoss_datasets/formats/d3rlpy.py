@@ -67,7 +67,7 @@ def to_d3rlpy(
     chosen = range(len(dataset)) if episodes is None else episodes
     if not len(chosen):
         raise DescriptionError("episodes: none: d3rlpy takes at least one")
-    steps = dataset.lengths()[list(chosen)]
+    steps = dataset.lengths[list(chosen)]
     ends = np.cumsum(steps)
     total = int(steps.sum())
     arrays = [

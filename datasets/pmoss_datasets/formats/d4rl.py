@@ -81,7 +81,7 @@ class D4RLView:
     def _expand(self, episodes: Sequence[int] | None, *, following: bool) -> dict[str, Array]:
         dataset = self._dataset
         chosen = range(len(dataset)) if episodes is None else episodes
-        steps = dataset.lengths()[list(chosen)]
+        steps = dataset.lengths[list(chosen)]
         ends = np.cumsum(steps)
         total = int(steps.sum())
         observations = np.empty((total, self._width), dtype=np.float32)

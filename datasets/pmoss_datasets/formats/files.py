@@ -42,7 +42,7 @@ def write_d4rl(
             know the rewards asked for. Nothing is left behind.
     """
     h5py = import_h5py()
-    view, lengths = D4RLView(dataset, reward), dataset.lengths()
+    view, lengths = D4RLView(dataset, reward), dataset.lengths
     end = 0
     with _whole(Path(path), overwrite) as buffer, h5py.File(buffer, "w") as file:
         for number, episode in enumerate(view.sequences()):

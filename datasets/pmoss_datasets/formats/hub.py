@@ -24,7 +24,6 @@ from pmoss_datasets.suite import licence_of
 from pmoss_env.errors import DatasetError
 from pmoss_env.files import read_json, write_atomically
 
-NAMESPACE = "pmoss"
 INDEX = "index.csv"
 #: Where Minari looks for what a namespace holds.
 _OF_NAMESPACE = "namespace_metadata.json"
@@ -73,10 +72,10 @@ def export(
     reward: str | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Path:
-    """Writes ``out/pmoss``. What an earlier, interrupted call has finished there is kept.
+    """Writes ``out/NAMESPACE``. What an earlier, interrupted call has finished there is kept.
 
     Args:
-        datasets: at least one, each of another id.
+        datasets: at least one, each of another id, all of one namespace.
         out: folder, which may have to be made.
         licence: of datasets that no committed recipe gives, an SPDX name.
         reward: as of to_minari().
@@ -86,11 +85,12 @@ def export(
         The folder that is uploaded.
 
     Raises:
-        DatasetError: a dataset is there twice or has no licence, or another one lies there.
+        DatasetError: a dataset is given twice, is of another namespace, has no licence, or another
+            one lies there.
         MissingExtraError: Minari is not installed.
     """
     _check(datasets, licence)
-    folder = out / NAMESPACE
+    folder = out / datasets[0].id.partition("/")[0]
     remove_leftovers(folder)
     _check_others(folder, [dataset.id for dataset in datasets])
     lines = []
@@ -120,6 +120,11 @@ def _check(datasets: Sequence[Dataset], licence: str) -> None:
     for number, dataset in enumerate(datasets):
         if dataset.id in ids[:number]:
             raise DatasetError(f"{dataset.path}: id {dataset.id}: is there twice: leave one out")
+        if not dataset.id.startswith(namespace := f"{ids[0].partition('/')[0]}/"):
+            raise DatasetError(
+                f"{dataset.path}: id {dataset.id}: is not of the namespace {namespace} like "
+                f"{ids[0]}: export each namespace by itself"
+            )
         if not (licence or licence_of(dataset)):
             raise DatasetError(
                 f"{dataset.path}: has no licence, for no committed recipe gives it: name one with "

@@ -89,7 +89,7 @@ def to_minari(
         storage.update_metadata(
             {
                 "total_episodes": len(dataset),
-                "total_steps": int(dataset.lengths().sum()),
+                "total_steps": int(dataset.lengths.sum()),
                 "dataset_size": round(len(packed) / 1e6, 3),
             }
         )

@@ -49,7 +49,7 @@ def test_every_session_becomes_an_episode(log, tmp_path):
         if leaves is not None:
             assert not (moved & within & leaves).any()
     flat = D4RLView(dataset).dictionary()
-    assert len(flat["actions"]) == dataset.lengths().sum()
+    assert len(flat["actions"]) == dataset.lengths.sum()
     assert dataset.metadata.policy_names == ("repair",)
 
 

@@ -42,6 +42,14 @@ def fitted(dataset, tmp_path_factory):
     return agents
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_no_update_gives_an_agent_that_plays(name, dataset, tmp_path):
+    agent = pmoss_agents.make(name, **{**SMALL, "updates": 0})
+    assert agent.fit(dataset) == {}
+    agent.save(tmp_path / "agent.safetensors")
+    play(pmoss_agents.load(tmp_path / "agent.safetensors"), TOY)
+
+
 def batch_of(agent, dataset, rows, episodes=4, scale=1.0):
     """A batch of transitions, and their observations before and after as tensors."""
     batch = agent._source(dataset, np.arange(episodes), scale).at(range(rows))

@@ -18,7 +18,7 @@ def dataset(tmp_path_factory):
 def test_every_step_is_the_live_one(dataset):
     assert dataset.metadata.id == "pmoss/uv-300h-access-path-noise-1-scans-6/mixed-v0"
     dataset.verify()
-    assert dataset.lengths().tolist() == [6] * 6
+    assert dataset.lengths.tolist() == [6] * 6
     env = ACCESS_PATH.make_env(dataset.metadata.env_kwargs)
     for episode in dataset:
         rollout = ACCESS_PATH.rerun(env, episode.seed, episode.actions.tolist())

@@ -77,7 +77,7 @@ def test_a_card_and_flat_arrays(dataset):
     assert "million queries" in card(dataset)
     flat = D4RLView(dataset).dictionary()
     assert flat["infos/action_mask"].shape[1] == sum(dataset.metadata.parts)
-    assert len(flat["actions"]) == dataset.lengths().sum()
+    assert len(flat["actions"]) == dataset.lengths.sum()
 
 
 def test_views_of_single_actions_say_so(dataset):

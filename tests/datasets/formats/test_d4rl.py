@@ -81,7 +81,7 @@ def test_episodes_of_different_lengths_make_one_file(tmp_path):
         reference_episodes=0,
     )
     dataset = collect(recipe, tmp_path / "dataset")
-    assert len(set(dataset.lengths().tolist())) > 1
+    assert len(set(dataset.lengths.tolist())) > 1
     write_d4rl(dataset, tmp_path / "x.hdf5")
     shown = D4RLView(dataset).dictionary()
     with h5py.File(tmp_path / "x.hdf5") as file:

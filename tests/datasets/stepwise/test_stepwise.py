@@ -96,7 +96,7 @@ def test_a_domain_of_others_is_collected_verified_opened_and_replayed(corridor, 
     assert dataset.metadata.domain == "corridor"
     dataset.verify()
     assert open_dataset(tmp_path / "data").checksum == dataset.checksum
-    lengths = dataset.lengths()
+    lengths = dataset.lengths
     assert len(set(lengths.tolist())) > 1 and dataset.steps == lengths.max()
     env = gymnasium.make("toys/Corridor-v0", length=5)
     assert domain_of_env("toys/Corridor-v0") is corridor
@@ -155,7 +155,7 @@ def test_merging_keeps_episodes_of_different_lengths(corridor, tmp_path):
     )
     both = merge([short, other], tmp_path / "both", "both")
     both.verify()
-    assert both.lengths().tolist() == [*short.lengths(), *other.lengths()]
+    assert both.lengths.tolist() == [*short.lengths, *other.lengths]
     with pytest.raises(DatasetError, match=r"seed .*: is also"):
         merge([short, short], tmp_path / "twice", "twice")
 
@@ -177,7 +177,7 @@ def test_damage_is_named(corridor, tmp_path):
 def test_other_tools_read_it(corridor, tmp_path):
     dataset = make(tmp_path / "data")
     flat = D4RLView(dataset).qlearning()
-    assert flat["observations"].shape == (dataset.lengths().sum(), 1)
+    assert flat["observations"].shape == (dataset.lengths.sum(), 1)
     assert flat["terminals"].sum() == len(dataset)
     assert not flat["infos/next_action_mask"][:, 1].any()
     pytest.importorskip("minari")

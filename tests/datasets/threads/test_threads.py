@@ -64,7 +64,7 @@ def test_the_rules_beat_the_kernel_and_scores_say_so(dataset):
 def test_a_card_and_flat_arrays(dataset):
     assert "thousand requests/s" in card(dataset)
     flat = D4RLView(dataset).dictionary()
-    assert len(flat["actions"]) == dataset.lengths().sum()
+    assert len(flat["actions"]) == dataset.lengths.sum()
     assert flat["terminals"].sum() == len(dataset)
 
 

@@ -19,7 +19,7 @@ from pmoss_agents.configs import has_config, read_config
 from pmoss_benchmarks.functions.references import SEED, reference_rows, world_of
 from pmoss_benchmarks.spatial.trained import trained
 from pmoss_benchmarks.study.function import Cell, Progress, Row, Run
-from pmoss_benchmarks.study.tables import TableOfRows
+from pmoss_benchmarks.study.tables import TableOfRows, interval
 from pmoss_datasets import Recipe
 from pmoss_datasets.domain import find_domain
 from pmoss_datasets.evaluation import episode_seed, paired_difference
@@ -331,7 +331,7 @@ def _table(
 def _intervals(values: Float64Array, sign: str = "") -> list[str]:
     """Means over episodes with their intervals, by budget."""
     means = [paired_difference(values[:, :, budget]) for budget in range(values.shape[2])]
-    return [f"{mean.value:{sign}.1f} [{mean.low:.1f}, {mean.high:.1f}]" for mean in means]
+    return [interval(mean, sign=sign) for mean in means]
 
 
 def _ahead(own: list[Mapping[str, Any]], opponent: list[Mapping[str, Any]]) -> list[str]:

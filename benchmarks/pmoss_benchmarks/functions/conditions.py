@@ -20,7 +20,7 @@ from pmoss_agents.spatial.surrogate import Surrogate
 from pmoss_benchmarks.spatial.other_counters import Fresh, Part, Stale, Without
 from pmoss_benchmarks.spatial.trained import trained
 from pmoss_benchmarks.study.function import Cell, Progress, Row, Run
-from pmoss_benchmarks.study.tables import TableOfRows
+from pmoss_benchmarks.study.tables import TableOfRows, interval
 from pmoss_datasets import Dataset, Recipe
 from pmoss_datasets.domain import domain_of_env
 from pmoss_datasets.evaluation import (
@@ -337,20 +337,14 @@ def scores(rows: Sequence[Mapping[str, Any]]) -> list[Score]:
     return compared
 
 
-def _interval(points: Difference | None) -> str:
-    if points is None or points.low is None:
-        return "" if points is None else f"{points.value:.1f}"
-    return f"{points.value:.1f} [{points.low:.1f}, {points.high:.1f}]"
-
-
 def _sizes(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
     chosen = [score for score in scores(rows) if score.row["kind"] in ("data", USUAL)]
     chosen.sort(key=lambda score: int(score.row["case"]))
     lines = [
         [
             score.row["case"],
-            _interval(score.score),
-            f"{_interval(score.over_rule)} over `{score.best_rule}`",
+            interval(score.score),
+            f"{interval(score.over_rule)} over `{score.best_rule}`",
         ]
         for score in chosen
     ]
@@ -367,8 +361,8 @@ def _counters(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
             "fresh": f"of its own plan, after {case} plan{'' if case == '1' else 's'}",
         }
         if kind in words:
-            against = "" if kind == USUAL else _interval(score.over_usual)
-            lines.append([words[kind], _interval(score.score), against])
+            against = "" if kind == USUAL else interval(score.over_usual)
+            lines.append([words[kind], interval(score.score), against])
     return TableOfRows(["counters", "score", "against the first row"], lines)
 
 
@@ -377,11 +371,11 @@ def _vendors(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
     lines = []
     for score in scores(rows):
         if score.row["kind"] == USUAL:
-            lines.append(["all counters", "", _interval(score.score), ""])
+            lines.append(["all counters", "", interval(score.score), ""])
         elif score.row["kind"] == "vendors":
             case = score.row["case"]
             lines.append(
-                [case, str(len(lost[case])), _interval(score.score), _interval(score.over_usual)]
+                [case, str(len(lost[case])), interval(score.score), interval(score.over_usual)]
             )
     return TableOfRows(["counters of", "lost", "score", "against the first row"], lines)
 
@@ -397,9 +391,9 @@ def _later(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
         of_workload = lines.setdefault(workload, [])
         if kind == "change":
             words = f"surrogate, trained {trained_on[case]}"
-            of_workload.append([f"`{workload}`", words, _interval(score.score)])
+            of_workload.append([f"`{workload}`", words, interval(score.score)])
         elif kind == RULE and case == score.best_rule and workload != home:
-            best = [f"`{workload}`", f"the best rule, `{case}`", _interval(score.score)]
+            best = [f"`{workload}`", f"the best rule, `{case}`", interval(score.score)]
             of_workload.append(best)
     # The rule stands below the surrogates.
     ordered = [line for group in lines.values() for line in [*group[1:], *group[:1]]]

@@ -17,10 +17,9 @@ from typing import Any
 import numpy as np
 
 from pmoss_benchmarks.offline.episodes import OfStored, play_again
-from pmoss_benchmarks.offline.tables import shown
 from pmoss_benchmarks.study.function import Cell, Row, Run
 from pmoss_benchmarks.study.store import StoredStudy
-from pmoss_benchmarks.study.tables import TableOfRows
+from pmoss_benchmarks.study.tables import TableOfRows, interval
 from pmoss_datasets.domain import find_domain
 from pmoss_datasets.evaluation.statistics import (
     Difference,
@@ -287,8 +286,11 @@ def _by_policy(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
     for task, of in summarise({}, rows)["tasks"].items():
         ordered = sorted(of["policies"].items(), key=lambda item: -item[1]["model"]["value"])
         for name, one in ordered:
-            over = [shown(one["over_rule"][f], "+") if one["verdict"] else "" for f in FIDELITIES]
-            means = [shown(one[fidelity]) for fidelity in FIDELITIES]
+            over = [
+                interval(one["over_rule"][f], sign="+") if one["verdict"] else ""
+                for f in FIDELITIES
+            ]
+            means = [interval(one[fidelity]) for fidelity in FIDELITIES]
             lines.append([task, name, *means, *over, one["verdict"] or "the rule"])
     heads = ["task", "policy", ">model, Mq/s", ">simulated, Mq/s"]
     heads += [">over the rule by the model, %", ">by the simulator, %", "which is"]

@@ -20,7 +20,7 @@ from pmoss_agents import find_policy, pretrained
 from pmoss_agents.policies import short_name
 from pmoss_benchmarks.study.function import Cell, Row, Run
 from pmoss_benchmarks.study.store import file_of, read_stored
-from pmoss_benchmarks.study.tables import TableOfRows
+from pmoss_benchmarks.study.tables import TableOfRows, interval
 from pmoss_datasets.continual.domain import CONTINUAL, ORACLES, POLICIES
 from pmoss_datasets.continual.rounds import RoundPolicy
 from pmoss_datasets.continual.rules import BestFit
@@ -319,7 +319,7 @@ def gains(tasks: Sequence[Mapping[str, Any]], agents: Sequence[str]) -> TableOfR
         cells_ = []
         for task, agent in zip(tasks, agents, strict=True):
             gain = _paired(task["outcomes"][agent] - task["outcomes"][name])
-            cells_.append(f"{gain['value']:.1f} [{gain['low']:.1f}, {gain['high']:.1f}]")
+            cells_.append(interval(gain))
         rows.append([name, *cells_])
     heads = [
         ", ".join([f"`{task['drift']}`", *task["changes"]]) + f": `{agent}`"
@@ -340,8 +340,7 @@ def shares(tasks: Sequence[Mapping[str, Any]]) -> TableOfRows:
         cells_ = [name]
         for policies in of_tasks:
             share = policies.get(name, {}).get("share_of_law")
-            values = [100.0 * share[key] for key in ("value", "low", "high")] if share else []
-            cells_.append("{:.1f} [{:.1f}, {:.1f}]".format(*values) if values else "")
+            cells_.append(interval(share, scale=100.0))
         rows.append(cells_)
     heads = [", ".join([f"`{task['drift']}`", *task["changes"]]) for task in tasks]
     return TableOfRows(["policy", *heads], rows)

@@ -26,7 +26,7 @@ from pmoss_agents.training_log import MOMENT, TrainingLog, means_of_windows, rea
 from pmoss_benchmarks.functions.references import SEED
 from pmoss_benchmarks.functions.wanted import RANKED, rank_correlation
 from pmoss_benchmarks.study.function import Cell, Progress, Row, Run
-from pmoss_benchmarks.study.tables import TableOfRows
+from pmoss_benchmarks.study.tables import TableOfRows, interval
 from pmoss_datasets import Dataset, Recipe
 from pmoss_datasets.domain import find_domain
 from pmoss_datasets.evaluation import (
@@ -34,7 +34,6 @@ from pmoss_datasets.evaluation import (
     pack_actions,
     paired_difference,
     unpack_actions,
-    with_interval,
 )
 from pmoss_datasets.fairness import check_policy
 from pmoss_datasets.recipes import tier
@@ -345,8 +344,8 @@ def compare(row: Mapping[str, Any], others: Mapping[str, Float64Array]) -> dict[
 def _shown(values: Float64Array, best: Float64Array) -> list[str]:
     rate, share = paired_difference(values[None]), paired_difference(100 * values[None] / best)
     return [
-        with_interval(rate.value, rate.low, rate.high),
-        with_interval(share.value, share.low, share.high) + " %",
+        interval(rate),
+        interval(share) + " %",
     ]
 
 

@@ -23,7 +23,7 @@ from pmoss_agents.configs import read_config
 from pmoss_agents.rollouts import roll_out
 from pmoss_benchmarks.spatial.trained import trained
 from pmoss_benchmarks.study.function import Cell, Progress, Row, Run
-from pmoss_benchmarks.study.tables import TableOfRows
+from pmoss_benchmarks.study.tables import TableOfRows, interval
 from pmoss_datasets import Dataset, Recipe
 from pmoss_datasets.evaluation.statistics import ratio_of_means
 from pmoss_datasets.excerpt import excerpt
@@ -208,15 +208,11 @@ def _ratios(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
         [
             name if "," in name else f"`{name}`",
             f"{served[name].mean():.2f}",
-            *(_interval(ratio_of_means(served[name], served[other])) for other in OVER),
+            *(interval(ratio_of_means(served[name], served[other]), 2) for other in OVER),
         ]
         for name in sorted(served, key=lambda name: -float(served[name].mean()))
     ]
     return TableOfRows(["policy", ">Mq/s", *(f">over `{name}`" for name in OVER)], lines)
-
-
-def _interval(ratio: Any) -> str:
-    return f"{ratio.value:.2f} [{ratio.low:.2f}, {ratio.high:.2f}]"
 
 
 def summarise(settings: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

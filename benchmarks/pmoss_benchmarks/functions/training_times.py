@@ -22,7 +22,7 @@ from pmoss_agents.configs import has_config, read_config
 from pmoss_agents.devices import device_label, find_device
 from pmoss_agents.pytorch import torch
 from pmoss_benchmarks.study.function import Cell, Progress, Row, Run
-from pmoss_benchmarks.study.tables import TableOfRows
+from pmoss_benchmarks.study.tables import TableOfRows, interval
 from pmoss_datasets import Dataset, Recipe
 from pmoss_datasets.recipes import tier
 from pmoss_datasets.suite import load_task, obtain
@@ -172,18 +172,16 @@ def _side_by_side(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
     lines = []
     for learner, timed in by_learner.items():
         own = [timed.get(device) for device in devices]
-        line = [f"`{learner}`", *(_milliseconds(row) if row else "" for row in own)]
+        line = [
+            f"`{learner}`",
+            *(interval({**row, "value": row["median"]}, scale=1e3) if row else "" for row in own),
+        ]
         if len(devices) == 2:
             ratio = own[0]["median"] / own[1]["median"] if own[0] and own[1] else None
             line.append("" if ratio is None else f"{ratio:.1f}")
         line += [f"{row['median'] * row['of'] / 60:.1f}" if row else "" for row in own]
         lines.append(line)
     return TableOfRows(heads, lines)
-
-
-def _milliseconds(row: Mapping[str, Any]) -> str:
-    low, median, high = (1e3 * row[name] for name in ("low", "median", "high"))
-    return f"{median:.1f} [{low:.1f}, {high:.1f}]"
 
 
 TABLES = {"default": _side_by_side}

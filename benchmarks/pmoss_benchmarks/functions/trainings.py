@@ -23,9 +23,9 @@ from pmoss_benchmarks.functions.references import SEED, reference_rows
 from pmoss_benchmarks.offline.tracks import has_references, load_track
 from pmoss_benchmarks.spatial.trained import trained
 from pmoss_benchmarks.study.function import Cell, Progress, Row, Run
-from pmoss_benchmarks.study.tables import TableOfRows
+from pmoss_benchmarks.study.tables import TableOfRows, interval
 from pmoss_datasets import Dataset, Recipe
-from pmoss_datasets.evaluation import Difference, evaluate, paired_difference, with_interval
+from pmoss_datasets.evaluation import Difference, evaluate, paired_difference
 from pmoss_datasets.policies import Measured, Policy, SchedulePolicy
 from pmoss_datasets.recipes import tier
 from pmoss_datasets.suite import build, load_task, obtain
@@ -330,10 +330,6 @@ def _ahead(rows: Sequence[Mapping[str, Any]]) -> Difference:
     return paired_difference(_scores(rows, _agent(rows[0])) - _scores(rows, _best_rule(rows[0])))
 
 
-def _shown(difference: Difference) -> str:
-    return with_interval(difference.value, difference.low, difference.high)
-
-
 def _means(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
     """Mean scores of all policies in each world, by training."""
     names = [*rows[0]["rules"], *rows[0]["policies"]]
@@ -341,9 +337,9 @@ def _means(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
     lines = []
     for (world, training), own in _groups(rows).items():
         line = [training, world] if several else [world]
-        line += [_shown(paired_difference(_scores(own, name))) for name in names]
+        line += [interval(paired_difference(_scores(own, name))) for name in names]
         if own[0]["rules"]:
-            line.append(f"{_shown(_ahead(own))} over {_best_rule(own[0])}")
+            line.append(f"{interval(_ahead(own))} over {_best_rule(own[0])}")
         lines.append(line)
     columns = [*(["training"] if several else []), "world", *(f">{name}" for name in names)]
     columns += [f">{_agent(rows[0])}, paired"] if rows[0]["rules"] else []
@@ -365,7 +361,7 @@ def _worlds(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
         line += [KINDS[_kind(first)], f"{rule} {first['rules'][rule]['score']:.1f}"]
         for training in trainings:
             own = groups[world, training]
-            line += [f"{_scores(own, _agent(first)).mean():.1f}", _shown(_ahead(own))]
+            line += [f"{_scores(own, _agent(first)).mean():.1f}", interval(_ahead(own))]
         lines.append(line)
     columns = ["machine", "workload", "co-tenants", "kind of world", "best rule"]
     return TableOfRows(

@@ -23,7 +23,7 @@ from pmoss_agents.configs import has_config, read_config
 from pmoss_benchmarks.functions.references import LONG_BUDGET, reference_rows
 from pmoss_benchmarks.spatial.trained import trained
 from pmoss_benchmarks.study.function import Cell, Progress, Row, Run
-from pmoss_benchmarks.study.tables import TableOfRows
+from pmoss_benchmarks.study.tables import TableOfRows, interval
 from pmoss_datasets import Dataset
 from pmoss_datasets.domain import find_domain
 from pmoss_datasets.evaluation import INTERVAL, pack_actions, paired_difference, unpack_actions
@@ -213,7 +213,7 @@ def _curves(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
         line = [name]
         for share in shares:
             mean = paired_difference(served[share][None]) if share in served else None
-            line.append(f"{mean.value:.2f} [{mean.low:.2f}, {mean.high:.2f}]" if mean else "")
+            line.append(interval(mean, 2))
         lines.append(line)
     return TableOfRows(["wanted", *(f">{share:g}" for share in shares)], lines)
 

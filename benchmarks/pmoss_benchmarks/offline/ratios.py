@@ -11,7 +11,7 @@ import numpy as np
 from pmoss_benchmarks.offline.episodes import episodes_of
 from pmoss_benchmarks.offline.pairs import SEARCH
 from pmoss_benchmarks.offline.tracks import load_track
-from pmoss_benchmarks.study.tables import TableOfRows
+from pmoss_benchmarks.study.tables import TableOfRows, interval
 from pmoss_datasets.evaluation import Difference, of_means
 from pmoss_datasets.suite import load_task
 from pmoss_env.pictures import new_figure
@@ -150,7 +150,9 @@ def compared(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> Table
             for policy in (name for name in (*LEARNED, SEARCH) if name in of):
                 over = [ratios(of, policy)[column] for column in columns]
                 values.setdefault(policy, []).append([one.value for one in over])
-                lines.append([_where(track, task), load, policy, *map(_shown, over)])
+                lines.append(
+                    [_where(track, task), load, policy, *(interval(one, 2) for one in over)]
+                )
         for policy, each in values.items():
             if len(each) == _SERVERS:
                 means = [f"{value:.2f}" for value in np.mean(each, axis=0)]
@@ -168,12 +170,6 @@ def _where(track: str, task: str) -> str:
     assert met is not None
     place, learned = (f"{env['machine']}, {env['workload']}" for env in (met, trained))
     return place if place == learned else f"{place}; learned on {learned}"
-
-
-def _shown(one: Difference) -> str:
-    if one.low is None or one.high is None:
-        return f"{one.value:.2f}"
-    return f"{one.value:.2f} [{one.low:.2f}, {one.high:.2f}]"
 
 
 def draw_throughputs(rows: Sequence[Mapping[str, Any]]) -> Figure:

@@ -12,19 +12,9 @@ from pmoss_benchmarks.offline.curves import learned_by_playing
 from pmoss_benchmarks.offline.pairs import BEST
 from pmoss_benchmarks.offline.ratios import PLACED
 from pmoss_benchmarks.offline.tracks import load_track
-from pmoss_benchmarks.study.tables import TableOfRows
+from pmoss_benchmarks.study.tables import TableOfRows, interval
 from pmoss_datasets.domain import find_domain
 from pmoss_datasets.spatial.domain import SPATIAL
-
-
-def shown(estimate: Mapping[str, Any] | None, sign: str = "") -> str:
-    """An estimate with its interval; empty without one."""
-    if not estimate or estimate["value"] is None:
-        return ""
-    value = f"{estimate['value']:{sign}.1f}"
-    if estimate["low"] is None:
-        return value
-    return f"{value} [{estimate['low']:.1f}, {estimate['high']:.1f}]"
 
 
 def shared_means(row: Mapping[str, Any]) -> tuple[float, float | None]:
@@ -54,11 +44,11 @@ def by_world(summary: Mapping[str, Any], *tracks: str) -> TableOfRows:
                 both = paired["policies"].get(name, {})
                 ends = {"value": one["score"], "low": one["score_low"], "high": one["score_high"]}
                 line = [
-                    *(track, task, name, str(one["seeds"]), shown(both.get("score") or ends)),
+                    *(track, task, name, str(one["seeds"]), interval(both.get("score") or ends)),
                     f"{domain.shown(one['throughput']):.1f} {domain.unit}",
                     paired["rule"] or "",
-                    shown(both.get("over_rule"), "+"),
-                    shown(both.get("over_search"), "+"),
+                    interval(both.get("over_rule"), sign="+"),
+                    interval(both.get("over_search"), sign="+"),
                 ]
                 lines.append(((world, -(one["score"] or 0.0)), line))
             for row in summary["cells"]:
@@ -81,7 +71,7 @@ def over_tasks(summary: Mapping[str, Any], *tracks: str) -> TableOfRows:
         *tracks: only these; none: all.
     """
     lines = [
-        [track, policy, *(shown(of[name]) for name in ("iqm", "median", "mean"))]
+        [track, policy, *(interval(of[name]) for name in ("iqm", "median", "mean"))]
         for track, statistics in _chosen(summary, tracks)
         for policy, of in sorted(
             statistics["overall"].items(), key=lambda item: -item[1]["iqm"]["value"]
@@ -105,7 +95,7 @@ def mean_scores(summary: Mapping[str, Any]) -> TableOfRows:
     lines = [
         [
             name,
-            *(shown(scores[name].get(task)) for task in tasks),
+            *(interval(scores[name].get(task)) for task in tasks),
             f"{means[name]:.1f}" if len(scores[name]) == len(tasks) else "",
         ]
         for name in ordered
@@ -134,8 +124,8 @@ def best_learned(summary: Mapping[str, Any]) -> TableOfRows:
                 task,
                 f"{best} {mine['score']['value']:.1f}",
                 f"{rule} {policies[rule]['score']['value']:.1f}",
-                shown(mine["over_rule"]),
-                shown(mine.get("over_search")),
+                interval(mine["over_rule"]),
+                interval(mine.get("over_search")),
                 f"{simple['policy']} {simple['score']:.1f}",
                 f"{mine['throughput'] / simple['throughput']:.2f}",
             ]
@@ -155,7 +145,7 @@ def by_track(summary: Mapping[str, Any]) -> TableOfRows:
     }
     names = sorted(means, key=lambda name: -means[name])
     lines = [
-        [track, *(shown(of["overall"].get(name, {}).get("iqm")) for name in names)]
+        [track, *(interval(of["overall"].get(name, {}).get("iqm")) for name in names)]
         for track, of in tracks.items()
     ]
     return TableOfRows(["track", *(f">{name}" for name in names)], lines)
@@ -193,7 +183,7 @@ def after_playing(summary: Mapping[str, Any], task: str) -> TableOfRows:
     for row in players(summary, task):
         training, own = row["training"], paired[row["agent"]]
         steps, hours = training["source"]["steps"] / 1e6, training["seconds"] / 3600
-        scores = [shown(own[name]) for name in ("score", "over_rule")]
+        scores = [interval(own[name]) for name in ("score", "over_rule")]
         lines.append([row["agent"], f"{steps:.2f}", f"{hours:.2f}", *scores])
     heads = ["agent", ">million steps", ">CPU hours", ">score", ">ahead of the best rule"]
     return TableOfRows(heads, lines)
@@ -227,8 +217,8 @@ def agent_by_task(agent: str, tasks: Mapping[str, Mapping[str, Any]]) -> TableOf
         mine = policies[agent]
         others = (f"{policies[name]['score']['value']:.1f}" for name in (*PLACED, "lpt"))
         best = f"{rule} {policies[rule]['score']['value']:.1f}"
-        both = (shown(mine[key]) for key in ("over_rule", "over_search"))
-        lines.append([task, str(paired["episodes"]), shown(mine["score"]), best, *both, *others])
+        both = (interval(mine[key]) for key in ("over_rule", "over_search"))
+        lines.append([task, str(paired["episodes"]), interval(mine["score"]), best, *both, *others])
     heads = ["task", "episodes", agent, "best rule", "points ahead of it", "ahead of search"]
     return TableOfRows([*heads, *PLACED.values(), "LPT"], lines)
 
@@ -238,7 +228,7 @@ def learners(tasks: Mapping[str, Mapping[str, Any]]) -> TableOfRows:
     above = {name: sides(name, tasks) for name in agent_names(SPATIAL.name)}
     names = sorted((name for name in above if above[name]), key=lambda n: -above[n].total())
     lines = [
-        [task, *(shown(paired["policies"].get(name, {}).get("score")) for name in names)]
+        [task, *(interval(paired["policies"].get(name, {}).get("score")) for name in names)]
         for task, paired in tasks.items()
         if sum(name in paired["policies"] for name in names) > 1
     ]

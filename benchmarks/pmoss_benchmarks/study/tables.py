@@ -76,6 +76,25 @@ def select(rows: Iterable[Mapping[str, Any]], **where: Any) -> list[Mapping[str,
     ]
 
 
+def interval(estimate: Any, digits: int = 1, scale: float = 1.0, sign: str = "") -> str:
+    """An estimate with its bounds.
+
+    Args:
+        estimate: with ``value``, ``low`` and ``high``, as fields or keys. Without bounds only the
+            value is shown; nothing where it is None, or its value is.
+        digits: behind the point.
+        scale: of all three.
+        sign: "+": positive values have one.
+    """
+    plain = estimate if isinstance(estimate, Mapping) or not estimate else vars(estimate)
+    if not plain or plain["value"] is None:
+        return ""
+    value = f"{scale * plain['value']:{sign}.{digits}f}"
+    if plain.get("low") is None:
+        return value
+    return f"{value} [{scale * plain['low']:.{digits}f}, {scale * plain['high']:.{digits}f}]"
+
+
 def bold_inside(value: float, accepted: Mapping[str, Any]) -> str:
     """A figure of a Markdown table, bold where it lies between ``low`` and ``high``."""
     text = f"{value:.3g}"

@@ -25,7 +25,7 @@ from pmoss_agents.configs import read_ranges
 from pmoss_benchmarks.leaderboard import newest_round, rounds_of, standings
 from pmoss_benchmarks.study.function import load_function
 from pmoss_benchmarks.study.store import Results, file_of
-from pmoss_benchmarks.study.tables import make_table, select
+from pmoss_benchmarks.study.tables import interval, make_table, select
 from pmoss_benchmarks.texts import papers
 from pmoss_datasets.suite import load_task, splits
 from pmoss_env.errors import (
@@ -231,22 +231,11 @@ def _percent(share: float, digits: int = 0) -> str:
     return f"{share:.{digits}%}".replace("%", " %")
 
 
-def _interval(estimate: Mapping[str, Any] | None, digits: int = 1, scale: float = 1.0) -> str:
-    """An estimate with ``value``, ``low`` and ``high``, times a scale; its bounds may be None."""
-    if estimate is None:
-        return ""
-    shown = f"{scale * estimate['value']:.{digits}f}"
-    if estimate.get("low") is None:
-        return shown
-    low, high = (f"{scale * estimate[key]:.{digits}f}" for key in ("low", "high"))
-    return f"{shown} [{low}, {high}]"
-
-
 #: Forms of numbers in tags, e.g. ``{{ gain | percent }}``, and rows by a field.
 FILTERS: Mapping[str, Callable[..., Any]] = {
     "by": lambda rows, field: {row[field]: row for row in rows},
     "fixed": lambda value, digits=1: f"{value:.{digits}f}",
-    "interval": _interval,
+    "interval": interval,
     "percent": _percent,
     "signed_percent": lambda share: f"{share:+.0%}".replace("%", " %"),
     "thousands": lambda number: f"{number:,}",

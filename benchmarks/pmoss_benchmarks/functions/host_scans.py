@@ -265,24 +265,4 @@ def _largest(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
     return TableOfRows(["engine", *columns, "wins"], lines)
 
 
-def _models(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
-    """The models, on combinations that they were not trained on."""
-    forms = {"precision": ".3f", "recall": ".3f", "f1": ".3f", "above_best": ".2%"}
-    lines = [
-        [
-            row["engine"],
-            score["model"],
-            *(f"{score['r2'][path]:.4f}" if score["r2"] else "" for path in ("cpu", "offload")),
-            *(
-                "" if score[name] is None else format(score[name], form)
-                for name, form in forms.items()
-            ),
-        ]
-        for row in rows
-        for score in row["scores"]
-    ]
-    columns = [">R2 loads", ">R2 copies", ">precision", ">recall", ">F1", ">time above the best"]
-    return TableOfRows(["engine", "model", *columns], lines)
-
-
-TABLES = {"default": _verdicts, "largest": _largest, "models": _models}
+TABLES = {"default": _verdicts, "largest": _largest}

@@ -204,28 +204,6 @@ def _statements(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
 TABLES = {"default": _minutes, "statements": _statements}
 
 
-def _widths(rows: Sequence[Mapping[str, Any]]) -> Figure:
-    """The confidence width of migrating one thread, over decisions."""
-    (row,) = rows
-    figure = new_figure(6.4, 3.6)
-    axes = figure.add_subplot()
-    for number, (program, widths) in enumerate(row["curves"]["widths"].items()):
-        moves = [(i + 1, width) for i, (arm, width) in enumerate(widths) if arm == 1]
-        # Programs that differ by the index alone lie on each other: thick and pale, thin and dark.
-        over = number % 2
-        axes.plot(
-            *zip(*moves, strict=True),
-            "--" if over else "-",
-            label=program,
-            linewidth=1.4 if over else 4.0,
-            alpha=1.0 if over else 0.45,
-        )
-    axes.axvline(20, color="0.6", linestyle=":")
-    axes.set(xlabel="decision", ylabel="confidence width of migrating one thread", ylim=(0, None))
-    axes.legend(frameon=False)
-    return figure
-
-
 def _remote_share(rows: Sequence[Mapping[str, Any]]) -> Figure:
     """Run time over the share of remote accesses, ours and the paper's."""
     (row,) = rows
@@ -242,22 +220,4 @@ def _remote_share(rows: Sequence[Mapping[str, Any]]) -> Figure:
     return figure
 
 
-def _bars(rows: Sequence[Mapping[str, Any]]) -> Figure:
-    """Minutes of every program, a bar for each method."""
-    (row,) = rows
-    seconds = row["curves"]["seconds"]
-    figure = new_figure(8.0, 3.8)
-    axes = figure.add_subplot()
-    programs = list(seconds)
-    width = 0.8 / len(METHODS)
-    for number, method in enumerate(METHODS):
-        places = [i + (number - (len(METHODS) - 1) / 2) * width for i in range(len(programs))]
-        values = [seconds[program][method] / 60 for program in programs]
-        axes.bar(places, values, width, label=method)
-    axes.set_xticks(range(len(programs)), programs)
-    axes.set(ylabel="minutes")
-    axes.legend(frameon=False, ncols=2)
-    return figure
-
-
-PLOTS = {"convergence": _widths, "remote-share": _remote_share, "times": _bars}
+PLOTS = {"remote-share": _remote_share}

@@ -55,10 +55,6 @@ class StoredStudy:
         """The cell of a row."""
         return {key: row[key] for key in self.keys}
 
-    def run_of(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What made a row."""
-        return self.runs[row["run"]]
-
 
 def file_of(folder: Path, study: str) -> Path:
     """Where the rows of a study lie."""

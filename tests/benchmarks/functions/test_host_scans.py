@@ -48,7 +48,7 @@ def test_this_host_is_measured(tmp_path: Path) -> None:
     for scan in thread["combinations"]:
         assert 0 < scan["best_us_by_loads"] <= scan["us_by_loads"]
         assert 0 < scan["best_us_by_engine"] <= scan["us_by_engine"]
-    assert len(TABLES["models"]([thread]).rows) == len(thread["scores"]) > 0
+    assert thread["scores"]
     assert bool(dsa["absent"]) == (not dsa["combinations"])
 
 

@@ -69,7 +69,7 @@ def test_a_run_goes_on_where_it_stopped_and_gives_the_same_bytes(checkout: Path)
     assert parts.read_bytes() == whole.read_bytes()
     stored = read_stored(whole)
     assert [row["interference"] for row in stored.rows] == ["none", "busy_core", "cache_thrash"]
-    assert stored.run_of(stored.rows[0])["machine"]["cpus"] >= 1
+    assert stored.runs[stored.rows[0]["run"]]["machine"]["cpus"] >= 1
 
 
 def test_rows_of_other_settings_and_of_other_code_are_not_mixed(

@@ -109,6 +109,13 @@ def has_config(agent: str) -> bool:
     return (CONFIGS / f"{agent}.toml").exists()
 
 
+def committed_config(agent: str, task: str) -> dict[str, Any]:
+    """Committed fields of an agent for a task, without its name; empty where it has no file."""
+    values = dict(read_config(agent, task)) if has_config(agent) else {}
+    values.pop("agent", None)
+    return values
+
+
 def task_name(dataset_id: str) -> str:
     """``skylake-x-8n-btree-ycsb-a`` of ``pmoss/skylake-x-8n-btree-ycsb-a/mixed-v0``."""
     return dataset_id.split("/")[1]

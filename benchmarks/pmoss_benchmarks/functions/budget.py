@@ -15,7 +15,7 @@ import numpy as np
 
 import pmoss_agents
 from pmoss_agents import find_policy
-from pmoss_agents.configs import has_config, read_config
+from pmoss_agents.configs import committed_config
 from pmoss_benchmarks.functions.references import SEED, reference_rows, world_of
 from pmoss_benchmarks.spatial.trained import trained
 from pmoss_benchmarks.study.function import Cell, Progress, Row, Run
@@ -120,9 +120,7 @@ def agent_of(run: Run, cell: Cell) -> Policy:
     settings, name, task = run.settings, cell["policy"], cell["task"]
     if word := settings.agents[name]:
         return find_policy(word.replace("{task}", task).replace("{seed}", str(cell["seed"])))
-    config = dict(read_config(name, task)) if has_config(name) else {}
-    config = {**config, **settings.changes, "seed": cell["seed"]}
-    config.pop("agent", None)
+    config = {**committed_config(name, task), **settings.changes, "seed": cell["seed"]}
     env = dict(load_task(task).env)
     recipe = Recipe.from_dict({**tier(settings.tier), "tier": settings.tier, "env": env})
     data = obtain(recipe, run.data / recipe.id)

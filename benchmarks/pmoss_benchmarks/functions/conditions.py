@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 import pmoss_agents
-from pmoss_agents.configs import read_config
+from pmoss_agents.configs import committed_config
 from pmoss_agents.spatial.surrogate import Surrogate
 from pmoss_benchmarks.spatial.other_counters import Fresh, Part, Stale, Without
 from pmoss_benchmarks.spatial.trained import trained
@@ -225,8 +225,8 @@ class Work:
             agent = pmoss_agents.load(settings.agent)
         else:
             data: list[Dataset] = [Part(_data(self._run, w), episodes, lost) for w in workloads]
-            config = {**read_config(_AGENT, data[0].metadata.id.split("/")[1]), **settings.changes}
-            config.pop("agent", None)
+            task = data[0].metadata.id.split("/")[1]
+            config = {**committed_config(_AGENT, task), **settings.changes}
             path = trained(_AGENT, config, data, self._run.keep / "conditions" / "agents")
             agent = pmoss_agents.load(path, _AGENT)
         assert isinstance(agent, Surrogate)

@@ -19,7 +19,7 @@ import numpy as np
 
 import pmoss_agents
 import pmoss_datasets
-from pmoss_agents.configs import read_config
+from pmoss_agents.configs import committed_config
 from pmoss_agents.rollouts import roll_out
 from pmoss_benchmarks.spatial.trained import trained
 from pmoss_benchmarks.study.function import Cell, Progress, Row, Run
@@ -106,8 +106,7 @@ def learners_of(run: Run, progress: Progress = lambda what, done, total: None) -
     """
     settings, data = run.settings, _data(run)
     task = Recipe(env=dict(data.metadata.env_kwargs), reference_episodes=0).task
-    config = {**read_config(_AGENT, task), **settings.changes, "seed": settings.seed}
-    config.pop("agent", None)
+    config = {**committed_config(_AGENT, task), **settings.changes, "seed": settings.seed}
     learners: dict[str, Policy] = {}
     names = names_of(len(data))
     for done, (name, (measured, modelled)) in enumerate(names.items()):

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pmoss_agents
-from pmoss_agents.configs import has_config, read_config
+from pmoss_agents.configs import committed_config
 from pmoss_agents.registry import agent_class
 from pmoss_benchmarks.functions.references import reference_rows
 from pmoss_benchmarks.offline import ratios as ratios
@@ -162,9 +162,7 @@ def worlds_of(values: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def config_of(settings: Settings, agent: str, task: str) -> dict[str, Any]:
     """An agent's committed config for a task, with the changes of the settings; no seed in it."""
-    committed = read_config(agent, task) if has_config(agent) else {}
-    committed.pop("agent", None)
-    return {**committed, **settings.changes.get(agent, {})}
+    return {**committed_config(agent, task), **settings.changes.get(agent, {})}
 
 
 def recipe_of(settings: Settings, track: str, task: str) -> Recipe:

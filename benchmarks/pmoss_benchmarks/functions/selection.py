@@ -21,7 +21,7 @@ import numpy as np
 
 import pmoss_agents
 from pmoss_agents.agent import OfflineAgent
-from pmoss_agents.configs import has_config, read_config, read_range
+from pmoss_agents.configs import committed_config, read_range
 from pmoss_benchmarks.study.function import Cell, Progress, Row, Run
 from pmoss_datasets import Dataset
 from pmoss_datasets.domain import find_domain
@@ -174,8 +174,7 @@ def drawn_settings(agent: str, task: str, count: int) -> list[dict[str, Any]]:
         task: a committed one: what its config says of it stays, but for the range.
         count: how many; the first is the committed config itself.
     """
-    committed = dict(read_config(agent, task)) if has_config(agent) else {}
-    committed.pop("agent", None)
+    committed = committed_config(agent, task)
     rng = np.random.default_rng(list(agent.encode()))
     ranges = sorted(read_range(agent).values.items())
     drawn = []

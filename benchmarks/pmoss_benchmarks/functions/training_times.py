@@ -18,7 +18,7 @@ import numpy as np
 
 import pmoss_agents
 from pmoss_agents.agent import OnlineAgent
-from pmoss_agents.configs import has_config, read_config
+from pmoss_agents.configs import committed_config
 from pmoss_agents.devices import device_label, find_device
 from pmoss_agents.pytorch import torch
 from pmoss_benchmarks.study.function import Cell, Progress, Row, Run
@@ -79,9 +79,7 @@ class Settings:
     def config(self, learner: str) -> dict[str, Any]:
         """All fields of a learner's config that are not at their defaults."""
         _, name, changes = LEARNERS[learner]
-        values = dict(read_config(name, self.task)) if has_config(name) else {}
-        values.pop("agent", None)
-        return {**values, **changes, **self.changes}
+        return {**committed_config(name, self.task), **changes, **self.changes}
 
 
 def cells(settings: Settings) -> list[Cell]:

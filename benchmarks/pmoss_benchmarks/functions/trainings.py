@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 import pmoss_agents
-from pmoss_agents.configs import has_config, read_config
+from pmoss_agents.configs import committed_config
 from pmoss_benchmarks.functions.references import SEED, reference_rows
 from pmoss_benchmarks.offline.tracks import has_references, load_track
 from pmoss_benchmarks.spatial.trained import trained
@@ -181,9 +181,8 @@ def _checkpoint(
     training = settings.trainings[name]
     data = list(_data(run, training, left_out, progress))
     first = Recipe(env=dict(data[0].metadata.env_kwargs), reference_episodes=0).task
-    config = read_config(settings.agent, first) if has_config(settings.agent) else {}
-    config = {**config, **settings.changes, **training.changes, "seed": seed}
-    config.pop("agent", None)
+    changes = {**settings.changes, **training.changes, "seed": seed}
+    config = {**committed_config(settings.agent, first), **changes}
     return trained(settings.agent, config, data, run.keep)
 
 

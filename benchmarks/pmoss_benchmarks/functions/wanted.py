@@ -19,7 +19,7 @@ import numpy as np
 
 import pmoss_agents
 from pmoss_agents.agent import OfflineAgent
-from pmoss_agents.configs import has_config, read_config
+from pmoss_agents.configs import committed_config
 from pmoss_benchmarks.functions.references import LONG_BUDGET, reference_rows
 from pmoss_benchmarks.spatial.trained import trained
 from pmoss_benchmarks.study.function import Cell, Progress, Row, Run
@@ -115,9 +115,8 @@ def _references(
 
 
 def _agent(run: Run, name: str, seed: int, data: Dataset) -> Any:
-    config = dict(read_config(name, run.settings.task)) if has_config(name) else {}
-    config = {**config, **run.settings.changes, "seed": seed}
-    config.pop("agent", None)
+    changes = {**run.settings.changes, "seed": seed}
+    config = {**committed_config(name, run.settings.task), **changes}
     return pmoss_agents.load(trained(name, config, [data], run.keep), name)
 
 

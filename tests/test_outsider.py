@@ -110,7 +110,7 @@ def test_one_file_is_trained_evaluated_and_rolled_out(domain: str, folder: Path)
     (folder / f"{module}.py").write_text(CODE.replace("DOMAIN", repr(domain)))
     env, path = ENVS[domain], f"{module}:Habit"
     pmoss("data", "collect", "data", "--domain", domain, *env, "--episodes", "6")
-    assert "own-habit: episodes 6" in pmoss("train", "data", "a.safetensors", "--agent", path)
+    assert "own-habit: episodes 6" in pmoss("train", path, "data", "a.safetensors")
     trained = f"{path}@a.safetensors"
     few = ["--seeds", "1", "--episodes", "1", "--budget", "20", "--schedules", "2"]
     shown = pmoss("evaluate", trained, *env, *few, "random", "--out", "r.jsonl")
@@ -150,7 +150,7 @@ def test_an_entry_point_needs_no_path(install_package: Any, folder: Path) -> Non
     )
     env = ENVS["access-path"]
     pmoss("data", "collect", "data", "--domain", "access-path", *env, "--episodes", "4")
-    pmoss("train", "data", "a.safetensors", "--agent", "own-habit")
+    pmoss("train", "own-habit", "data", "a.safetensors")
     few = ["--seeds", "1", "--episodes", "1", "--schedules", "2"]
     assert "oracle" in pmoss("evaluate", "a.safetensors", *env, *few)
 
@@ -325,7 +325,7 @@ def test_what_others_get_wrong_is_one_line(install_package: Any, folder: Path) -
     for word in ("outsider_strange:Needy", "needy"):
         message = refusal("evaluate", word, *toy)
         assert "Needy() raises TypeError" in message and "'path'" in message
-    for command in (["evaluate"], ["data", "collect", "data", "--policy"]):
+    for command in (["evaluate"], ["data", "collect", "data"]):
         words = [*command, "gives-none"]
         assert "'gives-none' gave None" in refusal(*words, *toy)
     assert "'gives-few': the schedule places 1 slices" in refusal("evaluate", "gives-few")
@@ -345,7 +345,7 @@ def test_a_plain_policy_by_entry_point(install_package: Any, folder: Path) -> No
     install_package("outsider_strange", groups, STRANGE)
     assert "first" in pmoss("list", "agents")
     assert "first" in pmoss("evaluate", "first", *ENVS["access-path"], *FEW)
-    assert "'first'" in refusal("train", "first.safetensors", "--agent", "first")
+    assert "'first'" in refusal("train", "first", "first.safetensors")
 
 
 @pytest.mark.parametrize("word", ["linear-cost", "outsider_plain:Learner"])
@@ -356,7 +356,7 @@ def test_who_has_learned_nothing_is_refused_at_once(
     file = f"{word}@OUT.safetensors" if ":" in word else "OUT.safetensors"
     for command in (["evaluate"], ["run", "rollout"]):
         message = refusal(*command, word, "--out", "r.jsonl")
-        assert f"`pmoss train DATASET OUT.safetensors --agent {word}`" in message
+        assert f"`pmoss train {word} DATASET OUT.safetensors`" in message
         assert f"then name {file} in its place" in message
     assert not (folder / "r.jsonl").exists()
 

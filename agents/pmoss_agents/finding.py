@@ -142,7 +142,7 @@ def _check_ready(word: str, agent: Agent) -> None:
     data = "DATASET " if agent.learns == "offline" else ""
     file = f"OUT{checkpoints.SUFFIX}"
     raise CheckpointError(
-        f"{word} has learned nothing yet: train it by `pmoss train {data}{file} --agent {word}`, "
+        f"{word} has learned nothing yet: train it by `pmoss train {word} {data}{file}`, "
         f"then name {f'{word}@{file}' if ':' in word else file} in its place"
     )
 

@@ -204,5 +204,5 @@ def _usual(lesson: Lesson) -> str:
     source = "data" if lesson.learns == "offline" else "play"
     raise DescriptionError(
         f"no agent of {lesson.domain} that learns from {source} is installed: name one, as in "
-        "--agent module:Class"
+        "`pmoss train module:Class`"
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from pmoss_env.errors import UnsupportedError
 
@@ -71,3 +71,17 @@ def check_renamed(words: Sequence[str]) -> None:
             raise UnsupportedError(
                 f"`pmoss {old}` is now `pmoss {new}`; see pmoss {help_of} --help"
             )
+
+
+def gone(option: str) -> Callable[[list[str] | None], None]:
+    """A callback that answers an option of before with the argument that it is now.
+
+    Args:
+        option: such as "--agent".
+    """
+
+    def check(words: list[str] | None) -> None:
+        if words:
+            raise UnsupportedError(f"{option} {words[0]}: policies are arguments now: {words[0]}")
+
+    return check

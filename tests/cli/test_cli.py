@@ -100,10 +100,13 @@ def test_doctor_judges_every_event() -> None:
             ["evaluate", "{tmp}/a/dt.pt", "{tmp}/b/dt.pt"],
             "more than one policy is named 'dt': ",
         ),
-        (["train", "d", "{tmp}/a", "--resume", "--set", "updates=9"], "--resume with --set: "),
         (
-            ["train", "d", "{tmp}/a", "--resume", "--config", "c", "--agent", "a"],
-            "--resume with --config, --agent: ",
+            ["train", "d", "{tmp}/a", "--resume", "--set", "updates=9"],
+            "--resume with --set: ",
+        ),
+        (
+            ["train", "bc", "d", "{tmp}/a", "--resume", "--config", "c"],
+            "--resume with --config, agent bc: ",
         ),
         (["train", "d", "{tmp}/a", "--start", "b", "--resume"], "--start with --resume: "),
         (
@@ -113,7 +116,7 @@ def test_doctor_judges_every_event() -> None:
         (["demo", "--quick", "--out", "/dev/null/demo"], "error: /dev/null/demo: Not a directory"),
         (["train", "{tmp}/d", "{tmp}/a.pt"], "a.pt: is the name of an export, which cannot"),
         (
-            ["train", "{tmp}/a.safetensors", "-e", "machine=toy", "--agent", "linucb"],
+            ["train", "linucb", "{tmp}/a.safetensors", "-e", "machine=toy"],
             "linucb learns from data",
         ),
         (["train", "{tmp}/d", "{tmp}/a.py"], "a.py: a checkpoint's name must end in .safetensors"),

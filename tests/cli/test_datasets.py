@@ -102,7 +102,7 @@ def test_a_dataset_of_ones_own_has_a_namespace(root: Path, tmp_path: Path) -> No
 
 
 def test_collect_takes_a_policy(root: Path, tmp_path: Path) -> None:
-    words = ["-e", "machine=toy", "-e", "slices=8", "--episodes", 2, "--policy", "lpt"]
+    words = ["lpt", "-e", "machine=toy", "-e", "slices=8", "--episodes", 2]
     output = run("data", "collect", tmp_path / "x", *words, "--epsilon", 0.5, "--counterfactuals")
     assert "pmoss/toy-btree-ycsb-a/lpt-v0: 2 episodes" in output
     dataset = open_dataset(tmp_path / "x")
@@ -126,9 +126,9 @@ def test_collect_takes_a_policy(root: Path, tmp_path: Path) -> None:
             ["data", "collect", "x", "--recipe", "r.toml", "--counterfactuals"],
             "--counterfactuals with --rec",
         ),
-        (["data", "collect", "x", "--epsilon", 0.5], "--epsilon without --policy: "),
-        (["data", "collect", "x", "--argument", "a"], "--argument without --policy: "),
-        (["data", "collect", "x", "--policy", "lpt", "--tier", "mixed"], "--tier with --policy: "),
+        (["data", "collect", "x", "--epsilon", 0.5], "--epsilon without a policy: "),
+        (["data", "collect", "x", "--argument", "a"], "--argument without a policy: "),
+        (["data", "collect", "x", "lpt", "--tier", "mixed"], "--tier with lpt: "),
         (["data", "build", ID, "--tier", "expert"], f"--tier with {ID}: "),
         (["data", "build", ID, "--shipped"], f"--shipped with {ID}: "),
         (["data", "build", "--shipped", "--root", "x"], "--root with --shipped: "),
@@ -151,7 +151,7 @@ def test_other_environments_are_collected_and_listed_alike(
 ) -> None:
     monkeypatch.setenv(catalog.VARIABLE, str(tmp_path))
     out = tmp_path / "pmoss" / "scans"
-    words = ("--domain", "access-path", "-e", "scans=4", "--episodes", 2, "--policy", "oracle")
+    words = ("oracle", "--domain", "access-path", "-e", "scans=4", "--episodes", 2)
     output = run("data", "collect", out, *words)
     assert "pmoss/uv-300h-access-path-scans-4/oracle-v0: 2 episodes" in output and " ms " in output
     listed = run("list", "datasets")

@@ -54,6 +54,10 @@ def test_an_old_spelling_is_answered_with_the_new_one(old: str) -> None:
 def test_policies_are_arguments() -> None:
     message = pmoss("evaluate", "-b", "lpt", "-e", "machine=toy", status=2)
     assert "--baseline lpt: policies are arguments now" in message
+    for words in (["train", "d", "o"], ["run", "threads"], ["data", "collect", "x"]):
+        option = "--policy" if "collect" in words else "--agent"
+        message = pmoss(*words, option, "bc", status=2)
+        assert f"{option} bc: policies are arguments now" in message
 
 
 def test_machine_means_the_same_everywhere() -> None:

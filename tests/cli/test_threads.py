@@ -32,7 +32,7 @@ def test_a_signal_ends_it_with_its_status_and_what_was_learned(
 ) -> None:
     (tmp_path / "stopped.py").write_text(_STOPPED.format(number=int(number)))
     log, saved = tmp_path / "log.jsonl", tmp_path / "agent.safetensors"
-    words = ["run", "threads", "--epoch", "0.05", "--agent", "stopped:Stopped", "--log", log]
+    words = ["run", "threads", "stopped:Stopped", "--epoch", "0.05", "--log", log]
     done = subprocess.run(
         [PMOSS, *words, "--save", saved, "--", "sleep", "600"],
         capture_output=True,

@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
-from pmoss_env.errors import UnsupportedError
-
-
-def _gone(option: str) -> Callable[[list[str] | None], None]:
-    def check(words: list[str] | None) -> None:
-        if words:
-            raise UnsupportedError(f"{option} {words[0]}: policies are arguments now: {words[0]}")
-
-    return check
-
+from pmoss_env.cli.renamed import gone
 
 PoliciesArgument = Annotated[
     list[str] | None,
@@ -30,10 +20,10 @@ PoliciesArgument = Annotated[
 ]
 # Version 0.3 forgets these two.
 AgentOption = Annotated[
-    list[str] | None, typer.Option("--agent", "-a", hidden=True, callback=_gone("--agent"))
+    list[str] | None, typer.Option("--agent", "-a", hidden=True, callback=gone("--agent"))
 ]
 BaselineOption = Annotated[
-    list[str] | None, typer.Option("--baseline", "-b", hidden=True, callback=_gone("--baseline"))
+    list[str] | None, typer.Option("--baseline", "-b", hidden=True, callback=gone("--baseline"))
 ]
 DomainOption = Annotated[
     str | None,

@@ -12,24 +12,29 @@ from typing import Annotated, Any
 
 import typer
 
+from pmoss_agents.cli.policies import AgentOption
 from pmoss_env.cli import signals
 from pmoss_env.cli.console import console
+from pmoss_env.cli.renamed import gone
 from pmoss_env.processes import interrupts_later
 
 
 def threads(
-    command: Annotated[
-        list[str] | None, typer.Argument(help="A command to start and schedule, after --.")
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[POLICY] [-- COMMAND]...",
+            help="linucb, rule, scheduling-domain, random, hybrid (the default), module:Class, or "
+            "a checkpoint (.safetensors); and a command to start and schedule.",
+        ),
     ] = None,
     pid: Annotated[int | None, typer.Option(help="A process that runs already.")] = None,
     slow_node: Annotated[
         int, typer.Option(help="The node with the slow memory: CXL, Optane, or a far node.")
     ] = 0,
-    agent: Annotated[
-        str, typer.Option(help="linucb, rule, scheduling-domain, random, hybrid, or module:Class.")
-    ] = "hybrid",
-    load_agent: Annotated[
-        Path | None, typer.Option("--load", help="Start from this agent's checkpoint.")
+    old_agent: AgentOption = None,
+    old_load: Annotated[
+        list[str] | None, typer.Option("--load", hidden=True, callback=gone("--load"))
     ] = None,
     save_agent: Annotated[
         Path | None, typer.Option("--save", help="Write what the agent has learned here.")
@@ -47,14 +52,20 @@ def threads(
     that names it (130, 143, 129), after --log, --save and the report were written.
 
     Example: pmoss run threads --slow-node 1 -- pmoss run load fillrandom --node 1 --seconds 30
-    Example: pmoss run threads --pid 4711 --slow-node 2 --dry-run
+    Example: pmoss run threads rule --pid 4711 --slow-node 2 --dry-run
     """
     import pmoss_agents
+    from pmoss_agents.checkpoints import SUFFIX
     from pmoss_agents.checkpoints import check_output as check_checkpoint
+    from pmoss_agents.registry import agent_names
     from pmoss_env.cli.output import check_output
     from pmoss_env.envs.threads import ThreadSchedulingEnv
     from pmoss_env.envs.threads.live.process import ProcessServer
 
+    policy, command = "hybrid", list(words or ())
+    is_file = bool(command) and command[0].endswith(SUFFIX)
+    if command and (is_file or ":" in command[0] or f"threads-{command[0]}" in agent_names()):
+        policy, *command = command
     if (pid is None) == (not command):
         raise typer.BadParameter("give --pid, or a command after --, and not both")
     for path in (save_agent, log):
@@ -62,10 +73,10 @@ def threads(
             check_output(path)
     if save_agent is not None:
         check_checkpoint(save_agent)
-    if load_agent is not None:
-        chosen = pmoss_agents.load(load_agent)
+    if is_file:
+        chosen = pmoss_agents.load(policy)
     else:
-        chosen = pmoss_agents.make(agent if ":" in agent else f"threads-{agent}")
+        chosen = pmoss_agents.make(policy if ":" in policy else f"threads-{policy}")
     with _started(command) as child:
         target = pid if child is None else child.pid
         assert target is not None
@@ -106,7 +117,7 @@ def threads(
     for reason, times in sorted(report.refused.items()):
         console.print(f"not moved, {times} times: {reason}")
     if interrupted:
-        way = f"{save_agent} holds what the agent has learned: go on with --load {save_agent}"
+        way = f"{save_agent} holds what the agent has learned: name it as the policy to go on"
         signals.set_resume_hint(
             way if save_agent else "to go on later, keep the agent with --save FILE"
         )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pmoss_agents.cli.policies import AgentOption
 from pmoss_env.cli.console import console, progress_bar
 from pmoss_env.cli.output import check_absent, check_output
 from pmoss_env.cli.pairs import EnvOption, MachineOption, env_arguments, pairs
@@ -22,18 +23,13 @@ def train(
     paths: Annotated[
         list[Path],
         typer.Argument(
-            metavar="[DATASET...] OUT",
-            help="Folders or ids of the data, and checkpoint to write (.safetensors); OUT alone to "
-            "learn by playing. Only surrogate learns from several datasets.",
+            metavar="[POLICY] [DATASET...] OUT",
+            help="A name from `pmoss list agents` or module:Class of your own, else the domain's "
+            "usual one; folders or ids of the data; checkpoint to write (.safetensors). Without "
+            "data it learns by playing. Only surrogate learns from several datasets.",
         ),
     ],
-    agent: Annotated[
-        str | None,
-        typer.Option(
-            help="A name from `pmoss list agents`, or module:Class of your own. Otherwise the "
-            "domain's usual one: decision-transformer, linear-cost or threads-hybrid."
-        ),
-    ] = None,
+    old_agent: AgentOption = None,
     domain: Annotated[
         str | None,
         typer.Option(help="Which environment to play in: spatial, threads, ... The agent's own."),
@@ -82,27 +78,34 @@ def train(
 
     Example: pmoss train runs/data runs/dt.safetensors --config decision-transformer-demo
     Example: pmoss train runs/data runs/tuned.safetensors --start pmoss/surrogate-busy-core-v0
-    Example: pmoss train runs/ppo.safetensors --agent maskable-ppo -e machine=toy -e slices=8
-    Example: pmoss train runs/data runs/mine.safetensors --agent my_agent:Mine
+    Example: pmoss train maskable-ppo runs/ppo.safetensors -e machine=toy -e slices=8
+    Example: pmoss train my_agent:Mine runs/data runs/mine.safetensors
     """
     from pmoss_agents.checkpoints import SUFFIX
     from pmoss_agents.learning import find_lesson, new_agent
+    from pmoss_agents.registry import agent_names
     from pmoss_env.errors import DescriptionError
 
+    agent = None
+    if not paths[0].exists() and (":" in (word := str(paths[0])) or word in agent_names()):
+        agent, paths = word, paths[1:]
+    if not paths:
+        raise DescriptionError(f"{agent}: OUT comes after it: a checkpoint to write (.safetensors)")
     if env and len(paths) > 1:
         raise DescriptionError(
             f"{len(paths)} paths: give DATASET OUT, or OUT alone with --env key=value of the "
             "environment to play in"
         )
     if start is not None:
-        others = {"--resume": resume, "--config": bool(config), "--agent": bool(agent)}
+        others = {"--resume": resume, "--config": bool(config), f"agent {agent}": bool(agent)}
         if refused := [option for option, value in others.items() if value]:
             raise DescriptionError(f"--start with {', '.join(refused)}: leave out one or the other")
     source = out = paths[-1]
     given = pairs(changes)
     if resume:
         fixed = set(given) - {"device"}
-        _refuse({"--config": config, "--set": fixed, "--agent": agent and ":" not in agent})
+        named = agent and ":" not in agent
+        _refuse({"--config": config, "--set": fixed, f"agent {agent}": named})
         # What an earlier version wrote goes on beside it, in a file of today's form.
         out = out.with_suffix(SUFFIX) if out.suffix == ".npz" else out
     _check_checkpoint(out, resume, overwrite)

@@ -161,7 +161,7 @@ def _data_commands(data: Dataset, folder: Path) -> tuple[str, ...]:
     words = ["pmoss", "data", "collect", str(folder), "--domain", str(data.metadata.domain)]
     behaviours = recipe.get("behaviours") or []
     if len(behaviours) == 1:
-        words += ["--policy", str(behaviours[0]["policy"])]
+        words.insert(4, str(behaviours[0]["policy"]))
     for key, value in data.metadata.env_kwargs.items():
         words += ["-e", f"{key}={value}"]
     return (shlex.join([*words, "--episodes", str(len(data)), "--seed", str(data.metadata.seed)]),)
@@ -173,7 +173,7 @@ def _training_command(agent: Agent, data: Dataset, folder: Path, out: Path) -> s
     usual = asdict(
         pmoss_agents.make(agent.name, config_file=config_file, task=task_name(data.id)).config
     )
-    words = ["pmoss", "train", _word(data, folder), str(out), "--agent", agent.name]
+    words = ["pmoss", "train", agent.name, _word(data, folder), str(out)]
     for key, value in asdict(agent.config).items():
         if value != usual[key]:
             words += ["--set", f"{key}={value}"]

@@ -20,6 +20,7 @@ from pmoss_env.cli.console import (
 from pmoss_env.cli.listing import Request
 from pmoss_env.cli.output import check_output, printable
 from pmoss_env.cli.pairs import EnvOption, MachineOption, env_arguments
+from pmoss_env.cli.renamed import gone
 from pmoss_env.errors import DatasetError, DescriptionError, PmossError
 
 Root = Annotated[
@@ -98,6 +99,13 @@ _IN_RECIPES = (
 def collect(
     ctx: typer.Context,
     out: Annotated[Path, typer.Argument(help="Folder of the dataset.")],
+    policy: Annotated[
+        str | None,
+        typer.Argument(help="One policy, or module:function, in place of the tier's mixture."),
+    ] = None,
+    old_policy: Annotated[
+        list[str] | None, typer.Option("--policy", hidden=True, callback=gone("--policy"))
+    ] = None,
     recipe: Annotated[
         Path | None, typer.Option(help="A recipe file (TOML) instead of the options below.")
     ] = None,
@@ -107,16 +115,12 @@ def collect(
     tier: Annotated[
         str, typer.Option(help="random, heuristic, medium, replay, expert or mixed.")
     ] = "mixed",
-    policy: Annotated[
-        str | None,
-        typer.Option(help="One policy, or module:function, in place of the tier's mixture."),
-    ] = None,
     argument: Annotated[
         list[str] | None,
         typer.Option(help="Of the policy's function, such as a checkpoint; repeatable."),
     ] = None,
     epsilon: Annotated[
-        float, typer.Option(help="With --policy: share of actions that are any legal one.")
+        float, typer.Option(help="With a policy: share of actions that are any legal one.")
     ] = 0.0,
     episodes: Annotated[int, typer.Option(help="How many.")] = 300,
     seed: Annotated[int, typer.Option(help="Of everything that chance decides.")] = 0,
@@ -137,7 +141,7 @@ def collect(
     """Collect an offline dataset with a mixture of behaviour policies.
 
     Interrupted or killed, the same command goes on where it stopped: finished episodes wait in
-    OUT.partial. A trained agent collects with --policy pmoss_agents:load --argument CHECKPOINT.
+    OUT.partial. A trained agent collects as pmoss_agents:load --argument CHECKPOINT.
     On Ray, a server to be measured declares itself with
     ray start --resources='{"pmoss_server": 1}'.
 
@@ -166,10 +170,10 @@ def collect(
         _refuse(ctx, "without --recipe", ["trust"], why)
         behaviours: tuple[Behaviour, ...] = ()
         if policy is None:
-            _refuse(ctx, "without --policy", of_policy, "of that one policy; give both, or neither")
+            _refuse(ctx, "without a policy", of_policy, "of that one policy; give both, or neither")
         else:
             why = "one policy is in place of a tier's mixture; leave out one or the other"
-            _refuse(ctx, "with --policy", ["tier"], why)
+            _refuse(ctx, f"with {policy}", ["tier"], why)
             behaviours = (Behaviour(policy, epsilon=epsilon, arguments=tuple(argument or ())),)
             tier = slug(policy.partition(":")[0].replace("_", "-"))
         task = {**({"backend": backend} if backend else {}), **env_arguments(env, machine)}

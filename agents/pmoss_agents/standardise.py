@@ -24,8 +24,9 @@ class Standardise(nn.Module):
 
     def forward(self, counters: Tensor) -> Tensor:
         """Maps (..., counters) to the same shape."""
-        standard: Tensor = (torch.log1p(counters) - self.mean) / self.std
-        return standard.clamp(-OUTLIER, OUTLIER)
+        standard: Tensor = torch.log1p(counters)
+        # In place: these are the largest arrays of an update.
+        return standard.sub_(self.mean).div_(self.std).clamp_(-OUTLIER, OUTLIER)
 
     def set(self, samples: Array) -> None:
         """Takes the statistics of (n, counters) samples."""

@@ -163,32 +163,53 @@ class TileInputs(nn.Module):
         place = self.places[_LEVELS.index(level)]
         return place[:, None] == torch.arange(int(place.max()) + 1, device=place.device)
 
-    def forward(self, state: Mapping[str, Tensor]) -> Tensor:
-        """(B, n, tiles, outputs) of B x n states; see StateEncoder.forward()."""
+    def standardised(self, state: Mapping[str, Tensor]) -> list[Tensor]:
+        """The counters and their sums, standardised: what forward() multiplies.
+
+        Networks that were set up alike can share it.
+
+        Args:
+            state: see StateEncoder.forward().
+
+        Returns:
+            A tensor for each of sums(), and one more if ``joins``.
+        """
         placed, before, slice_ = (
             state[key] for key in ("machine_view", "incumbent_view", "slice_view")
         )
-        masks = torch.stack([state["view_mask"], state["position_mask"]], -1)
-        total: Tensor = self.masks(masks)
+        parts = []
         for name in self.sums():
-            scale, weight = self.scales[name], self.weights[name]
             if name == "slice":
-                total = total + weight(scale(slice_)).unsqueeze(2)
-                continue
-            level, when = name.split("_")
-            view = placed if when == "placed" else before
-            if level == "core":
-                total = total + weight(scale(view))
-                if when == "placed" and self.joins:
-                    joined = self.weights["core_joined"]
-                    total = total + joined(scale(view + slice_.unsqueeze(2)))
-                continue
-            of_places = weight(scale(self.summed(view, level)))
-            if level != "machine":
-                of_places = self.member(level).to(of_places.dtype) @ of_places
-            total = total + of_places
+                values = slice_
+            else:
+                level, when = name.split("_")
+                view = placed if when == "placed" else before
+                values = view if level == "core" else self.summed(view, level)
+            parts.append(self.scales[name](values))
+        if self.joins:
+            parts.append(self.scales["core_placed"](placed + slice_.unsqueeze(2)))
+        return parts
+
+    def forward(
+        self, state: Mapping[str, Tensor], standardised: Sequence[Tensor] | None = None
+    ) -> Tensor:
+        """(B, n, tiles, outputs) of B x n states; see StateEncoder.forward()."""
+        masks = torch.stack([state["view_mask"], state["position_mask"]], -1)
+        parts = self.standardised(state) if standardised is None else standardised
+        total: Tensor = self.masks(masks)
+        for name, part in zip(self.sums(), parts, strict=False):
+            weighted = self.weights[name](part)
+            if name == "slice":
+                weighted = weighted.unsqueeze(2)
+            level = name.split("_")[0]
+            if level in _LEVELS:
+                weighted = self.member(level).to(weighted.dtype) @ weighted
+            # In place: no gradient needs what was there before.
+            total += weighted
+            if name == "core_placed" and self.joins:
+                total += self.weights["core_joined"](parts[-1])
         if "topology" in self.groups:
-            total = total + self.topology(self.sizes())
+            total += self.topology(self.sizes())
         return total
 
     def sizes(self) -> Tensor:
@@ -233,17 +254,20 @@ class StateEncoder(nn.Module):
         self.far = nn.Conv2d(channels, channels, 3, padding=1)
         self.token = nn.Linear(channels * tiles, width)
 
-    def forward(self, state: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+    def forward(
+        self, state: Mapping[str, Tensor], standardised: Sequence[Tensor] | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Encodes B x n states.
 
         Args:
             state: ``view_mask``, ``position_mask`` (B, n, tiles), ``machine_view``
                 (B, n, tiles, H), ``incumbent_view`` (B, 1, tiles, H), ``slice_view`` (B, n, H).
+            standardised: of TileInputs.standardised(); None: it is computed.
 
         Returns:
             (B, n, tiles, channels) features and (B, n, width) tokens.
         """
-        mixed = F.relu(self.inputs(state))
+        mixed = F.relu(self.inputs(state, standardised))
         batch, steps, tiles, channels = mixed.shape
         # (B n, channels, rows, cols), with the channels innermost in memory.
         image = mixed.reshape(batch * steps, *self.grid, channels).permute(0, 3, 1, 2)
@@ -294,9 +318,27 @@ class TileEncoder(nn.Module):
         self.place = nn.Linear(1, width)
         self.join = nn.Linear(width, width)
 
+    def shared(self, observation: Sequence[Tensor]) -> list[Tensor]:
+        """B observations with their standardised counters, for all encoders that were set up alike.
+
+        Args:
+            observation: arrays in the order of KEYS with a leading batch axis.
+        """
+        with torch.no_grad():
+            return [*observation, *self.states.inputs.standardised(self._state(observation))]
+
     def encode(self, observation: Sequence[Tensor]) -> Encoded:
-        """Encodes B observations, arrays in the order of KEYS with a leading batch axis."""
-        part = dict(zip(KEYS, observation, strict=True))
+        """Encodes B observations: arrays in the order of KEYS, or what shared() made of them."""
+        part = dict(zip(KEYS, observation, strict=False))
+        standardised = observation[len(KEYS) :] or None
+        features, token = self.states(self._state(observation), standardised)
+        meta = self.meta(self.meta_standard(part["meta"]))
+        joined = F.relu(token.squeeze(1) + meta + self.place(part["slice"]))
+        return Encoded(F.relu(self.join(joined)), features.squeeze(1), self.allowed(observation))
+
+    def _state(self, observation: Sequence[Tensor]) -> dict[str, Tensor]:
+        """B observations as B x 1 states."""
+        part = dict(zip(KEYS, observation, strict=False))
         size = part["meta"].shape[0]
         tiles = {
             key: part[key].reshape(size, 1, self.tiles) for key in ("position_mask", "view_mask")
@@ -305,12 +347,7 @@ class TileEncoder(nn.Module):
             key: part[key].reshape(size, 1, self.tiles, -1)
             for key in ("machine_view", "incumbent_view")
         }
-        features, token = self.states(
-            {**tiles, **views, "slice_view": part["slice_view"].unsqueeze(1)}
-        )
-        meta = self.meta(self.meta_standard(part["meta"]))
-        joined = F.relu(token.squeeze(1) + meta + self.place(part["slice"]))
-        return Encoded(F.relu(self.join(joined)), features.squeeze(1), self.allowed(observation))
+        return {**tiles, **views, "slice_view": part["slice_view"].unsqueeze(1)}
 
     def allowed(self, observation: Sequence[Tensor]) -> Tensor:
         """(B, tiles) 1 = the tile may take the next slice."""

@@ -15,6 +15,8 @@ It may have
 - ``recheck(run, row)``: plays a stored row again; one line for each value that differs.
 - ``TABLES``: by name a function of the rows that gives headings and cells, where a description's
   columns do not do.
+- ``PLOTS``: by name a function of the rows that gives a matplotlib figure.
+- ``summarise(settings, rows)``: plain values for the sentences of pages.
 - ``MEASURES_HOST``: True where its figures are of the host that makes them.
 """
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from pmoss_benchmarks import read
 from tests.sources import REPOSITORY, sources
 
 PAGES = [
@@ -54,10 +55,9 @@ def as_form(text: str) -> str:
 
 
 def test_threads_of_a_live_process_are_scheduled_as_shown() -> None:
-    (block,) = (block for block in CONSOLES if block.startswith("$ pmoss run threads"))
-    command, _, shown = block[2:].partition("\n")
-    words = shlex.split(command)
-    target, _, ours = as_form(shown).partition(" note:")
+    rows = read("transcripts").set_index("name")
+    words = shlex.split(rows.asked["threads"])
+    target, _, ours = as_form(rows.output["threads"]).partition(" note:")
     # On a busy host the target may not have begun to serve after a few seconds.
     for seconds in ("4", "30", "200"):
         words[words.index("--seconds") + 1] = seconds

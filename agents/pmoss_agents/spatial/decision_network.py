@@ -15,6 +15,7 @@ from pmoss_agents.configs import LATER, Settings
 from pmoss_agents.pytorch import F, Tensor, nn, torch
 from pmoss_agents.spatial.encoders import FORBIDDEN, GROUPS, StateEncoder, check_groups
 from pmoss_agents.standardise import Standardise
+from pmoss_env.errors import CheckpointError
 from pmoss_env.machines import Machine
 
 #: What a state is made of, in the order of Step.forward().
@@ -386,13 +387,15 @@ class Decoder:
             state: the state's arrays and ``meta``, as of Step.forward().
             return_to_go: as in training.
             action: the tile chosen at the step before; ignored at the first.
+
+        Raises:
+            CheckpointError: an exported program fails.
         """
-        scores: Tensor = self._forward(
-            *(state[name] for name in STATE),
-            torch.tensor(return_to_go),
-            torch.tensor(action),
-            torch.tensor(self.step),
-            self._cache,
-        )
+        inputs = torch.tensor(return_to_go), torch.tensor(action), torch.tensor(self.step)
+        try:
+            scores: Tensor = self._forward(*(state[name] for name in STATE), *inputs, self._cache)
+        except RuntimeError as error:
+            reason = str(error).strip().splitlines()[-1]
+            raise CheckpointError(f"the exported program fails: {reason}") from error
         self.step += 1
         return scores

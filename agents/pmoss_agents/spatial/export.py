@@ -132,7 +132,7 @@ def load_policy(path: str | Path, *, trust: bool = False) -> DecisionTransformer
             step = torch.jit.load(  # type: ignore[no-untyped-call]
                 str(path), map_location="cpu"
             )
-    except (RuntimeError, ValueError) as error:
+    except (LookupError, RuntimeError, ValueError) as error:
         reason = (str(error).strip() or "damaged").splitlines()[0]
         raise CheckpointError(f"{path}: cannot be read as TorchScript: {reason}") from error
     try:
@@ -143,6 +143,7 @@ def load_policy(path: str | Path, *, trust: bool = False) -> DecisionTransformer
         if len(shape) > 8 or math.prod(shape) > _MOST_CACHE:
             raise ValueError(f"cache_shape = {shape}: is too large")
         agent.use(Decoder(step, tuple(shape)))
+        agent._foresight()  # refuses what was altered
     except CheckpointError as error:
         raise CheckpointError(f"{path}: {error}") from error
     except (DescriptionError, LookupError, RuntimeError, TypeError, ValueError) as error:

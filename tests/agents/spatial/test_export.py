@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import struct
 import zipfile
 
@@ -109,6 +110,24 @@ def test_what_is_no_exported_policy_is_refused(fitted, tmp_path):
         if contents_of(path) != contents:
             with pytest.raises(CheckpointError, match="cannot be read as TorchScript: "):
                 load_policy(path, trust=True)
+
+
+@pytest.mark.parametrize(
+    ("entry", "old", "new"),
+    [
+        ("/modules/linear", rb"  training :", b"  trainimg :"),
+        ("/constants/0", rb"(?s).+", b"\1" * 8),
+        ("/extra/pmoss.json", rb'"foresight": \[', b'"foresight": [[1, [2]], '),
+    ],
+)
+def test_a_program_with_other_parts_is_a_typed_error(path, entry, old, new):
+    """The sums of the container are right, so that only PyTorch or the program can tell."""
+    contents = contents_of(path)
+    with zipfile.ZipFile(path, "w") as file:
+        for name, content in contents.items():
+            file.writestr(name, re.sub(old, new, content) if entry in name else content)
+    with pytest.raises(CheckpointError):
+        play(load_policy(path, trust=True), BUSY)
 
 
 def contents_of(path):

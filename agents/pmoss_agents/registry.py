@@ -57,6 +57,7 @@ _TABLE: Mapping[str, tuple[tuple[str, str, Learns, str], ...]] = {
         ("cql", "cql:CQL", "offline", "d3rlpy"),
         ("decision-transformer", "decision_transformer:DecisionTransformer", "offline", "agents"),
         ("dqn", "dqn:MaskedDQNAgent", "online", "online"),
+        ("generalist", "generalist:Generalist", "offline", "agents"),
         ("iql", "iql:IQL", "offline", "d3rlpy"),
         ("judged-transformer", "judged_transformer:JudgedTransformer", "offline", "agents"),
         ("maskable-ppo", "maskable_ppo:MaskablePPOAgent", "online", "online"),

@@ -156,7 +156,7 @@ class Surrogate(PlanningAgent):
 
         def set_up(members: nn.ModuleList) -> None:
             samples = torch.cat([part.samples() for part in pairs])
-            for member in _models(members):
+            for member in models_of(members):
                 member.set_up(samples)
 
         with self.learning(task, set_up) as device:
@@ -175,7 +175,7 @@ class Surrogate(PlanningAgent):
         set_rate(optimiser, rate)
         optimiser.zero_grad(set_to_none=True)
         loss, error = 0.0, 0.0
-        for number, member in enumerate(_models(self.network)):
+        for number, member in enumerate(models_of(self.network)):
             rng = np.random.default_rng([config.seed, number, update])
             pairs, topology = lessons[0 if len(lessons) == 1 else int(rng.integers(len(lessons)))]
             batch = pairs.batch(rng, config.batch_size)
@@ -224,7 +224,7 @@ class Surrogate(PlanningAgent):
             raise CheckpointError(f"{self.name}: call fit() or load a checkpoint first")
         config = self.config
         planner = Planner(
-            _models(self.network),
+            models_of(self.network),
             self.topology,
             pessimism=config.pessimism,
             rounds=config.rounds,
@@ -256,5 +256,6 @@ def _datasets(dataset: Dataset | Several) -> tuple[Dataset, ...]:
     return dataset.parts if isinstance(dataset, Several) else (dataset,)
 
 
-def _models(members: nn.ModuleList | None) -> list[ThroughputModel]:
+def models_of(members: nn.ModuleList | None) -> list[ThroughputModel]:
+    """The members of an ensemble, none before the first fit()."""
     return cast(list[ThroughputModel], list(members or ()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from pmoss_datasets.cli import datasets, exporting, original, scans
+from pmoss_datasets.cli import datasets, exporting, original, scans, worlds
 from pmoss_env.cli.listing import KINDS
 
 KINDS["datasets"] = datasets.list_datasets
@@ -18,6 +18,7 @@ data.command()(datasets.merge)
 data.command()(exporting.export)
 data.command("import-original")(original.import_original)
 data.command()(scans.scans)
+data.command()(worlds.worlds)
 
 commands = typer.Typer()
 commands.add_typer(data, name="data", rich_help_panel="Data")

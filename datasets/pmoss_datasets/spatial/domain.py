@@ -29,6 +29,7 @@ from pmoss_datasets.spatial.schema import (
     machine_of,
 )
 from pmoss_datasets.spatial.validation import spatial_metadata_problems, spatial_problems
+from pmoss_datasets.spatial.world_sets import FORMAT, WorldSet
 from pmoss_datasets.storage import Dataset
 from pmoss_env.backends import backend_class
 from pmoss_env.baselines import (
@@ -87,6 +88,7 @@ class SpatialDomain(Domain):
     optional = tuple(field.name for field in FIELDS if field.optional)
     ragged = "K"
     fitting = (*Domain.fitting, "machine", "slices", "counter_names", "offcore_names")
+    formats: Mapping[str, Callable[[Path], WorldSet]] = MappingProxyType({FORMAT: WorldSet})
     presets = Path(__file__).parent / "presets"
     compared = ("random", "grouped", "spread", "mixed", "lpt", "lpt-capacity", "local-search")
     simple = ("grouped", "spread", "mixed", "random", "lpt")

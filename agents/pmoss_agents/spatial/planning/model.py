@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -39,6 +40,26 @@ _LEAST_COST_SPREAD, _MAX_COST = 0.1, 5.0
 _LEVELS = ("core", "sibling", "cache", "node")
 #: Below this, in million counts per second, a counter is as good as 0.
 _LEAST = 1e-4
+
+
+class Sharing(Protocol):
+    """What a model needs of a topology; of several machines at once with an axis P before W.
+
+    Attributes:
+        siblings, caches, nodes: (..., W, W) 1 where two workers share the core's units, a cache or
+            a node.
+        sizes, capacity: (..., W, 2), see Topology.
+    """
+
+    siblings: Tensor
+    caches: Tensor
+    nodes: Tensor
+    sizes: Tensor
+    capacity: Tensor
+
+    @property
+    def workers(self) -> int:
+        """W."""
 
 
 class Topology:
@@ -78,6 +99,11 @@ class Topology:
         mib = [float(np.max(kib.value)) / 1024 if kib is not None else 1.0 for kib in caches]
         self.capacity = torch.tensor(mib).log().expand(len(workers), -1).contiguous()
 
+    @property
+    def workers(self) -> int:
+        """W."""
+        return len(self.tiles)
+
     def to(self, device: torch.device) -> Topology:
         """The same with all tensors on a device."""
         moved = copy(self)
@@ -110,7 +136,8 @@ class Reading:
         return Reading(*(part.expand(schedules, *part.shape[1:]) for part in vars(self).values()))
 
 
-def _layers(inputs: int, width: int, outputs: int) -> nn.Sequential:
+def layers(inputs: int, width: int, outputs: int) -> nn.Sequential:
+    """Two hidden layers of a width, and linear outputs."""
     return nn.Sequential(
         *(nn.Linear(inputs, width), nn.SiLU()),
         *(nn.Linear(width, width), nn.SiLU()),
@@ -143,7 +170,7 @@ def _costs(counters: Tensor) -> Tensor:
     return torch.stack(columns, -1)
 
 
-def _at(values: Tensor, columns: Tensor) -> Tensor:
+def at(values: Tensor, columns: Tensor) -> Tensor:
     """(P, S, n) of (P, W, n) values, those of (P, S) workers."""
     return values.gather(1, columns.unsqueeze(-1).expand(-1, -1, values.shape[-1]))
 
@@ -186,8 +213,8 @@ class Reader(nn.Module):
         self.levels = tuple(level for level in _LEVELS if level in self.inputs)
         shared = len(self.levels) + ("machine" in self.inputs)
         self.sizes = 2 * ("topology" in self.inputs) + 2 * ("capacity" in self.inputs)
-        self.of_slice = _layers((shared + ("slice" in self.inputs)) * numbers, width, features)
-        self.of_core = _layers(shared * numbers + 1 + self.sizes, width, features)
+        self.of_slice = layers((shared + ("slice" in self.inputs)) * numbers, width, features)
+        self.of_core = layers(shared * numbers + 1 + self.sizes, width, features)
         self.demand = nn.Linear(features, demands)
 
     def set_scales(self, counters: Tensor) -> None:
@@ -207,7 +234,7 @@ class Reader(nn.Module):
             self.cost_mean.copy_(mean)
             self.cost_std.copy_(((off**2).sum(0) / count).sqrt().clamp(min=_LEAST_COST_SPREAD))
 
-    def read(self, topology: Topology, counters: Tensor, columns: Tensor) -> Reading:
+    def read(self, topology: Sharing, counters: Tensor, columns: Tensor) -> Reading:
         """Reads the counters of schedules that ran.
 
         Args:
@@ -215,7 +242,7 @@ class Reader(nn.Module):
             counters: (P, S, H) of each slice, million per second.
             columns: (P, S) the worker that had it.
         """
-        slices, workers = counters.shape[1], len(topology.tiles)
+        slices, workers = counters.shape[1], topology.workers
         core = F.one_hot(columns, workers).float().transpose(1, 2) @ counters
         ran = (core[..., ELAPSED, None] > 0).float()
         sums = {"core": core, "cache": topology.caches @ core, "node": topology.nodes @ core}
@@ -225,7 +252,7 @@ class Reader(nn.Module):
         of_cores = []
         for level in self.levels:
             part = self._standard(sums[level])
-            of_slices.append(_at(part, columns))
+            of_slices.append(at(part, columns))
             of_cores.append(part * ran if level == "core" else part)
         if "machine" in self.inputs:
             whole = self._standard(counters.sum(1, keepdim=True))
@@ -234,20 +261,38 @@ class Reader(nn.Module):
         of_cores.append(ran)
         if self.sizes:
             of_cores.append(self._sizes(topology).expand(len(counters), -1, -1))
-        features = self.of_slice(torch.cat(of_slices, -1))
+        features, cores = self.mix(
+            topology,
+            self.of_slice(torch.cat(of_slices, -1)),
+            self.of_core(torch.cat(of_cores, -1)),
+            columns,
+        )
         queries = counters[..., QUERIES]
         return Reading(
             features,
-            self.of_core(torch.cat(of_cores, -1)),
+            cores,
             F.softplus(self.demand(features)),
             queries / queries.sum(1, keepdim=True).clamp(min=1e-9),
             self._base(counters),
         )
 
-    def _sizes(self, topology: Topology) -> Tensor:
+    def mix(
+        self, topology: Sharing, slices: Tensor, cores: Tensor, columns: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Features of slices and cores that also know of each other; here as they are.
+
+        Args:
+            topology: of the machine.
+            slices: (P, S, features).
+            cores: (P, W, features).
+            columns: (P, S) the worker that each slice ran on.
+        """
+        return slices, cores
+
+    def _sizes(self, topology: Sharing) -> Tensor:
         """(W, sizes): what the description says of each worker's place."""
         groups = {"topology": topology.sizes, "capacity": topology.capacity}
-        return torch.cat([part for name, part in groups.items() if name in self.inputs], 1)
+        return torch.cat([part for name, part in groups.items() if name in self.inputs], -1)
 
     def _base(self, counters: Tensor) -> Tensor:
         """Reading.base; of a slice that served no query the mean of the others."""
@@ -285,7 +330,7 @@ class ThroughputModel(Reader):
         super().__init__(counters, width=width, features=features, demands=demands, inputs=inputs)
         # What is shared with others, then what the machine bears.
         sums = len(self.levels) + ("machine" in self.inputs)
-        self.time = _layers(2 * features + sums * demands + self.sizes, width, 1)
+        self.time = layers(2 * features + sums * demands + self.sizes, width, 1)
         self.sharpness = nn.Parameter(torch.tensor(3.5))
         self.scale = nn.Parameter(torch.tensor(0.0))
 
@@ -302,7 +347,7 @@ class ThroughputModel(Reader):
         nn.init.constant_(last.bias, usual)
 
     def forward(
-        self, topology: Topology, reading: Reading, columns: Tensor
+        self, topology: Sharing, reading: Reading, columns: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Predicts other schedules of the same slices.
 
@@ -314,18 +359,19 @@ class ThroughputModel(Reader):
         Returns:
             (P, S) logarithms of the microseconds per query, and (P,) of the throughput.
         """
-        placement = F.one_hot(columns, len(topology.tiles)).float()
+        placement = F.one_hot(columns, topology.workers).float()
         core = placement.transpose(1, 2) @ reading.demands
         sums = {"core": core, "cache": topology.caches @ core, "node": topology.nodes @ core}
         if "sibling" in self.levels:
             sums["sibling"] = topology.siblings @ core
-        shared = [log(_at(sums[level], columns)) for level in self.levels]
-        inputs = [reading.slices, _at(reading.cores, columns), *shared]
+        shared = [log(at(sums[level], columns)) for level in self.levels]
+        inputs = [reading.slices, at(reading.cores, columns), *shared]
         if "machine" in self.inputs:
             machine = reading.demands.sum(1, keepdim=True).expand(-1, columns.shape[1], -1)
             inputs.append(log(machine))
         if self.sizes:
-            inputs.append(self._sizes(topology)[columns])
+            sizes = self._sizes(topology).expand(len(columns), -1, -1)
+            inputs.append(at(sizes, columns))
         times = self.time(torch.cat(inputs, -1)).squeeze(-1)
         if "measured" in self.inputs:
             times = times + reading.base
@@ -342,7 +388,7 @@ class ThroughputModel(Reader):
         Returns:
             (S, W) logarithms of the microseconds per query.
         """
-        placement = F.one_hot(columns[0], len(topology.tiles)).float()
+        placement = F.one_hot(columns[0], topology.workers).float()
         own = reading.demands[0].unsqueeze(1)
         core = placement.T @ reading.demands[0]
         first_cache, first_node = topology.first_of_cache, topology.first_of_node

@@ -1,0 +1,293 @@
+"""Sets of made-up worlds on disk: shards that are made in processes and mapped when read.
+
+A set is a folder with metadata and one ``.npy`` file for each SHARD worlds. It can be opened, and
+learned from, while it is being made: what it will hold is decided by its recipe alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pmoss_datasets.checked import check
+from pmoss_datasets.executors import run_tasks
+from pmoss_datasets.folder import METADATA, check_target, read_metadata, remove_leftovers
+from pmoss_datasets.spatial.worlds import (
+    INSTANCES,
+    MAX_WORLDS,
+    RECORD,
+    SCHEDULES,
+    SPLITS,
+    draw_world,
+    log_world,
+)
+from pmoss_env.checks import check_whole
+from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError
+from pmoss_env.files import write_atomically
+from pmoss_env.types import COUNTER_NAMES
+from pmoss_env.version import __version__
+
+FORMAT = "pmoss worlds"
+SCHEMA_VERSION = 1
+#: Worlds of a file.
+SHARD = 64
+
+
+@dataclass(frozen=True)
+class WorldsRecipe:
+    """The settings of a set of worlds; the same recipe gives the same bits.
+
+    Attributes:
+        split: one of SPLITS.
+        count: how many worlds, from number 0 of the split on.
+    """
+
+    split: str = "train"
+    count: int = 1024
+
+    def __post_init__(self) -> None:
+        check(WorldsRecipe, vars(self))
+        if self.split not in SPLITS:
+            raise UnknownNameError("split", self.split, SPLITS)
+        check_whole("count", self.count, 1, MAX_WORLDS)
+
+    @property
+    def id(self) -> str:
+        """The set's id."""
+        return f"pmoss/worlds/{self.split}-v0"
+
+    @property
+    def shards(self) -> list[tuple[int, int]]:
+        """The first world of each file, and the one after its last."""
+        return [(first, min(first + SHARD, self.count)) for first in range(0, self.count, SHARD)]
+
+
+class _Shards:
+    """Makes the files of a set; works in any process."""
+
+    def __init__(self, split: str) -> None:
+        self._split = split
+
+    def __call__(self, bounds: tuple[int, int]) -> npt.NDArray[Any]:
+        records = [log_world(draw_world(self._split, number)) for number in range(*bounds)]
+        return np.stack(records)
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+
+def make_worlds(
+    recipe: WorldsRecipe,
+    path: str | Path,
+    progress: Callable[[int, int], None] | None = None,
+    *,
+    processes: int = 1,
+    overwrite: bool = False,
+) -> WorldSet:
+    """Makes the worlds of a recipe; goes on where an earlier call stopped.
+
+    Args:
+        recipe: what to make.
+        path: the folder; one of the same split that has fewer worlds grows.
+        progress: called with (worlds done, all of them).
+        processes: at once; the bits are the same for any number.
+        overwrite: replace another set that is there.
+
+    Raises:
+        DatasetError: the folder holds something else, or cannot be written.
+    """
+    path = Path(path)
+    if not _goes_on(path, recipe):
+        check_target(path, overwrite)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        remove_leftovers(path)
+        _write_metadata(path, recipe)
+        done = _made(path, recipe)
+        waiting = [bounds for bounds in recipe.shards if bounds not in done]
+        worlds = sum(last - first for first, last in done)
+        make = partial(_Shards, recipe.split)
+        for bounds, records in run_tasks(make, waiting, processes=processes):
+            content = io.BytesIO()
+            np.save(content, records)
+            write_atomically(_shard(path, bounds[0]), content.getvalue())
+            worlds += len(records)
+            if progress is not None:
+                progress(worlds, recipe.count)
+    except OSError as error:
+        raise DatasetError(f"{path}: cannot be written: {error.strerror or error}") from error
+    worlds_set = WorldSet(path)
+    worlds_set.seal()
+    return worlds_set
+
+
+class WorldSet:
+    """A set of worlds that was opened.
+
+    Attributes:
+        path: its folder.
+        recipe: what it is made of.
+    """
+
+    #: What it holds, in a word.
+    pieces = "worlds"
+
+    def __init__(self, path: str | Path) -> None:
+        """Opens a set, whole or not; its files are looked at when they are first needed.
+
+        Raises:
+            DatasetError: the metadata are missing, damaged, foreign or of another version.
+        """
+        self.path = Path(path)
+        where = self.path / METADATA
+        _, metadata = read_metadata(self.path)
+        if not isinstance(metadata, dict) or metadata.get("format") != FORMAT:
+            raise DatasetError(f"{where}: is not of {FORMAT}")
+        if metadata.get("schema_version") != SCHEMA_VERSION:
+            raise DatasetError(
+                f"{where}: schema_version = {metadata.get('schema_version')!r}: this version reads "
+                f"{SCHEMA_VERSION}"
+            )
+        facts: dict[str, Any] = {name: metadata.get(name) for name in ("recipe", "checksums")}
+        try:
+            check(_Stored, facts)
+            stored = _Stored(**facts)
+            check(WorldsRecipe, stored.recipe)
+            self.recipe = WorldsRecipe(**stored.recipe)
+        except (DescriptionError, UnknownNameError) as error:
+            raise DatasetError(f"{where}: {error}") from error
+        self._checksums: dict[str, str] = dict(stored.checksums)
+        self._open: dict[int, npt.NDArray[Any]] = {}
+
+    def __len__(self) -> int:
+        """How many worlds there will be."""
+        return self.recipe.count
+
+    @property
+    def id(self) -> str:
+        """The set's id."""
+        return self.recipe.id
+
+    @property
+    def checksum(self) -> str:
+        """Sha256 of the recipe, which decides every bit, and of the layout."""
+        facts = {**asdict(self.recipe), "layout": str(RECORD), "schema_version": SCHEMA_VERSION}
+        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+    def made(self, count: int) -> bool:
+        """Whether the first worlds, so many, have been made."""
+        return all(self._is_made(bounds) for bounds in self.recipe.shards if bounds[0] < count)
+
+    def __getitem__(self, number: int) -> npt.NDArray[Any]:
+        """() RECORD of a world, read-only and mapped.
+
+        Raises:
+            IndexError: no such world.
+            DatasetError: it has not been made yet, or its file is damaged.
+        """
+        if not 0 <= number < len(self):
+            raise IndexError(f"world {number}: there are {len(self)}")
+        first = number // SHARD * SHARD
+        if first not in self._open:
+            self._open[first] = self._mapped(first)
+        record: npt.NDArray[Any] = self._open[first][number - first]
+        return record
+
+    def verify(self) -> None:
+        """See OtherData.verify; every world must be there."""
+        for first, _ in self.recipe.shards:
+            self._mapped(first)
+            place = _shard(self.path, first)
+            if self._checksums.get(place.name) != _digest(place):
+                raise DatasetError(f"{place}: is not what was written: make it anew")
+
+    def seal(self) -> None:
+        """Writes the checksums of all files that are there into the metadata."""
+        made = [_shard(self.path, first) for first, _ in _made(self.path, self.recipe)]
+        self._checksums = {place.name: _digest(place) for place in made}
+        _write_metadata(self.path, self.recipe, self._checksums)
+
+    def _is_made(self, bounds: tuple[int, int]) -> bool:
+        return bounds[0] in self._open or _holds(self.path, bounds)
+
+    def _mapped(self, first: int) -> npt.NDArray[Any]:
+        place = _shard(self.path, first)
+        size = min(first + SHARD, len(self)) - first
+        try:
+            records: npt.NDArray[Any] = np.load(place, mmap_mode="r", allow_pickle=False)
+        except FileNotFoundError as error:
+            raise DatasetError(
+                f"{place}: is missing: pmoss data worlds {self.path} goes on making it"
+            ) from error
+        except (OSError, ValueError) as error:
+            raise DatasetError(f"{place}: is damaged: {error}") from error
+        if records.dtype != RECORD or records.shape != (size,):
+            raise DatasetError(f"{place}: holds {records.shape} of {records.dtype}")
+        return records
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """The required part of the metadata; the rest is for readers."""
+
+    recipe: Mapping[str, Any]
+    checksums: Mapping[str, str]
+
+
+def _shard(path: Path, first: int) -> Path:
+    return path / f"worlds-{first:08d}.npy"
+
+
+def _holds(path: Path, bounds: tuple[int, int]) -> bool:
+    """Whether a file of that many worlds is there."""
+    place, size = _shard(path, bounds[0]), bounds[1] - bounds[0]
+    return place.is_file() and place.stat().st_size >= size * RECORD.itemsize
+
+
+def _made(path: Path, recipe: WorldsRecipe) -> list[tuple[int, int]]:
+    return [bounds for bounds in recipe.shards if _holds(path, bounds)]
+
+
+def _digest(place: Path) -> str:
+    with place.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _goes_on(path: Path, recipe: WorldsRecipe) -> bool:
+    """Whether a folder holds the first worlds of a recipe, and none of another."""
+    try:
+        begun = WorldSet(path).recipe
+    except DatasetError:
+        return False
+    return (
+        begun.split == recipe.split
+        and begun.count <= recipe.count
+        and (begun.count % SHARD == 0 or begun.count == recipe.count)
+    )
+
+
+def _write_metadata(
+    path: Path, recipe: WorldsRecipe, checksums: Mapping[str, str] | None = None
+) -> None:
+    metadata = {
+        "format": FORMAT,
+        "schema_version": SCHEMA_VERSION,
+        "id": recipe.id,
+        "code_version": __version__,
+        "recipe": asdict(recipe),
+        "instances": INSTANCES,
+        "schedules": SCHEDULES,
+        "counter_names": list(COUNTER_NAMES),
+        "checksums": dict(checksums or {}),
+    }
+    text = json.dumps(metadata, indent=1, sort_keys=True, allow_nan=False) + "\n"
+    write_atomically(path / METADATA, text)

@@ -39,6 +39,7 @@ _PLAYED = {"channels": 4, "width": 8, "steps": 96, "envs": 2, "batch_size": 8}
 #: Every agent that has a network, with a size that learns at once.
 LEARNERS: dict[str, dict[str, Any]] = {
     "surrogate": {"members": 2, "updates": 6, **_MODEL},
+    "generalist": {"members": 2, "updates": 6, **_MODEL},
     "pair-policy": _PAIRS,
     "reconstruct": {"settings": _PAIRS},
     "decision-transformer": {**TRANSFORMER, "decoding": "sample"},

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -68,6 +68,7 @@ class Config(surrogate.Config):
         **surrogate.Config.BOUNDS,
         "missing": "[0, 1]",
         "growth": "(0, inf)",
+        "held": "[1, 1000000]",
         "rounds_of_mixing": "[0, 8]",
     }
 
@@ -86,7 +87,7 @@ class Config(surrogate.Config):
     growth: float = 10.0  # worlds that become available with each update, so that more can be made
     # Of products while it learns: "bfloat16" is several times faster where a processor has units
     # for it, and slower elsewhere.
-    precision: str = "float32"
+    precision: Literal["float32", "bfloat16"] = "float32"
 
 
 class MixingModel(ThroughputModel):
@@ -311,7 +312,7 @@ class Generalist(Surrogate):
         config = self.config
         if len(dataset) <= config.held:
             raise DatasetError(
-                f"{dataset.path}: {len(dataset)} worlds: more than {config.held} are needed"
+                f"{dataset.path}: {len(dataset)} worlds: must be more than held = {config.held}"
             )
         first = min(len(dataset), config.held + _SCALED_BY)
         _wait_for(dataset, first)
@@ -324,7 +325,7 @@ class Generalist(Surrogate):
         with self.learning(self.task_of(dataset), set_up) as device:
             lessons = Lessons(dataset, config.missing, device)
             step = partial(self._world_step, lessons, dataset)
-            judge = partial(self._judge, lessons)
+            judge = partial(self._judge, Lessons(dataset, 0.0, device))
             yield Course(step, config.updates, config.save_every, judge)
 
     def _world_step(
@@ -334,7 +335,7 @@ class Generalist(Surrogate):
         config, optimiser = self.config, self.optimiser
         available = min(len(worlds), int(config.held + _SCALED_BY + config.growth * (update + 1)))
         _wait_for(worlds, available)
-        warm = min(1.0, (update + 1) / 200)
+        warm = min(1.0, (update + 1) / 50)
         set_rate(optimiser, config.learning_rate * warm * cosine(math.pi * update / config.updates))
         optimiser.zero_grad(set_to_none=True)
         loss, error = 0.0, 0.0
@@ -356,10 +357,8 @@ class Generalist(Surrogate):
         return change
 
     def _judge(self, lessons: Lessons, _: Any) -> dict[str, float]:
-        """The error in the worlds that it does not learn from."""
+        """Loss and error in the worlds that it does not learn from, with all counters."""
         rng, config = np.random.default_rng(0), self.config
-        if not config.held:
-            return {}
         with torch.inference_mode():
             drawn = [lessons.draw(rng, range(config.held), 8) for _ in range(8)]
             members = models_of(self.network)

@@ -106,9 +106,11 @@ def make_worlds(
         DatasetError: the folder holds something else, or cannot be written.
     """
     path = Path(path)
-    if not _goes_on(path, recipe):
-        check_target(path, overwrite)
     try:
+        if not _goes_on(path, recipe):
+            check_target(path, overwrite)
+            for place in path.glob(_shard(path, 0).name.replace("0" * 8, "*")):
+                place.unlink()
         path.mkdir(parents=True, exist_ok=True)
         remove_leftovers(path)
         _write_metadata(path, recipe)

@@ -16,7 +16,7 @@ from pmoss_datasets.suite import TOY, load_task  # noqa: E402
 from pmoss_env.errors import MissingExtraError  # noqa: E402
 
 #: Agents that plan in a model which knows that work adds up: they may do what LPT does.
-PLANNERS = {"pair-policy", "surrogate"}
+PLANNERS = {"generalist", "pair-policy", "surrogate"}
 #: These hold two of the others, whose inputs are their own.
 HOLDERS = {"judged-transformer", "reconstruct"}
 SPATIAL = sorted(

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pmoss_env.backends import make_backend
-from pmoss_env.backends.analytic import AnalyticBackend
+from pmoss_env.backends.base import IncrementalBackend
 from pmoss_env.baselines import STATIC_BASELINES, make_baseline
 from pmoss_env.checks import check_whole
 from pmoss_env.context import Context
@@ -169,6 +169,7 @@ def log_world(world: World) -> npt.NDArray[Any]:
         load=world.load,
         **({"deviation": world.deviation} if world.deviation else {}),
     )
+    assert isinstance(backend, IncrementalBackend)
     with closing(backend):
         for instance in range(INSTANCES):
             seed = int(rng.integers(2**53))
@@ -238,7 +239,7 @@ def _between(rng: np.random.Generator, low: float, high: float) -> float:
 
 
 def _schedules(
-    backend: AnalyticBackend, machine: Machine, slices: int, rng: np.random.Generator, noise: Noise
+    backend: IncrementalBackend, machine: Machine, slices: int, rng: np.random.Generator, noise: Noise
 ) -> list[_Ran]:
     """What ran in one instance, as it was measured."""
     workers = machine.workers
@@ -283,7 +284,7 @@ def _schedules(
 
 
 def _improve(
-    backend: AnalyticBackend, machine: Machine, cores: Int32Array, rng: np.random.Generator
+    backend: IncrementalBackend, machine: Machine, cores: Int32Array, rng: np.random.Generator
 ) -> None:
     """Keeps of some random moves those that the model serves more with."""
     best = backend.place(machine.local_schedule(cores))

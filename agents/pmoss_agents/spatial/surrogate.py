@@ -87,7 +87,7 @@ class Config(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        groups = check_groups(self.inputs, "surrogate: inputs", MORE_GROUPS)
+        groups = check_groups(self.inputs, f"{self.agent}: inputs", MORE_GROUPS)
         object.__setattr__(self, "inputs", groups)
 
 

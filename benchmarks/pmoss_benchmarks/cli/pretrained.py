@@ -31,9 +31,9 @@ def pretrained(
     """
     from pmoss_agents import pretrained as shipped
     from pmoss_benchmarks.offline.pretrained import publish
-    from pmoss_datasets.catalog import load
+    from pmoss_datasets.catalog import load_data
 
     check_output(out, folder=True)
-    card = publish(checkpoint, load(dataset).path, results, out, name)
+    card = publish(checkpoint, load_data(dataset)[1].path, results, out, name)
     for line in shipped.in_words(card):
         console.print(line, highlight=False, soft_wrap=True)

@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 import pmoss_agents
+from pmoss_agents import pretrained
 from pmoss_agents.configs import committed_config
 from pmoss_benchmarks.functions.references import SEED, reference_rows
 from pmoss_benchmarks.offline.tracks import has_references, load_track
@@ -50,9 +51,11 @@ class Training:
     Attributes:
         machines: by catalogue name or of the generator; data are collected on each.
         changes: fields that override the agent's config.
+        shipped: name of an agent that ships, which plays as it is; empty: one is trained.
     """
 
     machines: tuple[str, ...] = ()
+    shipped: str = ""
     changes: dict[str, Any] = field(default_factory=dict)
 
 
@@ -107,7 +110,7 @@ class Settings:
             load_task(task)
         for name, training in self.trainings.items():
             for machine in self.machines or ("",):
-                if not (self.learned or {*training.machines} - {machine}):
+                if not (training.shipped or self.learned or {*training.machines} - {machine}):
                     raise DescriptionError(f"training {name!r}: has no data: name other machines")
 
 
@@ -179,6 +182,8 @@ def _checkpoint(
     settings = run.settings
     name, left_out, seed = _lesson_of(settings, cell)
     training = settings.trainings[name]
+    if training.shipped:
+        return pretrained.find(training.shipped)
     data = list(_data(run, training, left_out, progress))
     first = Recipe(env=dict(data[0].metadata.env_kwargs), reference_episodes=0).task
     changes = {**settings.changes, **training.changes, "seed": seed}
@@ -219,7 +224,7 @@ class Work:
         Returns:
             ``env``, arguments of the environment; ``learned``, whether it is a task whose data the
             agent learned from; and what ``rules`` and ``policies`` reach, see _play(). The agent is
-            the first one of ``policies``.
+            the first one of ``policies``. Of one that ships ``checkpoint``, its SHA-256.
         """
         settings = self._run.settings
         key = _lesson_of(settings, cell)
@@ -237,9 +242,11 @@ class Work:
         with closing(searched), closing(measured):
             played = _play(self._run, cell["world"], {**_rules(settings), **policies})
         track, _, task = cell["world"].rpartition("/")
+        shipped = settings.trainings[cell["training"]].shipped
         return {
+            **({"checkpoint": pretrained.card(shipped).sha256} if shipped else {}),
             "env": world_of(settings, cell["world"]),
-            "learned": track == "same-task" and task in settings.learned,
+            "learned": not shipped and track == "same-task" and task in settings.learned,
             "rules": {name: played[name] for name in settings.rules},
             "policies": {name: played[name] for name in policies},
         }

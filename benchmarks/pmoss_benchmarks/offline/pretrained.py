@@ -21,10 +21,12 @@ from pmoss_agents.configs import has_config, task_name
 from pmoss_benchmarks.functions.continual import summarise
 from pmoss_benchmarks.offline.episodes import actions_of, world_of
 from pmoss_benchmarks.study.store import read_stored
-from pmoss_datasets import Dataset, open_dataset
+from pmoss_datasets import Dataset
+from pmoss_datasets.catalog import open_data
 from pmoss_datasets.domain import find_domain
 from pmoss_datasets.evaluation.statistics import paired_difference
 from pmoss_datasets.fairness import check_policy
+from pmoss_datasets.spatial.world_sets import WorldSet
 from pmoss_datasets.suite import suite_ids
 from pmoss_env.errors import DatasetError
 
@@ -50,23 +52,30 @@ def publish(
         DatasetError: the data or the results are not those of this agent.
         CheckpointError: the checkpoint is damaged, or too large.
     """
-    agent, data = pmoss_agents.load(checkpoint), open_dataset(dataset)
+    agent, (_, data) = pmoss_agents.load(checkpoint), open_data(dataset)
     if not isinstance(agent, OfflineAgent) or agent.dataset.get("checksum") != data.checksum:
         raise DatasetError(f"{checkpoint}: did not learn from {dataset}: its checksum is another")
-    if agent.domain == "continual":
-        score, command = _of_continual(checkpoint, results)
-    else:
-        score, command = _of_offline(agent, data, results)
     path = out / (name + checkpoints.SUFFIX)
-    pretrained.slim(checkpoint, path)
+    if isinstance(data, WorldSet):  # its rows name the weights as they ship
+        pretrained.slim(checkpoint, path)
+        score, command = _of_worlds(path, results)
+        env, size = {}, {"worlds": len(data)}
+    else:
+        env, size = dict(data.metadata.env_kwargs), {"episodes": len(data)}
+        score, command = (
+            _of_continual(checkpoint, results)
+            if agent.domain == "continual"
+            else _of_offline(agent, data, results)
+        )
+        pretrained.slim(checkpoint, path)
     header, _ = checkpoints.read(checkpoint)
     content = path.read_bytes()
     card = pretrained.Card(
         name=pretrained.PREFIX + name,
         agent=agent.name,
         domain=agent.domain,
-        env=dict(data.metadata.env_kwargs),
-        dataset={"id": data.id, "checksum": data.checksum, "episodes": len(data)},
+        env=env,
+        dataset={"id": data.id, "checksum": data.checksum, **size},
         seed=int(agent.config.seed),
         updates=agent.updates,
         score=score,
@@ -153,8 +162,26 @@ def _of_continual(checkpoint: Path, path: Path) -> tuple[pretrained.Score, str]:
     return score, f"pmoss study run {stored.study}"
 
 
-def _data_commands(data: Dataset, folder: Path) -> tuple[str, ...]:
+def _of_worlds(weights: Path, path: Path) -> tuple[pretrained.Score, str]:
+    """The mean score in the named worlds of a study, and the command that plays in them."""
+    stored = read_stored(path)
+    digest = hashlib.sha256(weights.read_bytes()).hexdigest()
+    own = [row for row in stored.rows if row.get("checkpoint") == digest and "/" in row["world"]]
+    if not own:
+        raise DatasetError(f"{path}: has no rows of the weights of {weights}")
+    scores = np.array([next(iter(row["policies"].values()))["scores"] for row in own])
+    mean = paired_difference(scores.mean(1)[None])
+    assert mean.low is not None and mean.high is not None
+    budget, where = stored.settings["budget"], path.as_posix()
+    unit = f"of 100, what a search of {budget:,} evaluations reaches, in {len(own)} worlds"
+    score = pretrained.Score(mean.value, mean.low, mean.high, unit, scores.size, where)
+    return score, f"pmoss study run {stored.study}"
+
+
+def _data_commands(data: Dataset | WorldSet, folder: Path) -> tuple[str, ...]:
     """What makes the data."""
+    if isinstance(data, WorldSet):
+        return (f"pmoss data worlds {folder} --split {data.recipe.split} --count {len(data)}",)
     if data.id in suite_ids():
         return (f"pmoss data build {data.id}",)
     recipe = data.metadata.recipe
@@ -167,7 +194,7 @@ def _data_commands(data: Dataset, folder: Path) -> tuple[str, ...]:
     return (shlex.join([*words, "--episodes", str(len(data)), "--seed", str(data.metadata.seed)]),)
 
 
-def _training_command(agent: Agent, data: Dataset, folder: Path, out: Path) -> str:
+def _training_command(agent: Agent, data: Dataset | WorldSet, folder: Path, out: Path) -> str:
     """What trains the agent, with every field that its committed config does not say."""
     config_file = agent.name if has_config(agent.name) else None
     usual = asdict(
@@ -180,6 +207,6 @@ def _training_command(agent: Agent, data: Dataset, folder: Path, out: Path) -> s
     return shlex.join(words)
 
 
-def _word(data: Dataset, folder: Path) -> str:
+def _word(data: Dataset | WorldSet, folder: Path) -> str:
     """How commands name the data."""
     return data.id if data.id in suite_ids() else str(folder)

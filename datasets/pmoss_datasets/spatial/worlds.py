@@ -239,7 +239,11 @@ def _between(rng: np.random.Generator, low: float, high: float) -> float:
 
 
 def _schedules(
-    backend: IncrementalBackend, machine: Machine, slices: int, rng: np.random.Generator, noise: Noise
+    backend: IncrementalBackend,
+    machine: Machine,
+    slices: int,
+    rng: np.random.Generator,
+    noise: Noise,
 ) -> list[_Ran]:
     """What ran in one instance, as it was measured."""
     workers = machine.workers

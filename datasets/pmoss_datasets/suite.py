@@ -86,6 +86,24 @@ def _of_paper() -> dict[str, Mapping[str, Any]]:
     return {Recipe(env=env).task: env for env in envs}
 
 
+def core_tasks() -> dict[str, str]:
+    """Tasks that tell methods apart, and what makes each of them hard."""
+    return {name: kind for name, (kind, _) in _of_core().items()}
+
+
+@cache
+def _of_core() -> dict[str, tuple[str, Mapping[str, Any]]]:
+    """Kind and arguments of the environment of each of core_tasks(), by its name."""
+    folder = find_domain(FIRST_DOMAIN).presets
+    assert folder is not None
+    tables = read_toml(folder / "core.toml", dict)["task"]
+    envs = [
+        (table["kind"], {key: value for key, value in table.items() if key != "kind"})
+        for table in tables
+    ]
+    return {Recipe(env=env).task: (kind, env) for kind, env in envs}
+
+
 def load_task(name: str) -> Task:
     """A committed task; UnknownNameError if there is none of that name."""
     names: list[str] = []
@@ -97,6 +115,8 @@ def load_task(name: str) -> Task:
             return Task(name, data["env"], data.get("headroom", {}), domain)
         if domain == FIRST_DOMAIN and name in _of_paper():
             return Task(name, _of_paper()[name])
+        if domain == FIRST_DOMAIN and name in _of_core():
+            return Task(name, _of_core()[name][1])
         names += files
         if not files and (usual := Recipe(domain=domain)).task == name:
             return Task(name, usual.kwargs, domain=domain)

@@ -27,7 +27,7 @@ from pmoss_datasets.fairness import check_policy
 from pmoss_datasets.policies import Measured, Policy
 from pmoss_datasets.recipes import tier
 from pmoss_datasets.schema import FIRST_DOMAIN
-from pmoss_datasets.suite import load_task, obtain
+from pmoss_datasets.suite import core_tasks, load_task, obtain
 from pmoss_env.baselines import (
     Context,
     answer_after,
@@ -175,10 +175,9 @@ class Work:
         """Begins an episode."""
         if self._at != (at := (cell["task"], cell["noise"])):
             self.close()
-            domain, world = find_domain(FIRST_DOMAIN), world_of(load_task(cell["task"]).env)
-            self._env = domain.make_env(
-                {**world, "observation": "complete", "noise": cell["noise"]}
-            )
+            domain, env = find_domain(FIRST_DOMAIN), load_task(cell["task"]).env
+            seen = {"counters": env.get("counters", "all"), "noise": cell["noise"]}
+            self._env = domain.make_env({**world_of(env), "observation": "complete", **seen})
             self._judge, self._at = domain.judge(self._env), at
         self._env.reset(seed=env_seed)
         self._judge.begin()
@@ -347,6 +346,42 @@ def _seconds(own: list[Mapping[str, Any]], opponent: list[Mapping[str, Any]]) ->
     return [*before, *(f"{value:.3f}" for value in times)]
 
 
+#: Measurements of OPPONENT in what is left() to a learner.
+_FEW = 10
+
+
+def left(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """By task the points that the best rule, and OPPONENT with _FEW measurements, leave of 100."""
+    points = {}
+    for (task, _), policies in _trainings(rows).items():
+        scores = [_scores(policies[name])[..., 0].mean() for name in RULES]
+        few = _scores(policies[OPPONENT])[..., BUDGETS.index(_FEW)].mean()
+        points[task] = float(100 - max(*scores, few))
+    return points
+
+
+def _headroom(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+    """A line for each task: rules, OPPONENT and agents, without and with _FEW measurements."""
+    worlds, points, few = _trainings(rows), left(rows), BUDGETS.index(_FEW)
+    agents = [name for name in next(iter(worlds.values())) if name not in {*RULES, *SEARCHES}]
+    lines = []
+    for (task, _), policies in worlds.items():
+        each = [*((name, 0) for name in RULES), (OPPONENT, few)]
+        each += [(name, budget) for name in agents for budget in (0, few)]
+        intervals = [_intervals(_scores(policies[name]))[budget] for name, budget in each]
+        lines.append([f"`{task}`", core_tasks().get(task, ""), *intervals, f"{points[task]:.0f}"])
+    heads = [*RULES, f"{OPPONENT}, {_FEW}"]
+    heads += [f"{name}{after}" for name in agents for after in ("", f", {_FEW}")]
+    return TableOfRows(["task", "kind", *(f">{head}" for head in heads), ">left"], lines)
+
+
+def summarise(
+    settings: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]
+) -> dict[str, dict[str, float]]:
+    """``left``, see left()."""
+    return {"left": left(rows)}
+
+
 TABLES: Mapping[str, Callable[[Sequence[Mapping[str, Any]]], TableOfRows]] = {
     "default": lambda rows: _table(rows, lambda own, _: _intervals(_scores(own))),
     "ahead": lambda rows: _table(rows, _ahead),
@@ -354,6 +389,7 @@ TABLES: Mapping[str, Callable[[Sequence[Mapping[str, Any]]], TableOfRows]] = {
         rows, lambda own, _: [f"{v:.1f}" for v in _throughputs(own).mean(axis=(0, 1))]
     ),
     "seconds": lambda rows: _table(rows, _seconds),
+    "headroom": _headroom,
 }
 
 

@@ -41,6 +41,7 @@ KINDS = {
     "unseen-workload": "other workloads",
     "unseen-distribution": "other distributions of keys",
     "unseen-machine": "other machines",
+    "": "machines of the generator",
 }
 
 

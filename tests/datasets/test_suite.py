@@ -68,6 +68,16 @@ def test_tasks_of_the_paper_are_known_by_name_and_no_part_of_the_standard_suite(
         assert suite.recipe_of(f"pmoss/{name}/paper-v0").episodes == tier("paper")["episodes"]
 
 
+def test_core_tasks_are_noisy_and_of_several_kinds():
+    names = suite.core_tasks()
+    assert len(names) >= 6 and len(set(names.values())) >= 3
+    for name in names:
+        task = suite.load_task(name)
+        assert Recipe(env=task.env).task == name
+        assert (task.env["noise"], task.env["interference"]) == (1.0, "all")
+        assert suite.recipe_of(f"pmoss/{name}/large-v0").episodes == 4000
+
+
 @pytest.mark.parametrize("domain", ["spatial", "threads", "access-path", "continual"])
 def test_tiers_are_played_apart(domain):
     seeds = [tier(name, domain)["seed"] for name in tier_names(domain)]

@@ -240,7 +240,9 @@ def build(
     ids: Annotated[
         list[str] | None, typer.Argument(help="Ids of the suite; the whole suite if none.")
     ] = None,
-    task: Annotated[list[str] | None, typer.Option(help="Only this task; repeatable.")] = None,
+    task: Annotated[
+        list[str] | None, typer.Option(help="Only this task, or core: all core tasks; repeatable.")
+    ] = None,
     tier: Annotated[list[str] | None, typer.Option(help="Only this tier; repeatable.")] = None,
     shipped: Annotated[
         bool, typer.Option(help="Those that are part of the package, in its own folder.")
@@ -256,6 +258,7 @@ def build(
     What is built already is kept, and an interrupted build goes on where it stopped.
 
     Example: pmoss data build --task milan-nps4-btree-ycsb-a-all --tier expert
+    Example: pmoss data build --task core --tier large --tier validation
     """
     from pmoss_datasets import suite
     from pmoss_datasets.catalog import default_root
@@ -269,7 +272,10 @@ def build(
         _refuse(ctx, "with --shipped", ("task", "tier", "root"), why)
         chosen, place = list(suite.SHIPPED), suite.SHIPPED_ROOT
     else:
-        chosen = list(ids or suite.suite_ids(task or (), tier or ()))
+        tasks = [
+            n for name in task or () for n in (suite.core_tasks() if name == "core" else [name])
+        ]
+        chosen = list(ids or suite.suite_ids(tasks, tier or ()))
         place = root or default_root()
     for id_ in chosen:
         suite.recipe_of(id_)

@@ -102,6 +102,18 @@ def test_tables_hold_what_all_served_in_the_same_episodes(rows: Any) -> None:
     assert len(PLOTS["scores"](rows).axes) == 2
 
 
+def test_what_is_left_is_that_of_the_best_rule_or_short_search(rows: Any) -> None:
+    noisy = [row for row in rows if row["noise"] == 1]
+    (line,) = TABLES["headroom"](noisy).rows
+    few = TABLES["default"](noisy).rows
+    best = max(
+        float(cells[BUDGETS.index(10) + 1].split()[0]) for cells in few if cells[0] == OPPONENT
+    )
+    rules = [float(value.split()[0]) for value in line[2:6]]
+    assert float(line[-1]) == pytest.approx(100 - max(best, *rules), abs=0.6)
+    assert budget.summarise({}, noisy)["left"].keys() == {TOY}
+
+
 def test_an_agent_is_found_by_its_file_or_trained(tmp_path: Path) -> None:
     changes = {"updates": 2, "members": 1, "width": 8, "features": 4, "demands": 2}
     agents = {"mine": "pmoss/surrogate-busy-core-v0", "surrogate": ""}

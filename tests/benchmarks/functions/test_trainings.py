@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("torch")
 
 import pmoss_agents
+from pmoss_agents import pretrained
 from pmoss_benchmarks.functions import trainings
 from pmoss_benchmarks.functions.trainings import (
     TABLES,
@@ -75,6 +76,17 @@ def test_a_checkpoint_is_trained_once_and_plays_beside_all_rules(
     assert summary["scores"]["tasks"] == pytest.approx(sum(means) / 2)
 
 
+def test_an_agent_that_ships_plays_as_it_is(tmp_path: Path) -> None:
+    shipped = Training(shipped="pmoss/generalist-v0")
+    settings = Settings(
+        {"at once": shipped}, agent="generalist", tasks=(TOY,), rules=("lpt",), **FEW
+    )
+    run, (row,) = _work(settings, tmp_path)
+    assert row["checkpoint"] == pretrained.card("pmoss/generalist-v0").sha256
+    assert list(row["policies"]) == ["generalist"] and not row["learned"]
+    assert not list(tmp_path.glob("*.safetensors")) and recheck(run, row) == []
+
+
 def _checked(run: Run, rows: list[dict[str, Any]]) -> None:
     assert recheck(run, rows[0]) == []
     rules = {**rows[0]["rules"], "lpt": {**rows[0]["rules"]["lpt"], "score": 1.5}}
@@ -99,7 +111,8 @@ def test_the_machine_that_is_met_is_in_no_data(tmp_path: Path) -> None:
 
 
 def test_inputs_are_left_out_of_the_agent_that_plays(tmp_path: Path) -> None:
-    left = {"nothing": Training(("toy",)), "core": Training(("toy",), {"inputs": ["slice"]})}
+    slices = Training(("toy",), changes={"inputs": ["slice"]})
+    left = {"nothing": Training(("toy",)), "core": slices}
     settings = Settings(left, tasks=(TOY,), interference=("busy_core",), **FEW)
     run, rows = _work(settings, tmp_path)
     agents = [pmoss_agents.load(trainings._checkpoint(run, row)) for row in rows]

@@ -49,7 +49,7 @@ def lead(result: DemoResult) -> str:
         rates[name] for name in rates if name.endswith(f" + {plan.measurements}") and name != agent
     )
     return (
-        f"The agent that ships never saw co-tenants like these: at once it serves "
+        f"The agent that ships never met this server: at once it serves "
         f"{rates[AGENT]:.1f} million queries per second. It then learns for "
         f"{result.seconds['fine-tuning']:.0f} seconds from {plan.logged_episodes} logged episodes "
         f"of this server, and serves {rates[TUNED]:.1f}. The best rule, {best}, serves "

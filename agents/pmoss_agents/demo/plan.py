@@ -14,7 +14,7 @@ from pmoss_datasets.evaluation import Summary
 from pmoss_env.types import Instance
 
 #: What the agent goes by in tables: as it ships, and after it has learned from this server's log.
-AGENT, TUNED = "surrogate", "surrogate, tuned"
+AGENT, TUNED = "generalist", "generalist, tuned"
 #: What measures nothing, or asks the model as often as it likes.
 RULES = (
     "random",
@@ -41,7 +41,7 @@ class Plan:
 
     Attributes:
         env_kwargs: the task, arguments of ``pmoss/SpatialScheduling-v0``.
-        agent: name of the agent that ships, which plays. It learned beside other co-tenants.
+        agent: name of the agent that ships, which plays. It never met this server.
         logged_episodes: of the server, from which the agent goes on learning.
         logged_seed: of these; none of them occurs in the evaluation.
         updates: gradient steps of the fine-tuning.
@@ -64,7 +64,7 @@ class Plan:
             "order": "load",
         }
     )
-    agent: str = "pmoss/surrogate-busy-core-v0"
+    agent: str = "pmoss/generalist-v0"
     logged_episodes: int = 100
     logged_seed: int = 7
     updates: int = 200

@@ -56,8 +56,8 @@ class Card:
         name: what load() knows it by.
         agent: its registered name.
         domain: the environment that it is for.
-        env: arguments of the environment that it was trained for, plain JSON.
-        dataset: ``id``, ``checksum`` and number of ``episodes`` of its data.
+        env: arguments of the environment that it was trained for, plain JSON; empty for any.
+        dataset: ``id``, ``checksum`` and number of ``episodes`` or ``worlds`` of its data.
         seed: of its training.
         updates: of its training.
         score: see Score.
@@ -154,11 +154,12 @@ def write_card(path: Path, written: Card) -> None:
 def in_words(shown: Card) -> list[str]:
     """A card as lines of plain text."""
     score = shown.score
-    world = ", ".join(f"{key} {value}" for key, value in shown.env.items())
+    world = ", ".join(f"{key} {value}" for key, value in shown.env.items()) or "any server"
+    pieces = next(piece for piece in ("episodes", "worlds") if piece in shown.dataset)
     return [
         f"{shown.name}: {shown.agent}, for the environment {shown.domain}",
         f"trained for: {world}",
-        f"data: {shown.dataset['id']}, {shown.dataset['episodes']} episodes, "
+        f"data: {shown.dataset['id']}, {shown.dataset[pieces]} {pieces}, "
         f"checksum {str(shown.dataset['checksum'])[:12]}",
         f"training: {shown.updates} updates, seed {shown.seed}, pmoss-env {shown.code_version}",
         f"score: {score.value:.1f} [{score.low:.1f}, {score.high:.1f}] {score.unit}",

@@ -57,15 +57,11 @@ def threads(
     import pmoss_agents
     from pmoss_agents.checkpoints import SUFFIX
     from pmoss_agents.checkpoints import check_output as check_checkpoint
-    from pmoss_agents.registry import agent_names
     from pmoss_env.cli.output import check_output
     from pmoss_env.envs.threads import ThreadSchedulingEnv
     from pmoss_env.envs.threads.live.process import ProcessServer
 
-    policy, command = "hybrid", list(words or ())
-    is_file = bool(command) and command[0].endswith(SUFFIX)
-    if command and (is_file or ":" in command[0] or f"threads-{command[0]}" in agent_names()):
-        policy, *command = command
+    policy, command = _policy_and_command(list(words or ()))
     if (pid is None) == (not command):
         raise typer.BadParameter("give --pid, or a command after --, and not both")
     for path in (save_agent, log):
@@ -73,7 +69,7 @@ def threads(
             check_output(path)
     if save_agent is not None:
         check_checkpoint(save_agent)
-    if is_file:
+    if policy.endswith(SUFFIX):
         chosen = pmoss_agents.load(policy)
     else:
         chosen = pmoss_agents.make(policy if ":" in policy else f"threads-{policy}")
@@ -122,6 +118,17 @@ def threads(
             way if save_agent else "to go on later, keep the agent with --save FILE"
         )
         raise KeyboardInterrupt
+
+
+def _policy_and_command(words: list[str]) -> tuple[str, list[str]]:
+    """The policy that words begin with, hybrid where they name none, and the command after it."""
+    from pmoss_agents.checkpoints import SUFFIX
+    from pmoss_agents.registry import agent_names
+
+    first = words[0] if words else ""
+    if first.endswith(SUFFIX) or ":" in first or f"threads-{first}" in agent_names():
+        return first, words[1:]
+    return "hybrid", words
 
 
 def _schedule(env: Any, agent: Any, seconds: float | None, lines: list[str]) -> None:

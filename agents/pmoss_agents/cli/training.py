@@ -83,14 +83,9 @@ def train(
     """
     from pmoss_agents.checkpoints import SUFFIX
     from pmoss_agents.learning import find_lesson, new_agent
-    from pmoss_agents.registry import agent_names
     from pmoss_env.errors import DescriptionError
 
-    agent = None
-    if not paths[0].exists() and (":" in (word := str(paths[0])) or word in agent_names()):
-        agent, paths = word, paths[1:]
-    if not paths:
-        raise DescriptionError(f"{agent}: OUT comes after it: a checkpoint to write (.safetensors)")
+    agent, paths = _agent_and_paths(paths)
     if env and len(paths) > 1:
         raise DescriptionError(
             f"{len(paths)} paths: give DATASET OUT, or OUT alone with --env key=value of the "
@@ -120,6 +115,19 @@ def train(
     metrics = _learned(learner, lesson, out, log, resume, mixed)
     figures = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
     console.print(f"{learner.name}: {figures or 'all updates were made before'}; saved to {out}")
+
+
+def _agent_and_paths(paths: list[Path]) -> tuple[str | None, list[Path]]:
+    """The agent that the arguments begin with, if they name one, and the paths after it."""
+    from pmoss_agents.registry import agent_names
+    from pmoss_env.errors import DescriptionError
+
+    word = str(paths[0])
+    if paths[0].exists() or not (":" in word or word in agent_names()):
+        return None, paths
+    if len(paths) == 1:
+        raise DescriptionError(f"{word}: OUT comes after it: a checkpoint to write (.safetensors)")
+    return word, paths[1:]
 
 
 def _learned(

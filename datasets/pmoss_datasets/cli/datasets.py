@@ -95,6 +95,9 @@ _IN_RECIPES = (
     "backend",
 )
 
+#: And those of a single policy.
+_OF_POLICY = ("argument", "epsilon")
+
 
 def collect(
     ctx: typer.Context,
@@ -160,20 +163,16 @@ def collect(
     from pmoss_datasets.executors import at_once
     from pmoss_datasets.recipes import slug
 
-    of_policy = ("argument", "epsilon")
     if recipe:
         why = "the file decides all of it; leave out one or the other"
-        _refuse(ctx, "with --recipe", (*_IN_RECIPES, *of_policy), why)
+        _refuse(ctx, "with --recipe", (*_IN_RECIPES, *_OF_POLICY), why)
         chosen = Recipe.from_toml(recipe, trust or ())
     else:
         why = "what the command line names itself is trusted; leave it out"
         _refuse(ctx, "without --recipe", ["trust"], why)
         behaviours: tuple[Behaviour, ...] = ()
-        if policy is None:
-            _refuse(ctx, "without a policy", of_policy, "of that one policy; give both, or neither")
-        else:
-            why = "one policy is in place of a tier's mixture; leave out one or the other"
-            _refuse(ctx, f"with {policy}", ["tier"], why)
+        _check_one_policy(ctx, policy)
+        if policy is not None:
             behaviours = (Behaviour(policy, epsilon=epsilon, arguments=tuple(argument or ())),)
             tier = slug(policy.partition(":")[0].replace("_", "-"))
         task = {**({"backend": backend} if backend else {}), **env_arguments(env, machine)}
@@ -203,6 +202,15 @@ def collect(
         f"{dataset.metadata.id}: {len(dataset)} episodes, {finals.mean():.1f} {played.unit} on "
         f"average ({finals.min():.1f} to {finals.max():.1f}), in {out}"
     )
+
+
+def _check_one_policy(ctx: typer.Context, policy: str | None) -> None:
+    """Refuses options of a policy without one, and a tier beside a policy."""
+    if policy is None:
+        _refuse(ctx, "without a policy", _OF_POLICY, "of that one policy; give both, or neither")
+    else:
+        why = "one policy is in place of a tier's mixture; leave out one or the other"
+        _refuse(ctx, f"with {policy}", ["tier"], why)
 
 
 def list_datasets(asked: Request) -> None:

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -151,11 +151,8 @@ def collect(
     A measured host has no model that a search could ask: such a dataset has no reference scores.
 
     Example: pmoss data collect runs/data -e machine=milan-nps4 -e load=closed --episodes 100
-
     Example: pmoss data collect runs/points -e index=rtree -e workload=rtree-ranges-5m
-
     Example: pmoss data collect runs/threads --domain threads -e requests=400000 --episodes 20
-
     Example: pmoss data collect runs/host --backend hardware --tier random -e slices=16
     """
     from pmoss_datasets import Behaviour, Recipe, find_domain
@@ -171,8 +168,14 @@ def collect(
         why = "what the command line names itself is trusted; leave it out"
         _refuse(ctx, "without --recipe", ["trust"], why)
         behaviours: tuple[Behaviour, ...] = ()
-        _check_one_policy(ctx, policy)
-        if policy is not None:
+        if policy is None:
+            _refuse(
+                ctx, "without a policy", _OF_POLICY, "of that one policy; give both, or neither"
+            )
+        else:
+            _refuse(
+                ctx, f"with {policy}", ["tier"], "one policy takes a tier's place; leave one out"
+            )
             behaviours = (Behaviour(policy, epsilon=epsilon, arguments=tuple(argument or ())),)
             tier = slug(policy.partition(":")[0].replace("_", "-"))
         task = {**({"backend": backend} if backend else {}), **env_arguments(env, machine)}
@@ -188,29 +191,14 @@ def collect(
         )
     check_output(out, folder=True)
     with progress_bar("collecting") as progress:
-        dataset = run(
-            chosen,
-            out,
-            progress,
-            at_once(processes, executor),
-            executor=executor,
-            address=ray_address,
-            overwrite=overwrite,
-        )
+        places: dict[str, Any] = {"executor": executor, "address": ray_address}
+        count = at_once(processes, executor)
+        dataset = run(chosen, out, progress, count, **places, overwrite=overwrite)
     finals = (played := dataset.domain).shown(dataset.column(played.outcome))
     console.print(
         f"{dataset.metadata.id}: {len(dataset)} episodes, {finals.mean():.1f} {played.unit} on "
         f"average ({finals.min():.1f} to {finals.max():.1f}), in {out}"
     )
-
-
-def _check_one_policy(ctx: typer.Context, policy: str | None) -> None:
-    """Refuses options of a policy without one, and a tier beside a policy."""
-    if policy is None:
-        _refuse(ctx, "without a policy", _OF_POLICY, "of that one policy; give both, or neither")
-    else:
-        why = "one policy is in place of a tier's mixture; leave out one or the other"
-        _refuse(ctx, f"with {policy}", ["tier"], why)
 
 
 def list_datasets(asked: Request) -> None:

@@ -113,6 +113,30 @@ def test_it_plays_from_observations_as_from_the_context(agent):
     assert tuple(actions) == row.actions
 
 
+def test_each_episode_gets_a_plan_of_its_own_without_reset(agent, monkeypatch):
+    env = SpatialSchedulingEnv(**TOY, observation="complete")
+    agent.check_env(env)
+    plans = []
+    schedule = Surrogate.schedule
+    monkeypatch.setattr(
+        Surrogate,
+        "schedule",
+        lambda self, *given: plans.append(schedule(self, *given)) or plans[-1],
+    )
+    for seed in (5, 6, 6):
+        observation, info = env.reset(seed=seed)
+        if seed == 6:
+            observation["slice_counters"][0, 0] = np.nan
+        over = False
+        while not over:
+            action = agent.act(observation, info["action_mask"])
+            observation, _, over, _, info = env.step(action)
+            if seed == 6 and not over:
+                observation["slice_counters"][0, 0] = np.nan
+    assert len(plans) == 2
+    assert plans[0].tolist() != plans[1].tolist()
+
+
 @pytest.mark.parametrize("actions", ["core", "core_node"])
 def test_it_plays_within_the_memory(tmp_path, actions):
     env = {**TOY, "slices": 8, "actions": actions, "observation": "complete"}

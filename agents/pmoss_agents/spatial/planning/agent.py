@@ -49,6 +49,8 @@ class PlanningAgent(SpatialAgent, NetworkAgent[Any]):
         self._topology: Topology | None = None
         self._tiles: Array | None = None
         self._nodes: Array | None = None
+        # What act() planned from: (slices, H) counters and (slices,) tiles; None after plan().
+        self._planned_from: tuple[Array, Array] | None = None
 
     @abstractmethod
     def schedule(
@@ -77,6 +79,7 @@ class PlanningAgent(SpatialAgent, NetworkAgent[Any]):
     def use(self, machine: Machine) -> None:
         """Takes the machine to plan for."""
         if self._topology is None or machine is not self._machine:
+            self.reset()
             self._machine, self._topology = machine, Topology(machine)
 
     def check_env(self, env: Any) -> None:
@@ -87,7 +90,7 @@ class PlanningAgent(SpatialAgent, NetworkAgent[Any]):
 
     def reset(self) -> None:
         """Begins an episode."""
-        self._tiles = self._nodes = None
+        self._tiles = self._nodes = self._planned_from = None
 
     def plan(self, context: Context, order: Int32Array) -> None:
         """Plans an episode from its context, as a baseline does.
@@ -104,6 +107,7 @@ class PlanningAgent(SpatialAgent, NetworkAgent[Any]):
             raise DescriptionError(f"{self.name}: needs an incumbent and its snapshot")
         machine, measurements = context.machine, context.measurements
         self.use(machine)
+        self.reset()
         trials: Trials | None = None
         if measurements is not None:
 
@@ -123,16 +127,23 @@ class PlanningAgent(SpatialAgent, NetworkAgent[Any]):
         self._tiles, self._nodes = machine.tile_of_core[schedule.cores], schedule.nodes
 
     def act(self, observation: Observation, action_mask: Array | None = None) -> int:
-        """See Agent.act. Where actions name nodes, data are local as far as these have room."""
-        if self._tiles is None:
+        """See Agent.act. Where actions name nodes, data are local as far as these have room.
+
+        It plans anew where the observation is of another episode than the last one.
+        """
+        if self._tiles is None or self._planned_from is not None:
             for needed in ("slice_counters", "incumbent_tiles", "slice"):
                 if needed not in observation:
                     raise CheckpointError(
                         f"{self.name}: the observation lacks {needed}: make an environment of "
                         "spatial scheduling with observation='complete'"
                     )
+            counters = np.asarray(observation["slice_counters"])
             tiles = np.asarray(observation["incumbent_tiles"])
-            self._tiles = self._planned_tiles(np.asarray(observation["slice_counters"]), tiles)
+            if not self._has_planned_from(counters, tiles):
+                self._tiles, self._nodes = self._planned_tiles(counters, tiles), None
+                self._planned_from = counters.copy(), tiles.copy()
+        assert self._tiles is not None
         slice_ = round(float(observation["slice"][0]) * self._tiles.size)
         tile = int(self._tiles[slice_])
         if "node_mask" in observation:
@@ -140,6 +151,12 @@ class PlanningAgent(SpatialAgent, NetworkAgent[Any]):
         mask = observation["position_mask"] if action_mask is None else action_mask
         allowed = np.asarray(mask).reshape(-1) > 0
         return tile if allowed[tile] else int(allowed.argmax())
+
+    def _has_planned_from(self, counters: Array, tiles: Array) -> bool:
+        if self._planned_from is None:
+            return False
+        same_counters = np.array_equal(counters, self._planned_from[0], equal_nan=True)
+        return same_counters and np.array_equal(tiles, self._planned_from[1])
 
     def _with_node(
         self, observation: Observation, slice_: int, tile: int, action_mask: Array | None

@@ -42,6 +42,12 @@ _TAKEN = {
 }
 
 
+def best_path(checkpoint: str | Path) -> Path:
+    """Where the best checkpoint of a training lies, beside the last one."""
+    path = Path(checkpoint)
+    return path.with_name(f"{path.stem}.best{path.suffix}")
+
+
 def check_output(path: str | Path) -> None:
     """Refuses early what write() would refuse after hours of training.
 

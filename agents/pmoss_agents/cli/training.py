@@ -17,6 +17,29 @@ if TYPE_CHECKING:
     from pmoss_agents import Agent
     from pmoss_agents.learning import Lesson
     from pmoss_agents.trainer import Progress
+    from pmoss_agents.validating import Validation
+
+MixedOption = Annotated[
+    bool, typer.Option("--mixed", help="Let --resume go on with what other code has trained.")
+]
+LogOption = Annotated[
+    Path | None,
+    typer.Option(
+        help="File that keeps metrics and CPU seconds of every update, as JSON lines; --resume "
+        "goes on with it."
+    ),
+]
+EveryOption = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Updates between two scores on validation episodes, which no data and no evaluation "
+        "have. They are kept and drawn beside OUT, and so is the best agent.",
+    ),
+]
+EpisodesOption = Annotated[
+    int, typer.Option(min=1, max=10_000, help="Of each task, for --validate-every.")
+]
 
 
 def train(
@@ -49,9 +72,7 @@ def train(
     resume: Annotated[
         bool, typer.Option(help="Go on from the checkpoint at OUT, with its agent and config.")
     ] = False,
-    mixed: Annotated[
-        bool, typer.Option("--mixed", help="Let --resume go on with what other code has trained.")
-    ] = False,
+    mixed: MixedOption = False,
     start: Annotated[
         str | None,
         typer.Option(
@@ -62,13 +83,9 @@ def train(
     overwrite: Annotated[
         bool, typer.Option(help="Replace a checkpoint and a log that are there.")
     ] = False,
-    log: Annotated[
-        Path | None,
-        typer.Option(
-            help="File that keeps metrics and CPU seconds of every update, as JSON lines; --resume "
-            "goes on with it."
-        ),
-    ] = None,
+    log: LogOption = None,
+    validate_every: EveryOption = None,
+    validate_episodes: EpisodesOption = 4,
 ) -> None:
     """Train an agent on data, or by playing in an environment; of any domain.
 
@@ -80,6 +97,7 @@ def train(
     Example: pmoss train runs/data runs/tuned.safetensors --start pmoss/surrogate-busy-core-v0
     Example: pmoss train maskable-ppo runs/ppo.safetensors -e machine=toy -e slices=8
     Example: pmoss train my_agent:Mine runs/data runs/mine.safetensors
+    Example: pmoss train cql runs/data runs/cql.safetensors --validate-every 100
     """
     from pmoss_agents.checkpoints import SUFFIX
     from pmoss_agents.learning import find_lesson, new_agent
@@ -112,9 +130,18 @@ def train(
         learner = new_agent(lesson, agent, config, given)
     if log is not None and not resume:
         check_absent(log, overwrite, ", --resume goes on with it where there is a checkpoint")
-    metrics = _learned(learner, lesson, out, log, resume, mixed)
+    validation = None
+    if validate_every is not None:
+        from pmoss_agents.validating import Validation, Worlds, rows_path
+
+        check_absent(rows_path(out), overwrite or resume)
+        worlds = Worlds.of(lesson, validate_episodes)
+        validation = Validation(learner, worlds, out, validate_every)
+    metrics = _learned(learner, lesson, out, log, resume, mixed, validation)
     figures = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
     console.print(f"{learner.name}: {figures or 'all updates were made before'}; saved to {out}")
+    if validation is not None and validation.best.exists():
+        console.print(f"best on validation episodes: {validation.best}, {validation.draw()}")
 
 
 def _agent_and_paths(paths: list[Path]) -> tuple[str | None, list[Path]]:
@@ -131,7 +158,13 @@ def _agent_and_paths(paths: list[Path]) -> tuple[str | None, list[Path]]:
 
 
 def _learned(
-    learner: Agent, lesson: Lesson, out: Path, log: Path | None, resume: bool, mixed: bool
+    learner: Agent,
+    lesson: Lesson,
+    out: Path,
+    log: Path | None,
+    resume: bool,
+    mixed: bool,
+    validation: Validation | None,
 ) -> dict[str, float]:
     """The last update's metrics of a training, which leaves no log without a checkpoint."""
     from pmoss_agents.learning import learn
@@ -140,7 +173,7 @@ def _learned(
 
     before = file_stamp(out)
     with progress_bar("training") as bar:
-        progress = _telling(bar, log, learner)
+        progress = _telling(bar, log, learner, validation)
         try:
             metrics = learn(
                 learner, lesson, progress=progress, checkpoint=out, allow_other_code=mixed
@@ -150,6 +183,8 @@ def _learned(
             if not resume and file_stamp(out) == before:
                 if log is not None:
                     log.unlink(missing_ok=True)
+                if validation is not None:
+                    validation.discard()
                 set_resume_hint("no checkpoint was written yet: give the same command again")
             raise
     return metrics
@@ -194,8 +229,10 @@ def _refuse(given: Mapping[str, Any]) -> None:
         )
 
 
-def _telling(bar: Callable[[int, int], None], log: Path | None, learner: Agent) -> Progress:
-    """What a training tells after every update: to a progress bar, and to a log if there is one."""
+def _telling(
+    bar: Callable[[int, int], None], log: Path | None, learner: Agent, validation: Validation | None
+) -> Progress:
+    """What a training tells after every update: to a progress bar, a log and a validation."""
     from pmoss_agents.training_log import TrainingLog
 
     kept = None if log is None else TrainingLog(log, getattr(learner, "updates", 0))
@@ -204,6 +241,8 @@ def _telling(bar: Callable[[int, int], None], log: Path | None, learner: Agent) 
         bar(done, total)
         if kept is not None:
             kept(done, total, metrics)
+        if validation is not None:
+            validation(done, total, metrics)
 
     return tell
 

@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from pmoss_agents.agent import Array, Observation
+from pmoss_agents.checkpoints import best_path
 from pmoss_agents.devices import device_label, moved, seed_torch
 from pmoss_agents.network_agent import NetworkAgent
 from pmoss_agents.pytorch import F, Tensor, nn, torch
@@ -376,12 +377,6 @@ def _gpu_of(values: Mapping[str, Any]) -> str | None:
     if not isinstance(name, str) or len(name) > 100 or not (name.isascii() and name.isprintable()):
         raise CheckpointError("learned_on: must be the name of a GPU, at most 100 characters")
     return name
-
-
-def best_path(checkpoint: str | Path) -> Path:
-    """Where fit() keeps the best checkpoint beside the last one."""
-    path = Path(checkpoint)
-    return path.with_name(f"{path.stem}.best{path.suffix}")
 
 
 def _tiles(mask: Array) -> Tensor:

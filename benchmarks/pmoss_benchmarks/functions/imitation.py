@@ -19,9 +19,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 import pmoss_agents
-from pmoss_agents.checkpoints import SUFFIX
+from pmoss_agents.checkpoints import SUFFIX, best_path
 from pmoss_agents.configs import read_config
-from pmoss_agents.spatial.decision_transformer import DecisionTransformer, best_path
+from pmoss_agents.spatial.decision_transformer import DecisionTransformer
 from pmoss_agents.training_log import MOMENT, TrainingLog, means_of_windows, read_log
 from pmoss_benchmarks.functions.references import SEED
 from pmoss_benchmarks.functions.wanted import RANKED, rank_correlation

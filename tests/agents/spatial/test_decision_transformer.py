@@ -9,6 +9,7 @@ import pytest
 
 import pmoss_agents
 from pmoss_agents import checkpoints
+from pmoss_agents.checkpoints import best_path
 from pmoss_datasets import open_dataset
 from pmoss_env.errors import CheckpointError, DatasetError, DescriptionError
 from tests.agents.spatial.playing import BUSY, TRANSFORMER, check_masks, collected, play
@@ -19,7 +20,6 @@ from pmoss_agents.spatial.decision_network import STATE, Decoder, Step  # noqa: 
 from pmoss_agents.spatial.decision_player import Player  # noqa: E402
 from pmoss_agents.spatial.decision_transformer import (  # noqa: E402
     DecisionTransformer,
-    best_path,
     imitation_loss,
 )
 from pmoss_agents.spatial.encoders import FORBIDDEN  # noqa: E402

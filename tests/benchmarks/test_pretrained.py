@@ -13,7 +13,7 @@ from pmoss_agents import pretrained
 from pmoss_agents.policies import named_policies
 from pmoss_benchmarks.offline.episodes import world_of
 from pmoss_benchmarks.offline.pretrained import publish
-from pmoss_benchmarks.study import Results, read_stored
+from pmoss_benchmarks.study import read_stored
 from pmoss_datasets.domain import find_domain
 from pmoss_datasets.spatial.world_sets import WorldsRecipe, make_worlds
 from pmoss_env.errors import DatasetError, DescriptionError
@@ -119,12 +119,3 @@ def test_a_forecaster_plays_what_it_is_for(name: str, share: str) -> None:
     rows = pmoss_json(*words, *task, *few)
     assert {row["policy"] for row in rows} == {"stay", name}
     assert all(row["illegal_actions"] == 0 for row in rows)
-
-
-def test_the_share_on_a_card_is_that_of_the_stored_report() -> None:
-    rows = {row["policy"]: row for row in Results(REPOSITORY)["continual"].rows}
-    served = np.array(rows["forecaster-calm"]["outcomes"])
-    law = np.array(rows["thorough-law-oracle"]["outcomes"])
-    score = pretrained.card("pmoss/forecaster-jobs-v2").score
-    assert score.value == pytest.approx(100.0 * float((served / law).mean()))
-    assert score.low < score.value < score.high and score.episodes == len(served)

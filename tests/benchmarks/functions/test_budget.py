@@ -13,7 +13,6 @@ from pmoss_benchmarks.functions import budget
 from pmoss_benchmarks.functions.budget import (
     BUDGETS,
     OPPONENT,
-    PLOTS,
     TABLES,
     Settings,
     Work,
@@ -83,23 +82,6 @@ def test_rows_run_again(run: Run, rows: Any) -> None:
             (line,) = recheck(run, row)
             assert line.startswith("episode 1: stored")
             row["throughput"][1][-1] -= 1
-
-
-def test_tables_hold_what_all_served_in_the_same_episodes(rows: Any) -> None:
-    clean = [row for row in rows if row["noise"] == 0]
-    lines = {line[0]: line[1:] for line in TABLES["default"](clean).rows}
-    search = next(row for row in clean if row["policy"] == "lpt + search")
-    low, high = np.array(search["random"]), np.array(search["best"])
-    served = np.array(search["throughput"])[:, -1]
-    assert lines["lpt + search"][-1].startswith(
-        f"{(100 * (served - low) / (high - low)).mean():.1f}"
-    )
-    assert len(set(lines["lpt"])) == 1 and len(lines) == 8
-    ahead = TABLES["ahead"](rows)
-    assert ahead.columns[:3] == ["task", "noise", "policy"]
-    assert len(ahead.rows) == 14 and OPPONENT not in [line[2] for line in ahead.rows]
-    assert [line[-1] != "" for line in TABLES["seconds"](clean).rows].count(True) == 3
-    assert len(PLOTS["scores"](rows).axes) == 2
 
 
 def test_what_is_left_is_that_of_the_best_rule_or_short_search(rows: Any) -> None:

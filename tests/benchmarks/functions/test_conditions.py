@@ -11,8 +11,6 @@ from pmoss_benchmarks.functions.conditions import (
     Settings,
     Work,
     cells,
-    distinct_vendors,
-    lost_counters,
     prepare,
     recheck,
     scores,
@@ -39,15 +37,6 @@ def test_each_kind_has_cells_and_what_they_are_compared_with() -> None:
         Settings(("stael",))
     with pytest.raises(DescriptionError, match="usual = 7"):
         Settings(usual=7)
-
-
-def test_the_counter_table_says_what_a_vendor_lacks() -> None:
-    assert lost_counters("mesh_server") == ()
-    few = "cycles_l3_miss", "cycles_mem_any"
-    assert lost_counters("zen") == lost_counters("ring_server") == few
-    assert {"local_dram", "remote_dram"} < set(lost_counters("arm"))
-    assert "instructions" in lost_counters("")
-    assert "Intel Sandy Bridge, AMD Zen" in distinct_vendors()
 
 
 def test_a_part_of_a_dataset_has_fewer_episodes_and_counters(tmp_path: Path) -> None:

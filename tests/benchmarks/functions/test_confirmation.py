@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from importlib.resources import files
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from pmoss_benchmarks.functions import confirmation
 from pmoss_benchmarks.functions.confirmation import Settings, of_task, verdict
 from pmoss_benchmarks.offline import episodes
-from pmoss_benchmarks.study import Results, Run
+from pmoss_benchmarks.study import Run
 from pmoss_benchmarks.study.store import write_stored
 from pmoss_datasets.evaluation import evaluate
 from pmoss_datasets.evaluation.statistics import Difference, spearman
@@ -21,7 +20,6 @@ from pmoss_env.backends import make_backend
 from pmoss_env.baselines import make_baseline
 from pmoss_env.errors import DatasetError, DescriptionError
 
-REPOSITORY = Path(__file__).resolve().parents[3]
 #: As if it had learned to spread.
 AGENT = "surrogate"
 FEW = {
@@ -98,23 +96,6 @@ def test_rows_of_other_code_and_missing_ones_are_refused(run) -> None:
         Settings(**{**FEW, "policies": (AGENT, "local-search")})
     with pytest.raises(DescriptionError, match="is a task of threads"):
         Settings(**{**FEW, "tasks": ("xeon-6240m-optane-threads-fillrandom-requests-1000000",)})
-
-
-def test_what_was_confirmed_are_stored_rows() -> None:
-    results = Results(REPOSITORY)
-    played = {
-        (row["task"], row["policy"]): row["played"][row["policy"]]
-        for row in results["core"].rows
-        if row["track"] == "same-task"
-        and row["seed"] == 0
-        and row["policy"] in row.get("played", ())
-    }
-    assert len(results["confirmation"].rows) == 30
-    for row in results["confirmation"].rows:
-        for name, one in row["rows"].items():
-            packed = played[row["task"], name]
-            assert packed["throughput"][row["episode"]] == one["model"]
-            assert packed["env_seed"][row["episode"]] == row["env_seed"]
 
 
 def test_intervals_decide_what_is_confirmed() -> None:

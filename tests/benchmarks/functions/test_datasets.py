@@ -3,11 +3,9 @@ from pathlib import Path
 import pytest
 
 from pmoss_benchmarks.functions.datasets import (
-    TABLES,
     Settings,
     every_id,
     measure,
-    missing,
     recheck,
 )
 from pmoss_benchmarks.study import Results, Run
@@ -35,13 +33,3 @@ def test_a_dataset_that_is_not_there_is_built(tmp_path: Path) -> None:
     id_ = "pmoss/toy-btree-ycsb-a-busy-core/random-v0"
     assert measure(run, {"id": id_})["episodes"] == 200
     assert open_dataset(tmp_path / id_).id == id_
-
-
-def test_what_is_missing_is_expected_to_be_as_large_as_what_is_alike() -> None:
-    absent = missing(ROWS)
-    assert len(absent) == len(every_id()) - len(ROWS)
-    lines = {each[0]: each for each in TABLES["missing"](ROWS).rows}
-    assert list(lines) == [f"`{id_}`" for id_ in absent]
-    row = next(each for each in ROWS if each["id"].endswith("-ycsb-a/random-v0"))
-    sibling = row["id"].replace("/random", "/medium")
-    assert float(lines[f"`{sibling}`"][3]) == pytest.approx(row["bytes"] / 1e6, rel=0.1)

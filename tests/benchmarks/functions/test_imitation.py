@@ -3,7 +3,6 @@
 import math
 from typing import Any
 
-import numpy as np
 import pytest
 
 pytest.importorskip("torch")
@@ -13,13 +12,11 @@ from pmoss_agents.configs import read_config
 from pmoss_agents.training_log import read_log
 from pmoss_benchmarks.functions.imitation import (
     CONFIG,
-    TABLES,
     WANTED,
     Settings,
     accurate,
     bound_of,
     cells,
-    compare,
     curve_of,
     measure,
     prepare,
@@ -110,22 +107,6 @@ def _row(**changes: Any) -> dict[str, Any]:
     served = [{"wanted": wanted, "served": [wanted, 2 * wanted]} for wanted in WANTED]
     row = {"task": TOY, "env_seeds": [1, 2], "played": served, "curve": curve}
     return {**row, "config": {"updates": 100}, "bound": {"accuracy": 0.8}, **changes}
-
-
-def test_what_it_serves_is_compared_in_the_same_episodes() -> None:
-    # Of a study with more episodes the first ones are the same.
-    others = {"lpt": np.array([4.0, 8.0, 99.0]), "unnamed": np.array([9.0, 9.0])}
-    comparison = compare(_row(), others)
-    assert comparison["ranks"]["of_means"] == pytest.approx(1.0)
-    assert comparison["wanted"].rows[-1] == ["2", "3.0 [2.0, 4.0]", "50.0 [50.0, 50.0] %"]
-    network, lpt = comparison["beside"].rows
-    assert network[0] == "the network, 1.1 wanted"
-    assert lpt == ["LPT", "6.0 [4.0, 8.0]", "100.0 [100.0, 100.0] %"]
-
-
-def test_the_shown_curve_ends_with_the_last_update() -> None:
-    lines = TABLES["curve"]([_row()]).rows
-    assert len(lines) == 10 and lines[-1][:3] == ["100", "100", "50 %"]
 
 
 def test_only_trainings_that_ended_are_judged() -> None:

@@ -3,7 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pmoss_benchmarks.functions.migration import Settings, card, exchanges, measure, missed
+from pmoss_benchmarks.functions.migration import Settings, exchanges, measure
 from pmoss_benchmarks.spatial.combinations import combinations
 from pmoss_benchmarks.study import Run
 from pmoss_env.errors import DescriptionError
@@ -22,17 +22,6 @@ def trial(model_ms: float, simulated_ms: float, model: float, simulated: float) 
         "model_share": model,
         "simulated_share": simulated,
     }
-
-
-def test_card_of_known_numbers() -> None:
-    result = card([trial(9.0, 10.0, 0.8, 0.8), trial(11.0, 10.0, 0.9, 0.9)])
-    assert result["time_error"]["median"] == pytest.approx(0.0)
-    assert result["time_error"]["size"] == pytest.approx(0.1)
-    assert result["served_error"] == {"median": 0.0, "size": 0.0, "p95": 0.0}
-    assert result["model_dip"] == result["simulated_dip"] == pytest.approx(0.15)
-    slow = card([trial(12.0, 10.0, 0.8, 0.8)])
-    assert not slow["within"] and missed(slow) == ["time"]
-    assert card([trial(10.5, 10.0, 0.8, 0.8)])["within"]
 
 
 def test_slices_of_different_nodes_change_places() -> None:

@@ -12,9 +12,6 @@ from pmoss_benchmarks.study import Run
 from pmoss_env.errors import DescriptionError, UnknownNameError
 
 FAST = {**figure("lookups / a peer", "x", [4.0, 3.9, 1234.5]), "goal": ">= 2 x", "reached": True}
-SLOW = {**figure("lookups / a peer", "x", [1.6]), "goal": ">= 3 x", "reached": False}
-COST = {**figure("cost", "%", [-1.0, 2.0]), "goal": "<= 3 %", "reached": True}
-SCALE = {**figure("for scale", "us", [7.0]), "goal": "", "reached": None}
 
 
 def row(host: str, *figures: dict, part: str = "index") -> dict:
@@ -58,22 +55,6 @@ def test_works_take_turns_after_a_round_that_does_not_count() -> None:
     seconds = timed({"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}, 2)
     assert calls == ["a", "b"] * 3
     assert {name: len(values) for name, values in seconds.items()} == {"a": 2, "b": 2}
-
-
-def test_hosts_stand_side_by_side_each_with_its_own_goal() -> None:
-    table = performance.TABLES["goals"]([row("old", FAST, SCALE), row("new", SLOW)])
-    assert list(table.columns) == ["figure", "goal", "old", "new"]
-    cells_ = ["4 [3.9, 1,234] x", "1.6 [1.6, 1.6] x, missed"]
-    assert table.rows == [["lookups / a peer", ">= 2 x; >= 3 x", *cells_]]
-    every = performance.TABLES["default"]([row("old", FAST, SCALE), row("new", SLOW)])
-    assert [line[0] for line in every.rows] == ["lookups / a peer", "for scale"]
-
-
-def test_before_and_after_holds_what_both_have_and_what_has_a_ratio() -> None:
-    rows = [row("before", SLOW, COST), row("after", FAST, COST, SCALE)]
-    table = performance.TABLES["before-and-after"](rows)
-    assert list(table.columns) == ["figure", "before", "after", "after / before"]
-    assert [(line[0], line[3]) for line in table.rows] == [("lookups / a peer", "2.50")]
 
 
 def test_the_exponent_of_a_cost_is_its_slope_in_logarithms() -> None:

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from pmoss_benchmarks.functions.thread_conditions import Settings, causes, measure
+from pmoss_benchmarks.functions.thread_conditions import Settings, measure
 from pmoss_benchmarks.study import Results, Run
 
 RESULTS = Results(Path(__file__).resolve().parents[3])
@@ -20,10 +20,3 @@ def test_a_faster_scheduler_saves_more_of_the_late_requests() -> None:
     gap = "local / remote bandwidth of DRAM, largest"
     assert one_link["machine"][gap] > usual["machine"][gap]
     assert one_link["linucb"] != usual["linucb"]
-
-
-def test_a_cause_that_changes_nothing_has_no_row() -> None:
-    table = causes(RESULTS["thread-conditions"].rows, JUDGED, "local / remote", of_machine=True)
-    assert [row[0] for row in table.rows] == ["as judged", "half of the link"]
-    usual, half = (float(row[1].strip("*")) for row in table.rows)
-    assert half > usual

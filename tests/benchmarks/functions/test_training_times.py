@@ -47,17 +47,6 @@ def test_the_first_update_is_not_timed(data: Path) -> None:
     assert [row[0] for row in table.rows] == ["`surrogate`", "`bc`"]
 
 
-def test_devices_stand_side_by_side() -> None:
-    cpu = {"gpu": None, "of": 600, "low": 0.009, "median": 0.010, "high": 0.012}
-    gpu = {"gpu": "A GPU", "of": 600, "low": 0.004, "median": 0.005, "high": 0.006}
-    rows = [{"learner": "bc", **cpu}, {"learner": "bc", **gpu}, {"learner": "cql", **cpu}]
-    table = TABLES["default"](rows)
-    assert table.columns[1:4] == [">ms, CPU", ">ms, A GPU", ">times as fast"]
-    first, second = table.rows
-    assert first == ["`bc`", "10.0 [9.0, 12.0]", "5.0 [4.0, 6.0]", "2.0", "0.1", "0.1"]
-    assert second == ["`cql`", "10.0 [9.0, 12.0]", "", "", "0.1", ""]
-
-
 def test_what_cannot_be_timed_is_refused(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UnknownNameError, match="lpt"):
         Settings(TOY, learners=("lpt",))

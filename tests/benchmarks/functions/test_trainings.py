@@ -27,7 +27,6 @@ from pmoss_benchmarks.study import Results, Run
 from pmoss_benchmarks.study.function import settings_of
 from pmoss_datasets.suite import SHIPPED_ROOT, TOY, splits
 from pmoss_env.errors import DescriptionError, UnknownNameError
-from pmoss_env.machines import load_machine
 
 SMALL = {"members": 1, "updates": 2, "width": 8, "features": 4, "demands": 2, "rounds": 1}
 FEW = {"data": 6, "episodes": 2, "budget": 20, "changes": SMALL}
@@ -124,16 +123,6 @@ def test_inputs_are_left_out_of_the_agent_that_plays(tmp_path: Path) -> None:
     assert not summarise({}, rows)["kinds"]
 
 
-def test_each_group_of_inputs_is_left_out_once() -> None:
-    left = _described("ablation").trainings
-    config: Any = pmoss_agents.make("surrogate").config
-    inputs = tuple(config.inputs)
-    assert tuple(left) == ("nothing", *inputs)
-    for name, training in left.items():
-        kept = training.changes.get("inputs", inputs)
-        assert tuple(kept) == tuple(group for group in inputs if group != name)
-
-
 def test_every_world_is_played_once() -> None:
     settings = _described("generalist")
     assert settings.learned == splits()["development"]
@@ -148,20 +137,6 @@ def test_made_up_worlds_hold_no_workload_of_the_unseen_tracks() -> None:
     held_back = {*OTHER_OPERATIONS.values(), *OTHER_DISTRIBUTION.values()}
     # Tasks with scans meet ycsb-a there, which other tasks teach.
     assert held_back & {*settings.workloads} <= {"ycsb-a"}
-
-
-@pytest.mark.parametrize("name", ["generalist", "transfer"])
-def test_made_up_machines_are_different_ones_with_many_workers(name: str) -> None:
-    settings = _described(name)
-    machines = [m for training in settings.trainings.values() for m in training.machines]
-    assert len(machines) == len(set(machines))
-    made_up = [machine for machine in machines if machine.startswith("random")]
-    assert {machine.split(":")[0] for machine in made_up} == {
-        "random",
-        "random-smt",
-        "random-partly",
-    }
-    assert all(load_machine(machine).workers.size >= 12 for machine in made_up)
 
 
 def test_what_cannot_be_learned_is_refused() -> None:

@@ -55,14 +55,6 @@ def test_what_is_asked_is_known_before() -> None:
         Settings("simulated", numbers=("99",))
 
 
-def test_a_verdict_follows_the_range() -> None:
-    words = [verdict(value).words for value in (1.99, 2.0, 3.0, 3.01)]
-    assert words == ["outside", "inside", "inside", "outside"]
-    fitted = verdict(2.5, cause="x is fitted to this: no evidence")
-    assert fitted.is_inside and fitted.words == "fitted"
-    assert Verdict(fitted.target, None, None, {}, (), ()).words == "not modelled"
-
-
 def test_a_statement_stands_where_its_switches_bring_it() -> None:
     assert verdict(2.5, no_overhead=3.5).standing == "inside"
     assert verdict(1.0, no_overhead=2.2).standing == "shown"
@@ -90,17 +82,6 @@ def test_a_switch_under_which_all_tie_shows_nothing() -> None:
     assert made.level_cases == ["original routers"]
     assert "original routers" not in [switch.case for switch in made.moved]
     assert made.random_is_inside and made.standing == "not shown"
-
-
-@pytest.mark.parametrize(
-    ("switch", "number"), [("distances on the mesh", "5"), ("complexes of four cores", "19b")]
-)
-def test_a_machine_that_stands_in_anothers_place_changes_its_statements(
-    switch: str, number: str
-) -> None:
-    usual, other = asked(number, "2"), asked(number, "2", case=switch)
-    assert other[number] != usual[number]
-    assert other["2"] == usual["2"], "it is about another machine"
 
 
 def test_a_switch_changes_what_a_statement_comes_to() -> None:

@@ -79,17 +79,6 @@ def test_the_agent_is_asked_for_what_is_wanted(
     assert asked == pytest.approx([0.4 * best for best in rows[0]["best"]])
 
 
-def test_ranks_are_compared_over_all_episodes() -> None:
-    wishes = (0.3, 0.6, 0.9)
-    rising = np.array([[0.3, 0.31], [0.5, 0.6], [0.9, 0.8]])
-    ranks = rank_correlation(wishes, rising)
-    assert ranks["value"] > 0.9
-    assert ranks["low"] <= ranks["value"] <= ranks["high"] + 0.1
-    assert ranks["of_means"] == pytest.approx(1.0)
-    assert rank_correlation(wishes, -rising)["of_means"] == pytest.approx(-1.0)
-    assert rank_correlation(wishes, np.ones((3, 2)))["value"] == 0.0
-
-
 def test_what_cannot_be_wanted_is_refused() -> None:
     for shares in ((1.0,), (1.0, 2.0), (0.0, 0.5, 1.0)):
         with pytest.raises(DescriptionError, match=re.escape(f"shares = {list(shares)}: must be")):

@@ -107,14 +107,6 @@ def test_one_bad_file_leaves_the_others_standing(
     assert len(check_board(board)) == len(problems)
 
 
-def test_an_agent_does_not_take_the_name_of_a_rule(
-    sealed: Round, board: Path, tmp_path: Path
-) -> None:
-    revealed = reveal(board, "r1", tmp_path / "secret")
-    with pytest.raises(SubmissionError, match="lpt: plays in any case"):
-        play_house(board, revealed, agents={"lpt": "lpt"})
-
-
 def test_a_submission_does_not_take_the_name_of_a_rule(
     sealed: Round, board: Path, hand_in: HandIn
 ) -> None:

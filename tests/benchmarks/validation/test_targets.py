@@ -7,12 +7,6 @@ from pmoss_benchmarks.validation.targets import TARGETS, choose, read_targets
 from pmoss_env.errors import DescriptionError, UnknownNameError
 
 
-def test_every_statement_on_p_moss_has_random_beside_it() -> None:
-    for target in TARGETS:
-        about = "P-MOSS" in target.statement and "closest" not in target.statement
-        assert (target.ask_random is not None) == about, target.statement
-
-
 def test_statements_are_chosen_by_number() -> None:
     assert [t.number for t in choose(["4", "2"])] == ["4", "2"]
     assert choose([]) == list(TARGETS)

@@ -1,14 +1,12 @@
 import subprocess
 import sys
 import threading
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from pmoss_env.backends import Backend, IncrementalBackend, make_backend
 from pmoss_env.backends.analytic import AnalyticBackend
-from pmoss_env.baselines import Context, local_search
 from pmoss_env.errors import DescriptionError, ScheduleError, UnknownNameError, UnsupportedError
 from pmoss_env.machines import load_machine
 from pmoss_env.types import COUNTERS, CoTenant, Instance, Schedule
@@ -68,19 +66,6 @@ def test_marginal_names_every_worker() -> None:
     assert before in marginal
 
 
-def test_a_busy_co_tenant_slows_its_core_only() -> None:
-    backend = make()
-    core = int(backend.machine.workers[0])
-    schedule = random_schedule(backend, 1)
-    quiet = backend.measure(schedule, seed=0)
-    backend.set_instance(Instance(0, (CoTenant("busy_core", core, 0.5),)))
-    shared = backend.measure(schedule, seed=0)
-    assert shared.throughput < quiet.throughput
-    ratio = shared.counter("elapsed_us") / shared.counter("task_clock_us")
-    np.testing.assert_allclose(ratio, np.where(schedule.cores == core, 2.0, 1.0))
-    assert ((shared.counter("context_switches") > 0) == (schedule.cores == core)).all()
-
-
 @pytest.mark.parametrize("deviation", [0.0, 0.2])
 def test_other_co_tenants_of_an_instance_give_the_bits_of_a_fresh_backend(deviation: float) -> None:
     backend = make(deviation=deviation)
@@ -94,83 +79,6 @@ def test_other_co_tenants_of_an_instance_give_the_bits_of_a_fresh_backend(deviat
         now, anew = (each.measure(schedule, seed=0) for each in (backend, fresh))
         assert now.throughput == anew.throughput
         assert np.array_equal(now.slice_counters, anew.slice_counters)
-
-
-def test_instances_decide_which_slices_are_hot() -> None:
-    backend = make()
-    schedule = random_schedule(backend, 1)
-    hottest = set()
-    for seed in range(8):
-        backend.set_instance(Instance(seed))
-        hottest.add(int(backend.measure(schedule, seed=0).slice_throughput.argmax()))
-    assert len(hottest) > 4
-
-
-def test_bounded_queues_make_balance_matter_and_unbounded_ones_do_not() -> None:
-    # machines.md section 9: the reason why the load regime is explicit.
-    spread = {}
-    for load in ("closed", "saturated"):
-        backend = make(machine="skylake-x-8n", slices=256, load=load)
-        x = [backend.place(random_schedule(backend, seed)) for seed in range(8)]
-        spread[load] = max(x) / min(x)
-    assert spread["saturated"] < 1.12
-    assert spread["closed"] > 1.2
-
-
-@pytest.mark.parametrize("routing", ["core", "node", "any"])
-def test_the_mix_rate_is_that_of_the_worst_served_slice(routing: str) -> None:
-    schedule = replace(random_schedule(make(), 1), routing=routing)
-    served = make(load="saturated").measure(schedule, seed=0)
-    offered = make(load="closed").measure(schedule, seed=0)
-    mix = make(load="saturated:mix").measure(schedule, seed=0)
-    assert np.array_equal(mix.slice_counters, served.slice_counters)
-    share = offered.slice_throughput / offered.slice_throughput.sum()
-    worst = (served.slice_throughput / share).min()
-    assert mix.throughput == pytest.approx(worst)
-    # Nothing waits for one worker alone where all of them share the queries.
-    assert (mix.throughput > 0.999 * served.throughput) == (routing == "any")
-
-
-def test_routers_hand_out_the_mix_as_it_is() -> None:
-    with pytest.raises(UnsupportedError, match="choose load = 'saturated'"):
-        make(load="saturated:mix", dispatch="modelled")
-
-
-def test_a_search_for_the_mix_starves_no_slice() -> None:
-    # What is served in all can be raised by starving slices of costly queries.
-    schedules = {}
-    for load in ("saturated", "saturated:mix"):
-        backend = make(load=load, machine="skylake-x-8n", slices=256)
-        incumbent = random_schedule(backend, 1)
-        context = Context(
-            backend.machine,
-            backend.slices,
-            incumbent,
-            backend.measure(incumbent, seed=0),
-            np.random.default_rng(0),
-            backend,
-        )
-        schedules[load] = local_search(context, 2_000).schedule
-    served, mix = (
-        {
-            load: make(load=kind, machine="skylake-x-8n", slices=256).place(schedule)
-            for load, schedule in schedules.items()
-        }
-        for kind in ("saturated", "saturated:mix")
-    )
-    assert served["saturated"] > 1.2 * served["saturated:mix"]
-    assert mix["saturated:mix"] > 1.5 * mix["saturated"]
-
-
-def test_remote_data_cost_throughput() -> None:
-    backend = make(machine="skylake-x-8n", slices=256)
-    local = random_schedule(backend, 1)
-    remote = Schedule(local.cores, (local.nodes + 2) % 8)
-    near, far = backend.measure(local, seed=0), backend.measure(remote, seed=0)
-    assert far.throughput < near.throughput
-    assert near.counter("remote_dram").sum() == 0 < far.counter("remote_dram").sum()
-    links = [i for i, name in enumerate(far.offcore_names) if name.startswith("link")]
-    assert near.offcore[links].sum() == 0 < far.offcore[links].sum()
 
 
 def test_same_bits_in_another_process() -> None:

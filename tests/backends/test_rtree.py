@@ -10,14 +10,13 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 from pmoss_env import _native
-from pmoss_env.backends import Subject, make_backend
+from pmoss_env.backends import make_backend
 from pmoss_env.backends.analytic import AnalyticBackend
 from pmoss_env.backends.profilers import make_profiler
 from pmoss_env.backends.reporting import LoggedProgress
-from pmoss_env.backends.simulated import SimulatedBackend
 from pmoss_env.errors import BackendError, UnsupportedError
 from pmoss_env.machines import load_machine
-from pmoss_env.types import Instance, LoadRegime
+from pmoss_env.types import Instance
 from pmoss_env.workloads import Workload, load_workload
 
 
@@ -78,31 +77,6 @@ def test_the_analytic_model_agrees_with_the_simulated_server() -> None:
     server.close()
 
 
-def test_instances_move_the_hot_region() -> None:
-    backend = analytic(small("rtree-hot-region"))
-    schedule = backend.machine.local_schedule(
-        np.flatnonzero(backend.machine.worker_mask)[np.arange(64) % 16]
-    )
-    throughputs = []
-    for seed in range(1, 11):
-        backend.set_instance(Instance(seed))
-        throughputs.append(backend.place(schedule))
-    assert len(set(throughputs)) == 10
-    backend.set_instance(Instance(1))
-    assert backend.place(schedule) == throughputs[0]
-
-
-def test_a_workload_without_a_hot_region_has_one_profile() -> None:
-    backend = analytic(small("rtree-ranges"))
-    schedule = backend.machine.local_schedule(
-        np.flatnonzero(backend.machine.worker_mask)[np.arange(64) % 16]
-    )
-    backend.set_instance(Instance(1))
-    first = backend.place(schedule)
-    backend.set_instance(Instance(2))
-    assert backend.place(schedule) == first
-
-
 def test_the_tree_is_run_once_per_process() -> None:
     workload = small("rtree-ranges")
     assert make_profiler(workload, 64, None) is make_profiler(workload, 64, None)
@@ -134,28 +108,6 @@ def test_the_tree_is_not_loaded_before_it_is_needed(
     with pytest.raises(BackendError, match="the tree was run"):
         few.reset(seed=1)
     few.close()
-
-
-def test_instances_that_are_alike_share_one_recording() -> None:
-    def traces(name: str) -> list[object]:
-        of_seeds: list[object] = []
-        for _ in range(2):  # backends of one process share them
-            backend = SimulatedBackend(
-                Subject(load_machine("toy"), small(name, 20_000), 16, LoadRegime.parse("closed")),
-                queries=2_000,
-                line_sampling=1,
-            )
-            for seed in (1, 2):
-                backend.set_instance(Instance(seed))
-                of_seeds.append(backend.trace())
-            backend.close()
-        return of_seeds
-
-    alike = traces("rtree-ranges")
-    assert all(trace is alike[0] for trace in alike)
-    first, second, *again = traces("rtree-hot-region")
-    assert first is not second
-    assert [trace is kept for trace, kept in zip(again, (first, second), strict=True)] == [True] * 2
 
 
 @pytest.mark.parametrize("backend", ["analytic", "simulated"])

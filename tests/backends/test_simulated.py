@@ -11,7 +11,6 @@ import pytest
 
 from pmoss_env import _native
 from pmoss_env.backends import Backend, IncrementalBackend, make_backend
-from pmoss_env.backends.simulated import enough_queries
 from pmoss_env.baselines import SHARED_BASELINES, Context, make_baseline
 from pmoss_env.errors import (
     BackendError,
@@ -21,10 +20,9 @@ from pmoss_env.errors import (
     UnsupportedError,
 )
 from pmoss_env.interference import INTERFERENCE, draw_co_tenants
-from pmoss_env.machines import Machine, load_machine
+from pmoss_env.machines import Machine
 from pmoss_env.machines.catalog import PRESETS
-from pmoss_env.types import CO_TENANT_FAMILIES, CoTenant, Instance, Schedule
-from pmoss_env.workloads import load_workload
+from pmoss_env.types import CO_TENANT_FAMILIES, CoTenant, Instance
 
 SMALL = {"records": 50_000, "queries": 20_000, "line_sampling": 4, "page_sampling": 2}
 
@@ -87,21 +85,6 @@ def test_every_schedule_of_the_paper_runs(backend):
         assert snapshot.throughput > 0
 
 
-def test_shared_schedules_use_the_memory_that_they_say():
-    backend = make(records=200_000)
-    nodes = backend.machine.nodes
-    reads = {}
-    for name in ("os-default", "os-interleave", "shared-everything", "shared-nothing-node"):
-        snapshot = backend.measure(schedule_of(backend, name), seed=0)
-        reads[name] = snapshot.offcore[:nodes]
-        remote = snapshot.counter("remote_dram").sum()
-        assert (remote > 0) == (name != "shared-nothing-node")
-    assert reads["os-default"][0] > 0
-    assert reads["os-default"][1] == 0
-    for name in ("os-interleave", "shared-everything"):
-        assert reads[name][1] == pytest.approx(reads[name][0], rel=0.5)
-
-
 def test_a_measurement_repeats_and_follows_its_seed(backend):
     schedule = schedule_of(backend, "shared-everything")
     first, again, other = (backend.measure(schedule, seed=seed) for seed in (1, 1, 2))
@@ -155,24 +138,6 @@ def test_an_instance_says_which_keys_are_hot_and_is_recorded_once(monkeypatch):
     assert len(set(hottest.values())) > 1
 
 
-@pytest.mark.parametrize("name", ["busy_core", "cache_thrash", "memory_stream", "link_stream"])
-def test_interference_shows_in_the_counters_and_nowhere_else(name):
-    backend = make("skylake-x-8n", 64, load="saturated", records=400_000, queries=60_000)
-    schedule = schedule_of(backend, "grouped")
-    remote = Schedule(schedule.cores, (schedule.nodes + 2) % 8)
-    quiet = backend.measure(remote, seed=0)
-    co_tenants = draw_co_tenants(name, backend.machine, np.random.default_rng(2))
-    backend.set_instance(Instance(0, co_tenants))
-    noisy = backend.measure(remote, seed=0)
-    # What the co-tenants are is written nowhere.
-    assert noisy.provenance == quiet.provenance
-    assert noisy.offcore_names == quiet.offcore_names
-    shown = noisy.counter("elapsed_us") / noisy.counter("queries")
-    before = quiet.counter("elapsed_us") / quiet.counter("queries")
-    assert np.nanmax(shown / before) > 1.01
-    assert noisy.throughput < quiet.throughput
-
-
 def test_every_family_is_run():
     backend = make("sandy-bridge", 64, records=100_000)
     assert set(backend.co_tenant_families) == set(CO_TENANT_FAMILIES)
@@ -219,14 +184,6 @@ def test_more_cores_than_the_model_holds_are_refused_before_anything_is_recorded
         big.measure(schedule_of(big), seed=0)
 
 
-def test_a_machine_of_1024_cores_runs():
-    described = tomllib.loads((PRESETS / "toy.toml").read_text())
-    described["topology"] |= {"cores_per_node": 512, "cores_per_llc": 8, "grid": [32, 32]}
-    described["roles"] = {"worker": [*range(1, 512)], "router": [0]}
-    big = make(Machine.from_dict(described), slices=64)
-    assert big.measure(schedule_of(big), seed=0).throughput > 0
-
-
 def test_options_are_written_down(backend):
     options = {"dispatch": "modelled", "numa_balancing": True}
     provenance = make(**options).measure(schedule_of(backend), seed=0).provenance
@@ -250,26 +207,3 @@ def test_closing_frees_and_repeats():
     backend.close()
     backend.close()
     assert backend.measure(schedule_of(backend), seed=0).throughput == first
-
-
-def test_sharing_workers_costs_throughput_as_in_the_paper():
-    # P-MOSS, section 7.2: shared everything below shared nothing per node below per thread.
-    machine = load_machine("skylake-x-8n")
-    backend = make(
-        machine, 256, load="saturated", records=3_000_000, queries=400_000, line_sampling=16
-    )
-    throughput = {
-        name: backend.measure(schedule_of(backend, name), seed=0).throughput
-        for name in ("shared-everything", "shared-nothing-node", "grouped", "spread")
-    }
-    per_thread = min(throughput["grouped"], throughput["spread"])
-    assert throughput["shared-everything"] < throughput["shared-nothing-node"] < per_thread
-
-
-def test_large_caches_get_more_queries_to_warm_them() -> None:
-    mixed, lookups = load_workload("ycsb-a"), load_workload("lookups")
-    assert enough_queries(load_machine("toy"), mixed) == 2_000_000
-    assert enough_queries(load_machine("skylake-x-8n"), mixed) == 2_000_000
-    assert enough_queries(load_machine("milan-nps4"), mixed) == 4_000_000
-    # A lookup brings fewer lines.
-    assert enough_queries(load_machine("milan-nps4"), lookups) == 15_000_000

@@ -23,16 +23,6 @@ def test_it_returns_the_best_schedule_seen_and_stays_within_budget(a_context, bu
     assert context.backend.place(result.schedule) == result.throughput
 
 
-def test_it_goes_downhill_and_still_finds_the_optimum_of_a_small_instance(a_context):
-    for seed in range(3):
-        context = a_context(slices=5, seed=seed)
-        _, best = context.backend._backend.best_by_enumeration()
-        # From the worst start: everything on one core.
-        cores = np.full(5, context.machine.workers[0], dtype=np.int32)
-        result = anneal(context, 3000, context.machine.local_schedule(cores))
-        assert result.throughput == pytest.approx(best, rel=1e-6)
-
-
 def test_a_seed_repeats_and_one_slice_ends(a_context):
     context = a_context("milan-nps4", 64, seed=4)
     first, second = (anneal(replace(context, rng=np.random.default_rng(8)), 300) for _ in range(2))

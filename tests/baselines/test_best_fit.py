@@ -72,19 +72,6 @@ def test_it_sees_slow_cores_slow_memory_and_swept_caches(workload, machine, co_t
     assert place["best-fit"] == pytest.approx(predicted, rel=0.15)
 
 
-def test_a_slow_node_is_not_mistaken_for_heavy_slices():
-    context, _ = a_server((CoTenant("memory_stream", 2, 0.6),))
-    times = predicted_times(context)
-    node = context.machine.node_of_core
-    slow = node[context.machine.workers] == 2
-    # Every slice would take longer there, wherever it ran.
-    assert np.all(times[:, slow].mean(axis=1) > 1.1 * times[:, ~slow].mean(axis=1))
-    # Those that ran there count for less than was measured.
-    ran = node[context.incumbent.cores] == 2
-    excess = times[:, ~slow].mean(axis=1) / slice_load(context.snapshot)
-    assert np.median(excess[ran]) < 0.95 < np.median(excess[~ran])
-
-
 def test_without_the_counters_all_cores_are_alike(a_context):
     context = a_context(slices=20)
     available = context.snapshot.counters_available.copy()
@@ -107,15 +94,6 @@ def test_noise_and_silence_give_no_negative_or_endless_times(a_context):
         assert times.min() >= 0
         with np.errstate(all="raise"):
             context.machine.check_schedule(make_baseline("best-fit")(odd), 20)
-
-
-def test_chance_chooses_between_equals(a_context):
-    context = a_context(slices=1)
-    drawn = {
-        int(make_baseline("best-fit")(replace(context, rng=np.random.default_rng(s))).cores[0])
-        for s in range(60)
-    }
-    assert len(drawn) > 1
 
 
 def test_it_needs_an_incumbent_and_its_snapshot(a_context):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 from dataclasses import replace
 
 import numpy as np
@@ -7,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pmoss_datasets.policies import SchedulePolicy
 from pmoss_env.baselines import (
     BASELINES,
     NOTHING,
@@ -15,19 +15,16 @@ from pmoss_env.baselines import (
     SHARED_BASELINES,
     STATIC_BASELINES,
     Context,
-    baseline_names,
     has_budget,
     information_of,
     local_search,
     make_baseline,
     needs_backend,
 )
-from pmoss_env.errors import DescriptionError, PluginError, UnknownNameError, UnsupportedError
+from pmoss_env.errors import DescriptionError, UnknownNameError, UnsupportedError
 from pmoss_env.machines import load_machine
 
 MACHINES = ("toy", "milan-nps4", "skylake-x-8n")
-machines = st.sampled_from(MACHINES).map(load_machine)
-slice_counts = st.integers(1, 300)
 seeds = st.integers(0, 2**32)
 
 
@@ -45,16 +42,42 @@ def test_every_baseline_gives_a_legal_schedule(a_context, name, machine, slices,
     assert np.array_equal(schedule.nodes, context.machine.node_of_core[schedule.cores])
 
 
-@given(machines, slice_counts, seeds)
-@settings(deadline=None)
-def test_static_baselines_need_no_measurement_and_repeat(machine, slices, seed):
-    for name in STATIC_BASELINES:
-        first, second = (
-            make_baseline(name)(Context(machine, slices, rng=np.random.default_rng(seed)))
-            for _ in range(2)
-        )
-        assert first == second
-        machine.check_schedule(first, slices)
+#: Of the cores that each baseline chooses: stored rows replay only as long as these stay.
+DIGESTS = {
+    "grouped": "689514dc62",
+    "spread": "c0c8ff8cc5",
+    "mixed": "d3e2455462",
+    "random": "4b4fbb5d73",
+    "incumbent": "ab82c507f7",
+    "lpt": "7ea3428127",
+    "lpt-capacity": "99da21b611",
+    "greedy": "0db6e43cbd",
+    "greedy-capacity": "1b3dd93b4b",
+    "best-fit": "0c9cab221f",
+    "two-level": "8c8d5a84c2",
+    "counter-threshold": "55b4ce79f3",
+    "local-search": "090a6bd7f4",
+    "annealing": "a9652f2187",
+    "greedy-marginal": "d1065723c7",
+    "exact": "6de1895e13",
+}
+WORLDS: tuple[dict, ...] = (
+    {"machine": "toy", "slices": 7},
+    {"machine": "milan-nps4", "slices": 40, "interference": "cache_thrash", "seed": 3},
+    {"machine": "skylake-x-8n", "slices": 96, "interference": "memory_stream", "seed": 4},
+    {"machine": "toy", "slices": 12, "seed": 5, "max_slices_per_core": 3},
+)
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_a_baseline_keeps_its_schedules(a_context, name):
+    digest = hashlib.sha256()
+    budget = 300 if has_budget(name) else None
+    for world in WORLDS[:1] if name == "exact" else WORLDS:
+        schedule = make_baseline(name, budget=budget)(a_context(**world))
+        for placed in (schedule.cores, schedule.nodes):
+            digest.update(placed.astype(np.int32).tobytes())
+    assert digest.hexdigest()[:10] == DIGESTS[name]
 
 
 @pytest.mark.parametrize(
@@ -105,35 +128,3 @@ def test_every_baseline_declares_what_it_uses():
         *STATIC_BASELINES,
         "incumbent",
     }
-
-
-OUTSIDE = """
-from pmoss_env.baselines import MODEL, grouped, uses
-
-def plain(context):
-    return grouped(context)
-
-@uses(MODEL, needs_backend=True)
-def deep(context, budget=3):
-    return grouped(context)
-"""
-
-
-def test_baselines_of_other_packages_play_as_ours(a_context, tmp_path, monkeypatch):
-    info = tmp_path / "outside-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: outside\nVersion: 1.0\n")
-    entries = {"plain": "plain", "deep": "deep", "broken": "nothing"}
-    lines = [f"{name} = outside_baselines:{function}" for name, function in entries.items()]
-    (info / "entry_points.txt").write_text("\n".join(["[pmoss.baselines]", *lines]) + "\n")
-    (tmp_path / "outside_baselines.py").write_text(OUTSIDE)
-    monkeypatch.syspath_prepend(tmp_path)
-    assert baseline_names() == [*BASELINES, "broken", "deep", "plain"]
-    assert make_baseline("plain")(a_context()) == make_baseline("grouped")(a_context())
-    assert information_of("plain") == "the incumbent's counters"
-    deep = make_baseline("deep", budget=9)
-    assert deep.keywords == {"budget": 9} and SchedulePolicy(deep).searches
-    with pytest.raises(UnsupportedError, match="no budget"):
-        make_baseline("plain", budget=9)
-    with pytest.raises(PluginError, match=r"'broken' of 'pmoss\.baselines'"):
-        make_baseline("broken")

@@ -63,13 +63,6 @@ def test_every_rule_keeps_within_the_memory(backend, name, chooses_node):
     assert context.allows(make_baseline(name)(context))
 
 
-def test_random_schedules_have_their_data_anywhere(backend):
-    context = context_of(backend, chooses_node=True)
-    schedule = make_baseline("random")(context)
-    home = backend.machine.node_of_core[schedule.cores]
-    assert 0 < np.mean(schedule.nodes == home) < 0.5
-
-
 def test_the_exact_search_says_that_it_cannot(backend):
     with pytest.raises(UnsupportedError, match="places data on their cores' nodes"):
         branch_and_bound(context_of(backend, chooses_node=True))

@@ -48,12 +48,6 @@ def test_only_slices_above_the_threshold_move(a_context):
     assert np.all(misses[moved] > HEAVY * misses.mean())
 
 
-def test_they_help_a_schedule_that_is_out_of_balance(a_context):
-    context = a_context("skylake-x-8n", 256, seed=1, interference="none")
-    place = context.backend.place
-    assert place(balance_two_levels(context)) > 1.2 * place(context.incumbent)
-
-
 def test_what_is_missing_is_named(a_context):
     context = a_context()
     for name in ("two-level", "counter-threshold"):

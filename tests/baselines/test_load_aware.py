@@ -38,17 +38,6 @@ def test_lpt_is_within_grahams_bound(values, workers):
     assert makespan <= bound * best_makespan(load, workers) + 1e-9
 
 
-def test_lpt_spreads_equal_loads_and_obeys_the_constraint():
-    machine = load_machine("toy")
-    idle = longest_first(np.zeros(12), machine)
-    assert set(np.bincount(idle.cores)[machine.workers]) == {2}
-    # One slice outweighs the others, so that LPT would leave its core alone.
-    load = np.array([100.0] + [1.0] * 11)
-    assert np.bincount(longest_first(load, machine).cores).max() == 3
-    bound = longest_first(load, machine, max_slices_per_core=2)
-    assert set(np.bincount(bound.cores)[machine.workers]) == {2}
-
-
 def test_lpt_reads_the_task_clock_or_the_queries(a_context):
     context = a_context()
     assert np.array_equal(slice_load(context.snapshot), context.snapshot.counter("task_clock_us"))
@@ -78,42 +67,6 @@ def test_capacity_aware_lpt_spares_a_slow_core_and_plain_lpt_does_not() -> None:
 def test_capacity_aware_lpt_needs_both_times() -> None:
     with pytest.raises(UnsupportedError, match="lpt-capacity"):
         make_baseline("lpt-capacity")(Context(load_machine("toy"), 8))
-
-
-@pytest.mark.parametrize("capacity", [False, True])
-@pytest.mark.parametrize("ordered", [False, True])
-def test_greedy_is_the_least_loaded_rule_in_placement_order(a_context, capacity, ordered):
-    for seed in range(5):
-        context = a_context(seed=seed)
-        snapshot, incumbent, machine = context.snapshot, context.incumbent, context.machine
-        work = slice_load(snapshot)
-        order = np.argsort(-work, kind="stable")
-        if ordered:
-            order = np.random.default_rng(seed).permutation(context.slices).astype(np.int32)
-            context = replace(context, order=order)
-        schedule = make_baseline("greedy-capacity" if capacity else "greedy")(context)
-        speed = np.ones(machine.cores)
-        if capacity:
-            for core in machine.workers:
-                mine = incumbent.cores == core
-                if mine.any():
-                    busy = snapshot.counter("task_clock_us")[mine].sum()
-                    speed[core] = busy / snapshot.counter("elapsed_us")[mine].sum()
-        load = np.zeros(machine.cores)
-        for slice_ in order:
-            end = ((load + work[slice_]) / speed)[machine.workers]
-            core = schedule.cores[slice_]
-            assert (load[core] + work[slice_]) / speed[core] == pytest.approx(end.min(), rel=1e-9)
-            load[core] += work[slice_]
-
-
-def test_greedy_lets_chance_choose_between_equals(a_context):
-    context = a_context(slices=1)
-    drawn = {
-        int(make_baseline("greedy")(replace(context, rng=np.random.default_rng(s))).cores[0])
-        for s in range(60)
-    }
-    assert drawn == set(context.machine.workers.tolist())
 
 
 def test_core_speed_needs_both_times_and_takes_idle_cores_for_undisturbed(a_context):

@@ -6,7 +6,7 @@ import pytest
 from pmoss_env.backends import make_backend
 from pmoss_env.baselines import Measurements
 from pmoss_env.errors import DescriptionError, ScheduleError, UnsupportedError
-from pmoss_env.types import COUNTERS, Instance, Schedule
+from pmoss_env.types import Instance, Schedule
 
 
 class Whole:
@@ -107,12 +107,3 @@ def test_every_reading_has_noise_of_its_own_and_a_seed_repeats_it(backend):
     snapshot = asked.snapshot()
     assert snapshot.throughput == pytest.approx(readings[0][-1])
     assert snapshot is asked.snapshot()
-
-
-def test_software_counters_only(backend):
-    (schedule,) = schedules(backend, 1)
-    software = Measurements(backend, 1, software=True).measure(schedule)
-    full = Measurements(backend, 1).measure(schedule)
-    assert (
-        0 < np.sum(software.counters_available) < np.sum(full.counters_available) <= len(COUNTERS)
-    )

@@ -30,17 +30,6 @@ def test_grouped_keeps_co_tenants_together_and_cores_in_turn(machine, slices):
         assert np.array_equal(cores, np.resize(workers, cores.size))
 
 
-@given(machines, slice_counts)
-@settings(deadline=None)
-def test_spread_parts_co_tenants(machine, slices):
-    schedule = make_baseline("spread")(Context(machine, slices))
-    assert np.all(np.diff(schedule.nodes) != 0)
-    counts = np.bincount(schedule.cores, minlength=machine.cores)[machine.workers]
-    assert counts.max() - counts.min() <= 1 or machine.name != "toy"
-    nodes = np.bincount(schedule.nodes, minlength=machine.nodes)
-    assert nodes.max() - nodes.min() <= 1
-
-
 def test_mixed_is_the_papers_for_its_256_slices_and_between_the_others():
     machine = load_machine("skylake-x-8n")
     context = Context(machine, 256)
@@ -58,14 +47,6 @@ def test_mixed_is_the_papers_for_its_256_slices_and_between_the_others():
     assert changes == [7, 15, 255]
     with pytest.raises(DescriptionError, match="run = 0"):
         in_runs(context, 0)
-
-
-def test_random_uses_all_workers_evenly():
-    machine = load_machine("toy")
-    schedule = make_baseline("random")(Context(machine, 6000))
-    counts = np.bincount(schedule.cores, minlength=8)
-    assert counts[~machine.worker_mask].sum() == 0
-    assert np.all(abs(counts[machine.worker_mask] - 1000) < 150)
 
 
 @given(machines, slice_counts)

@@ -1,7 +1,6 @@
 """The B+-tree, as Python sees it, against dicts and sorted lists."""
 
 import bisect
-import threading
 
 import numpy as np
 import pytest
@@ -83,43 +82,6 @@ def test_many_keys_with_every_instruction_set(isa):
         assert not got.any()
     finally:
         _native.set_search_isa(before)
-
-
-def test_slices_own_their_memory():
-    tree = small_tree(8)
-    keys = _native.key_of_record(np.arange(20_000), 0)
-    tree.insert(keys, keys)
-    per_slice = np.bincount(_native.slice_of_key(keys, 8), minlength=8)
-    addresses = []
-    for s in range(8):
-        assert tree.slice_size(s) == per_slice[s]
-        assert tree.arena_bytes(s) > 16 * per_slice[s]
-        addresses += [address for address, _ in tree.arena_chunks(s)]
-        assert all(size == 2 << 20 for _, size in tree.arena_chunks(s))
-    assert len(set(addresses)) == len(addresses)
-    assert all(address % (2 << 20) == 0 for address in addresses)
-    for question in (tree.slice_size, tree.arena_bytes, tree.arena_chunks):
-        with pytest.raises(IndexError):
-            question(8)
-
-
-def test_threads_share_a_tree():
-    tree = small_tree()
-    keys = _native.key_of_record(np.arange(40_000), 2)
-    new = [None] * 4
-
-    def insert(part):
-        # Every key is offered by two threads.
-        mine = np.concatenate([keys[part::4], keys[(part + 1) % 4 :: 4]])
-        new[part] = tree.insert(mine, mine).sum()
-
-    threads = [threading.Thread(target=insert, args=(part,)) for part in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sum(new) == len(tree) == 40_000
-    np.testing.assert_array_equal(tree.scan(0, 40_000)[0], np.sort(keys))
 
 
 def test_wrong_arguments_are_refused():

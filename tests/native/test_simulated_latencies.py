@@ -15,7 +15,6 @@ from pmoss_env._native import (
     SimulatedServer,
     Trace,
     modified_lines,
-    page_chase,
     pointer_chase,
     streaming,
 )
@@ -93,16 +92,6 @@ def test_memory_takes_its_latency_at_every_distance(preset: str) -> None:
         assert ns == pytest.approx(expected, rel=0.02), (reader, owner)
 
 
-def test_sandy_bridge_has_memory_two_hops_away() -> None:
-    machine = native_machine(load_machine("sandy-bridge"))
-    snapshot = run(machine, pointer_chase(1, 30_000, 30_000), [workers(machine)[0]], [2])
-    assert dram_ns(machine)[0].max() == dram_ns(machine)[0, 2] == 230.0
-    links = np.asarray(snapshot["link_gb_per_s"]).reshape(4, 4)
-    crossed = np.argwhere(links > 0)
-    assert len(crossed) == 2
-    assert links[links > 0] == pytest.approx(snapshot["read_gb_per_s"][2])
-
-
 def pairs_of_cores(machine: MachineModel) -> Iterator[tuple[int, int, int]]:
     """Workers that share a domain or do not, and a node for whose lines that is so."""
     sockets, physical = machine.socket_of_node, machine.physical_of_core
@@ -147,58 +136,6 @@ def test_modified_lines_take_their_latency_at_every_distance(preset: str) -> Non
         assert ns[0] == pytest.approx(modified_ns[a, b] + at_reader + far, rel=0.02), (first, other)
         assert ns[1] == pytest.approx(modified_ns[b, a] + far, rel=0.02), (first, other)
     assert checked == {*modified_ns[machine.llc_of_core[workers(machine)[0]]]}
-
-
-def test_on_a_mesh_far_cores_take_longer_than_near_ones() -> None:
-    described = load_machine("grace-hopper-mesh")
-    machine = native_machine(described)
-    machine.is_worker = [1] * described.cores
-    latencies = []
-    for pair in (*described.mesh_ends, (4, 40)):
-        counters = run(machine, modified_lines(1_000, 10_000), list(pair), [0, 0])["counters"]
-        ns = counters["cycles"] / counters["queries"] / machine.clock_ghz * machine.mlp_dependent
-        expected = described.parameter("modified_same_llc_ns") + described.mesh_ns[1][pair]
-        assert ns == pytest.approx(expected, rel=0.02)
-        latencies.append(ns[0])
-    farthest, nearest, between = latencies
-    assert nearest < between < farthest
-
-
-def test_lines_of_the_own_socket_are_cached_at_their_home_cluster() -> None:
-    machine = native_machine(load_machine("skylake-x-8n"))
-    machine.l2_lines /= 8
-    machine.llc_lines /= 8
-    core = workers(machine)[0]
-    assert machine.node_of_core[core] == 0
-    trace = pointer_chase(1, int(4 * machine.l2_lines), int(8 * machine.l2_lines))
-
-    def throughput(node: int, thrashed: int | None) -> float:
-        pressure = Interference()
-        pressure.llc_lines_per_ns = [1.0 * (domain == thrashed) for domain in range(8)]
-        return run(machine, trace, [core], [node], pressure)["throughput"]
-
-    # Of nodes 0 and 1 on the core's socket, and 2 on another: the domain that their lines are in.
-    for node, domain in [(0, 0), (1, 1), (2, 0)]:
-        alone = throughput(node, None)
-        for other in range(4):
-            share = throughput(node, other) / alone
-            assert (share < 0.7) if other == domain else (share > 0.99), (node, other)
-
-
-@pytest.mark.parametrize("preset", PRESETS)
-def test_translations_take_the_time_of_their_level(preset: str) -> None:
-    machine = native_machine(load_machine(preset))
-    core = workers(machine)[0]
-
-    def ns(pages: float) -> float:
-        trace = page_chase(1, int(pages), int(8 * pages) + 20_000)
-        return 1e3 / run(machine, trace, [core], [0])["throughput"]
-
-    assert ns(machine.dtlb_pages / 8) < 0.01
-    assert ns(machine.tlb_pages / 4) == pytest.approx(machine.tlb_ns, rel=0.03)
-    assert ns(machine.tlb_pages * 8) == pytest.approx(machine.page_walk_ns, rel=0.01)
-    machine.page_bytes = 2 * 1024.0**2
-    assert ns(machine.tlb_pages * 8) < 0.01  # all in the first level's huge pages
 
 
 @pytest.mark.parametrize("written_share", [0.0, 0.25, 0.5])

@@ -40,16 +40,6 @@ def test_a_run_gives_the_same_snapshot_from_every_thread() -> None:
         np.testing.assert_array_equal(other["counters"]["cycles"], first["counters"]["cycles"])
 
 
-def test_one_core_for_all_is_slower_than_all_cores() -> None:
-    made = server()
-    spread = WORKERS[np.arange(SLICES) % WORKERS.size]
-    alone = np.full(SLICES, WORKERS[0], dtype=np.int32)
-    assert (
-        made.run(spread, NODES[spread])["throughput"]
-        > 1.5 * (made.run(alone, NODES[alone])["throughput"])
-    )
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from pmoss_env import _native
 from pmoss_env._native import WorkloadSpec
 from pmoss_env.indexes import index_kind
 
@@ -30,13 +29,6 @@ def test_a_trace_says_what_it_holds() -> None:
     # 100,000 records fill leaves of 4,288 bytes with 255 * ln 2 each, with inserts to come.
     expected = 102_500 / (255 * np.log(2)) * 4_288
     assert trace.bytes_of_slice.sum() == pytest.approx(expected, rel=0.1)
-
-
-def test_the_shares_are_those_of_the_operations() -> None:
-    trace = record(workload(seed=2), 16, queries=5_000, seed=3)
-    keys = _native.OperationGenerator(workload(seed=2), 3).draw(5_000)["key"]
-    slices = _native.slice_of_key(keys, 16)
-    np.testing.assert_allclose(trace.shares(), np.bincount(slices, minlength=16) / 5_000)
 
 
 @pytest.mark.parametrize(

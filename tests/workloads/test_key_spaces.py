@@ -1,11 +1,8 @@
 from dataclasses import replace
 from pathlib import Path
 
-import gymnasium
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from pmoss_env import _native
 from pmoss_env.backends import make_backend
@@ -13,7 +10,6 @@ from pmoss_env.backends.native_forms import native_workload
 from pmoss_env.errors import DescriptionError
 from pmoss_env.types import Instance
 from pmoss_env.workloads import load_workload
-from pmoss_env.workloads.catalog import PRESETS
 
 RECORDS = np.arange(200_000, dtype=np.uint64)
 
@@ -41,53 +37,6 @@ def test_records_have_distinct_keys_and_slices_their_shares(name: str, seed: int
     counted = slices_of(keys, 64)
     # Four standard deviations of a count.
     assert np.all(np.abs(counted - shares) <= 4 * np.sqrt(shares / keys.size) + 2 / keys.size)
-
-
-def test_clustered_slices_differ_widely_and_are_the_same_for_all_seeds() -> None:
-    first, second = (
-        np.array(native_workload(load_workload("osm-a"), seed).record_shares(256))
-        for seed in (0, 1)
-    )
-    assert np.array_equal(first, second)
-    assert first.max() > 8 / 256
-    assert first.min() < 0.1 / 256
-
-
-def test_scattered_keys_are_those_of_key_of_record() -> None:
-    spec = native_workload(load_workload("ycsb-a"), 5)
-    assert np.array_equal(
-        spec.keys_of_records(RECORDS[:100]), _native.key_of_record(RECORDS[:100], 5)
-    )
-
-
-@pytest.mark.parametrize("name", ["hot-range", "osm-a"])
-def test_a_hot_range_gets_its_share_of_the_choices(name: str) -> None:
-    workload = replace(
-        load_workload(name), distribution="hot_range", lookup=1.0, insert=0.0, records=100_000
-    )
-    spec = native_workload(workload, 3)
-    drawn = _native.OperationGenerator(spec, 1).draw(200_000)["key"]
-    expected = 0.9 * np.array(spec.hot_range_shares(64)) + 0.1 * np.array(spec.record_shares(64))
-    assert expected.sum() == pytest.approx(1.0)
-    assert np.abs(slices_of(drawn, 64) - expected).max() < 0.01
-
-
-def test_a_hot_range_is_contiguous_and_another_for_another_seed() -> None:
-    shares = np.array(native_workload(load_workload("hot-range"), 3).hot_range_shares(256))
-    hot = np.flatnonzero(shares)
-    assert 12 <= hot.size <= 15
-    gaps = np.diff(hot)
-    assert (gaps > 1).sum() <= 1  # round the end
-    other = np.array(native_workload(load_workload("hot-range"), 4).hot_range_shares(256))
-    assert not np.array_equal(shares, other)
-
-
-def test_a_drifting_range_moves_on() -> None:
-    workload = replace(load_workload("hot-range-drift"), records=100_000, drift=1.0, hot_share=1.0)
-    drawn = _native.OperationGenerator(native_workload(workload, 0), 0).draw(500_001)["key"]
-    start, end = (drawn[part].astype(float) / 2**64 for part in (slice(0, 500), slice(-500, None)))
-    moved = (np.median(end) - np.median(start)) % 1.0
-    assert moved == pytest.approx(0.5, abs=0.03)
 
 
 def test_keys_of_a_file_keep_their_order_and_fill_the_range(tmp_path: Path) -> None:
@@ -137,38 +86,6 @@ def test_truncated_and_missing_key_files_are_refused(tmp_path: Path) -> None:
             native_workload(replace(load_workload("lookups"), keys=f"sosd:{path}"))
 
 
-@given(
-    keys=st.lists(st.integers(0, 2**64 - 1), min_size=2, max_size=60, unique=True),
-    slices=st.integers(1, 300),
-    seed=st.integers(0, 2**64 - 1),
-)
-@settings(max_examples=60, deadline=None)
-def test_any_file_gives_each_key_once_and_exact_slices(
-    tmp_path_factory: pytest.TempPathFactory, keys: list[int], slices: int, seed: int
-) -> None:
-    name = write_keys(tmp_path_factory.mktemp("keys") / "any", sorted(keys))
-    spec = native_workload(replace(load_workload("lookups"), keys=name, records=len(keys)), seed)
-    got = spec.keys_of_records(np.arange(len(keys), dtype=np.uint64))
-    assert np.unique(got).size == len(keys)
-    assert slices_of(got, slices) == pytest.approx(np.array(spec.record_shares(slices)), abs=1e-12)
-
-
-def test_slices_without_records_are_played_like_all_others(tmp_path: Path) -> None:
-    name = write_keys(tmp_path / "keys", [*range(50_000), 10**9])
-    text = (PRESETS / "lookups.toml").read_text().replace("30000000", "50001")
-    (tmp_path / "gaps.toml").write_text(f'{text}keys = "{name}"\n')
-    env = gymnasium.make(
-        "pmoss/toy-v0", workload=str(tmp_path / "gaps.toml"), disable_env_checker=True
-    )
-    _, info = env.reset(seed=0)
-    done = False
-    while not done:
-        action = int(np.flatnonzero(info["action_mask"])[0])
-        _, reward, terminated, truncated, info = env.step(action)
-        assert np.isfinite(reward)
-        done = terminated or truncated
-
-
 @pytest.mark.parametrize("backend", ["analytic", "simulated", "hardware"])
 def test_a_workload_that_leaves_slices_empty_works_and_says_so(
     backend: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -199,23 +116,6 @@ def test_a_workload_that_leaves_slices_empty_works_and_says_so(
     served = snapshot.slice_throughput > 0
     assert served.sum() == 2
     assert np.isfinite(snapshot.slice_counters).all()
-
-
-def test_zipf_in_order_falls_off_from_a_place_that_the_instance_chooses() -> None:
-    workload = replace(load_workload("lookups-zipf-ordered"), records=100_000, zipf_items=100_000)
-    hottest = []
-    for seed in range(3):
-        spec = native_workload(workload, seed)
-        assert spec.distribution == "zipf_ordered"
-        share = slices_of(_native.OperationGenerator(spec, 1).draw(100_000)["key"], 64)
-        order = np.roll(share, -int(share.argmax()))
-        hottest.append(int(share.argmax()))
-        # Beyond the hottest slices the load falls off, up to chance.
-        assert order[0] + order[1] > 0.5
-        assert order[2:8].sum() > order[8:32].sum() / 2 > order[40:62].sum() / 3
-        keys = spec.keys_of_records(RECORDS[:100_000])
-        assert (np.diff(keys.astype(np.float64)) < 0).sum() <= 1  # round the end
-    assert len(set(hottest)) == 3
 
 
 @pytest.mark.parametrize("name", ["lookups-zipf-ordered", "scans-zipf-ordered"])

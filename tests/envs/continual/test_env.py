@@ -53,35 +53,6 @@ def test_an_episode_is_truncated_after_its_epochs():
     assert ends == [(False, False), (False, False), (False, True)]
 
 
-def test_counters_of_cores_are_sums_of_those_of_slices():
-    env = make(noise=1.0)
-    assert env.observation_space["slice_nodes"].high.tolist() == [1] * 8
-    assert env.observation_space["slice_tiles"].high.tolist() == [7] * 8
-    for step in play(env, 5):
-        summed = step.observation["core_counters"].sum(axis=(0, 1))
-        slices = step.observation["slice_counters"].sum(axis=0)
-        np.testing.assert_allclose(summed, slices, rtol=1e-4)
-
-
-def test_an_open_load_is_served_as_it_comes():
-    env = make(drift="daily-load", load="open:5", epochs=24)
-    env.reset(seed=1)
-    loads = [env.session.drift.conditions(epoch).demand.load for epoch in range(25)]
-    rewards = [env.step(leave(env))[1] for _ in range(24)]
-    np.testing.assert_allclose(rewards, 5.0 * np.array(loads[1:]), rtol=1e-3)
-
-
-def test_another_mix_serves_other_queries():
-    env = make(drift="daily-mix", epochs=24)
-    env.reset(seed=1)
-    mixes = [env.session.drift.conditions(epoch).demand.mix for epoch in range(1, 25)]
-    rewards = np.array([env.step(leave(env))[1] for _ in range(24)])
-    means = [rewards[np.equal(mixes, mix)].mean() for mix in range(5)]
-    assert len(set(means)) == 5
-    for mix in range(5):
-        assert np.ptp(rewards[np.equal(mixes, mix)]) == 0.0
-
-
 def test_a_load_that_cannot_change_is_refused():
     with pytest.raises(UnsupportedError, match="load = 'closed': drift 'daily-load' varies"):
         make(drift="daily-load")

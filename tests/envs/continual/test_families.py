@@ -1,5 +1,6 @@
 """Families of drift: their courses for a seed, and how states follow each other."""
 
+import hashlib
 from itertools import pairwise
 
 import numpy as np
@@ -7,10 +8,10 @@ import pytest
 
 from pmoss_env.envs.continual import FAMILIES, draw_drift
 from pmoss_env.envs.continual.drift import make_family
-from pmoss_env.envs.continual.families import MemoryContention, MovingLoad, Popularity, Ramps
+from pmoss_env.envs.continual.families import MovingLoad
 from pmoss_env.envs.continual.jobs import IDLE, Jobs
 from pmoss_env.envs.continual.other_indexes import OtherIndexes
-from pmoss_env.envs.continual.own_day import DailyLoad, DailyMix
+from pmoss_env.envs.continual.own_day import DailyMix
 from pmoss_env.errors import DescriptionError, UnknownNameError
 from pmoss_env.interference import check_co_tenants
 from pmoss_env.machines import load_machine
@@ -51,6 +52,30 @@ def test_every_family_runs_on_every_machine_and_repeats(name, machine):
     assert drift.states == before and len(samples) == 4
 
 
+#: Of the course that each family draws on two machines.
+DIGESTS = {
+    "none": "bcdd3b8a05",
+    "jobs": "396c5aaa2d",
+    "memory": "fa9ab86f20",
+    "busy-cores": "3ec35b0103",
+    "periodic-cores": "f0f5da602c",
+    "ramps": "8b00c30563",
+    "slow-node": "5dee3bfd4d",
+    "moving-load": "f1b25569b5",
+    "popularity": "5fa582df43",
+    "daily-load": "7e22ed952b",
+    "daily-mix": "fcfaeb2a5d",
+    "other-indexes": "3dceb460df",
+}
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_family_keeps_its_course(name):
+    both = [courses(FAMILIES[name](), load_machine(m), 200) for m in ("skylake-x-8n", "toy")]
+    text = "".join(map(repr, both))
+    assert hashlib.sha256(text.encode()).hexdigest()[:10] == DIGESTS[name]
+
+
 def test_several_epochs_are_sampled_from_a_state():
     family = Jobs()
     drift = draw_drift(family, SERVER, 16, 6, 3)
@@ -62,26 +87,6 @@ def test_several_epochs_are_sampled_from_a_state():
     assert sample == family.conditions(state)
 
 
-def test_jobs_go_through_their_phases_as_long_as_they_should():
-    family = Jobs(jitter=1)
-    drift = draw_drift(family, SERVER, 16, 2000, 3)
-    longest = {1: 0, 2: 0, 3: 0}
-    for before, after in pairwise(drift.states):
-        for job, then in zip(before, after, strict=True):
-            assert (then.node, then.cores, then.lengths) == (job.node, job.cores, job.lengths)
-            if then.phase == job.phase:
-                assert then.age == job.age + 1
-                continue
-            assert then.phase == (job.phase + 1) % 4 and then.age == 1
-            if job.phase != IDLE:
-                assert abs(job.age - job.lengths[job.phase - 1]) <= 1
-                longest[job.phase] = max(longest[job.phase], job.age)
-    assert all(longest.values())
-    ages = [job.age for state in drift.states for job in state if job.phase == IDLE]
-    assert 6 < np.mean(ages) < 10  # without memory: what has passed is as long as what comes
-    assert len({job.node for job in drift.states[0]}) == 6
-
-
 def test_without_jitter_a_running_job_is_deterministic():
     drift = draw_drift(Jobs(jitter=0), SERVER, 16, 80, 5)
     rng = np.random.default_rng(1)
@@ -91,23 +96,6 @@ def test_without_jitter_a_running_job_is_deterministic():
                 assert drift.family.advance((job,), rng) == (then,)
 
 
-def test_visitors_are_as_many_and_stay_as_long_as_they_should():
-    family = MemoryContention(count=3, lifetime=20)
-    visitors = [len(each.co_tenants) for each in courses(family, epochs=6000)]
-    assert 2.5 < np.mean(visitors) < 3.5
-    states = draw_drift(family, SERVER, 16, 3000, 2).states
-    left = sum(len(a[1].keys() - b[1].keys()) for a, b in pairwise(states))
-    assert 14 < sum(len(state[1]) for state in states) / left < 28
-    assert all(len(each.co_tenants) <= 2 for each in courses(family, load_machine("toy")))
-
-
-def test_ramps_rise_and_fall():
-    shares = [sum(t.strength for t in each.co_tenants) for each in courses(Ramps(count=1))]
-    steps = np.diff(shares)
-    assert 0 < max(steps) <= 0.9 / 5 + 1e-12 and min(steps) >= -0.9 / 5 - 1e-12
-    assert 0.6 <= max(shares) <= 0.9
-
-
 def test_the_load_moves_at_its_speed_and_jumps():
     shifts = [each.demand.shift for each in courses(MovingLoad(speed=2.0), epochs=20)]
     assert shifts == [2 * epoch % 16 for epoch in range(20)]
@@ -115,25 +103,6 @@ def test_the_load_moves_at_its_speed_and_jumps():
         each.demand.shift for each in courses(MovingLoad(speed=0.0, jump_every=4), epochs=200)
     ]
     assert 25 < np.count_nonzero(np.diff(jumping)) < 75
-
-
-def test_what_is_popular_comes_back_at_the_same_hour():
-    shifts = [each.demand.shift for each in courses(Popularity(places=3, day=12), epochs=48)]
-    assert shifts[:36] == shifts[12:]
-    places, counts = np.unique(shifts[:12], return_counts=True)
-    assert len(places) == 3 and set(counts) == {4}
-    assert np.count_nonzero(np.diff(shifts[:13])) == 3
-
-
-def test_other_indexes_have_a_day_and_a_node_each():
-    family = OtherIndexes(count=1, cores=2, lifetime=1e9)
-    course = courses(family, epochs=60)
-    assert course[24:] == course[:-24]
-    memory = [tenant.strength for each in course for tenant in each.co_tenants[2:]]
-    assert max(memory) == pytest.approx(min(memory) / family.least)
-    cores = {tenant.target for each in course for tenant in each.co_tenants[:2]}
-    node = course[0].co_tenants[2].target
-    assert cores == set(SERVER.workers[SERVER.node_of_core[SERVER.workers] == node][:2].tolist())
 
 
 def test_other_indexes_are_re_scheduled_to_nodes_that_serve_none():
@@ -147,13 +116,6 @@ def test_other_indexes_are_re_scheduled_to_nodes_that_serve_none():
     # No node is free: all stay.
     full = draw_drift(OtherIndexes(count=8, lifetime=1), SERVER, 16, 50, 3).states
     assert len({tuple(index.place for index in indexes) for _, indexes in full}) == 1
-
-
-def test_the_load_comes_and_goes_with_the_hour():
-    loads = [each.demand.load for each in courses(DailyLoad(day=24, least=0.25), epochs=72)]
-    assert loads[24:] == loads[:48]
-    assert min(loads) == pytest.approx(0.25) and max(loads) == pytest.approx(1.0)
-    assert np.mean(loads) == pytest.approx(0.625)
 
 
 def test_the_mix_goes_from_its_own_to_another_and_back():

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from pmoss_env import _native
 from pmoss_env.backends.native_forms import native_machine
 from pmoss_env.envs.continual.drift import Conditions, Demand
 from pmoss_env.envs.continual.running import Migration, RunningIndex
@@ -43,11 +42,6 @@ def slow_link(native):
     native.link_gb_per_s = [0.25 * (value > 0) for value in native.link_gb_per_s]
 
 
-def without_queues(native):
-    """Latencies that do not depend on the load."""
-    native.dram_curve = native.link_curve = _native.LatencyCurve(0.0, 0.0, 1.0)
-
-
 #: So few queries that links and memories are idle.
 IDLE = "open:1e-9"
 
@@ -66,43 +60,6 @@ def test_a_move_over_an_idle_link_takes_its_bytes_over_the_bandwidth():
     assert epoch.snapshot.slice_throughput.sum() * 100.0 == pytest.approx(epoch.queries)
 
 
-def test_a_move_within_a_socket_is_bound_by_lines_in_flight_over_latency():
-    index = running(change=without_queues)
-    target, source = index.machine.node_of_core[other_core(index)], index.nodes[0]
-    index.move(0, other_core(index))
-    epoch = index.run(QUIET, 100.0)
-    native = index.native
-    latency = native.dram_ns[target * index.machine.nodes + source]
-    bandwidths = [native.dram_gb_per_s[source], native.dram_write_gb_per_s[target]]
-    bandwidths += [value for value in native.link_gb_per_s if value > 0]
-    rate = 64 * native.mlp_streaming / latency
-    assert rate < min(bandwidths)
-    assert epoch.pieces[0][0] == pytest.approx(index.slice_bytes[0] / (rate * 1e9), rel=1e-12)
-
-
-@pytest.mark.parametrize("load", [IDLE, "closed", "saturated"])
-def test_lines_in_flight_wait_for_the_latency_to_which_the_copy_adds(load):
-    def linear(native):  # so that on an idle machine the rate solves a quadratic equation
-        native.dram_curve = _native.LatencyCurve(2.0, 0.0, 1.0)
-        native.link_curve = _native.LatencyCurve(0.0, 0.0, 1.0)
-
-    index = running(change=linear, load=load)
-    target, source = index.machine.node_of_core[other_core(index)], index.nodes[0]
-    index.move(0, other_core(index))
-    seconds = index.run(QUIET, 100.0).pieces[0][0]
-    rate = index.slice_bytes[0] / seconds * 1e-9
-    native, nodes = index.native, index.machine.nodes
-    in_flight = 64 * native.mlp_streaming / native.dram_ns[target * nodes + source]
-    # rate (1 + 2 rate / bandwidth) = lines in flight over the idle latency
-    bandwidth = native.dram_gb_per_s[source]
-    alone = bandwidth / 4 * (np.sqrt(1 + 8 * in_flight / bandwidth) - 1)
-    assert alone < in_flight
-    if load == IDLE:
-        assert rate == pytest.approx(alone, rel=1e-6)
-    else:
-        assert rate < 0.999 * alone  # queries are in its way
-
-
 def test_a_copy_by_which_nothing_moves_changes_no_bit():
     index, other = running(), running()
     other.move(0, other_core(other))
@@ -110,22 +67,6 @@ def test_a_copy_by_which_nothing_moves_changes_no_bit():
     other.move(0, int(index.cores[0]))
     other.run(QUIET, 100.0)
     assert other.run(QUIET, 1.0).queries == index.run(QUIET, 1.0).queries
-
-
-def test_a_copying_thread_keeps_its_limit_and_co_tenants_slow_it():
-    index = running(max_gb_per_s=0.1)
-    index.move(0, other_core(index))
-    epoch = index.run(QUIET, 1.0)
-    assert epoch.moved_bytes == pytest.approx(0.1e9)
-    assert index.pending[0] == pytest.approx(1 - 0.1e9 / index.slice_bytes[0])
-    source = int(index.nodes[0])
-    busy = Conditions((CoTenant("memory_stream", source, 0.5),))
-    seconds = []
-    for conditions in (QUIET, busy):
-        index = running()
-        index.move(0, other_core(index))
-        seconds.append(index.run(conditions, 100.0).pieces[0][0])
-    assert seconds[1] > 1.1 * seconds[0]
 
 
 def test_a_moved_slice_reads_remote_memory_until_its_data_arrive():
@@ -143,22 +84,6 @@ def test_a_moved_slice_reads_remote_memory_until_its_data_arrive():
     assert index.nodes[0] == index.machine.node_of_core[core] and not index.pending.any()
 
 
-def test_a_copy_and_remote_data_slow_queries():
-    index = running(change=slow_link)
-    index.move(0, other_core(index))
-    (_, during), (_, after) = index.run(QUIET, 100.0).pieces
-    assert during < after
-
-
-def test_a_slice_that_returns_before_its_data_moved_copies_nothing():
-    index = running()
-    before = int(index.cores[0])
-    index.move(0, other_core(index))
-    index.move(0, before)
-    epoch = index.run(QUIET, 1.0)
-    assert epoch.moved_bytes == 0.0 and len(epoch.pieces) == 1
-
-
 def test_data_follow_one_after_the_other_in_the_order_of_the_moves():
     index = running(change=slow_link)
     core = other_core(index)
@@ -169,33 +94,12 @@ def test_data_follow_one_after_the_other_in_the_order_of_the_moves():
     assert index.pending[5] == 0.0 and 0.0 < index.pending[2] < 1.0
 
 
-def test_data_that_arrive_at_the_very_end_are_there_in_the_next_epoch():
-    index, exact = running(max_gb_per_s=0.5), running(max_gb_per_s=0.5)
-    for each in (index, exact):
-        each.move(0, other_core(each))
-    need = index.run(QUIET, 100.0).pieces[0][0]
-    last = exact.run(QUIET, need)
-    assert len(last.pieces) == 1 and not exact.pending.any()
-    assert exact.run(QUIET, 1.0).queries == index.run(QUIET, 1.0).queries
-
-
 def test_an_epoch_without_moves_is_what_the_model_says():
     index = running()
     epoch = index.run(QUIET, 2.0)
     nodes = index.machine.node_of_core[index.cores]
     assert epoch.queries == 2.0 * index.model.place(index.cores, nodes)
     assert epoch.within == epoch.queries and epoch.moved_bytes == 0.0
-
-
-def test_cold_caches_cost_time_but_little():
-    index = running(record_bytes=1000.0)
-    stays = index.run(QUIET, 1.0).queries
-    near = next(c for c in index.machine.workers[:3] if c != index.cores[0])
-    index.move(0, int(near))
-    moved = index.run(QUIET, 1.0).queries
-    settled = index.run(QUIET, 1.0).queries
-    assert 0.99 * settled < moved < settled
-    assert stays != settled
 
 
 def test_a_load_that_moves_is_that_of_other_slices():
@@ -221,9 +125,3 @@ def test_an_instance_that_begins_again_is_as_one_that_begins():
     epoch, expected = index.run(busy, 1.0), fresh.run(busy, 1.0)
     assert epoch.queries == expected.queries and epoch.pieces == expected.pieces
     np.testing.assert_array_equal(epoch.snapshot.slice_counters, expected.snapshot.slice_counters)
-
-
-def test_under_an_open_load_the_offered_queries_are_served():
-    index = running(load="open:0.5")
-    index.move(0, other_core(index))
-    assert index.run(QUIET, 1.0).queries == pytest.approx(0.5)

@@ -1,9 +1,12 @@
-"""Measures several schedules on any backend."""
+"""Measures several schedules on any backend, and compares what this host served under them."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 
 import numpy as np
@@ -13,7 +16,124 @@ from pmoss_env.backends.base import Backend
 from pmoss_env.backends.frames import pack_snapshot, unpack_snapshot
 from pmoss_env.baselines import Context, make_baseline
 from pmoss_env.result_files import ResultFile
-from pmoss_env.types import HardwareSnapshot
+from pmoss_env.types import HardwareSnapshot, Schedule
+
+#: What the first schedule goes by where it is measured once more, after all others.
+AGAIN = "{}, again"
+#: A throughput within this share of another one is the same.
+SAME = 0.05
+#: Fewest sweeping rounds whose spread says how noisy a measurement is.
+_LEAST_ROUNDS = 3
+#: Standard errors of a 95 % interval, and of what counts as noise.
+_INTERVAL, _NOISE = 1.96, 3.0
+
+
+def round_error(snapshot: HardwareSnapshot) -> float | None:
+    """Relative standard error of a throughput, by its sweeping rounds; None with too few of them.
+
+    Args:
+        snapshot: of a host. Models have no rounds.
+    """
+    rounds = snapshot.provenance.get("rounds", {}).get("node_mq_per_s", ())
+    rates = [float(sum(of_nodes)) for of_nodes in rounds]
+    if len(rates) < _LEAST_ROUNDS or not fmean(rates) > 0:
+        return None
+    return stdev(rates) / fmean(rates) / math.sqrt(len(rates))
+
+
+def busy_share(snapshot: HardwareSnapshot) -> float | None:
+    """Share of the time spent on queries in which the workers had their CPUs; None if unknown.
+
+    Other programs have the rest.
+    """
+    clock, elapsed = (snapshot.counter(name).sum() for name in ("task_clock_us", "elapsed_us"))
+    return float(clock / elapsed) if clock > 0 and elapsed > 0 else None
+
+
+def tolerance(first: HardwareSnapshot, second: HardwareSnapshot) -> float:
+    """Relative difference of two throughputs that is noise: SAME, or more where rounds differ."""
+    errors = [round_error(snapshot) or 0.0 for snapshot in (first, second)]
+    return max(SAME, _NOISE * math.hypot(*errors))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What a schedule served, relative to one that was measured before and after it.
+
+    Attributes:
+        again_mq_per_s: throughput of the other schedule after it, Mq/s.
+        records: in the index at the beginning of each measurement, in their order.
+        ratio: throughput over the mean of the other schedule's.
+        error: standard error of its logarithm: by the spread of the sweeping rounds, and by half
+            the difference of the other schedule's measurements.
+    """
+
+    again_mq_per_s: float
+    records: tuple[int, ...]
+    ratio: float
+    error: float
+
+    @classmethod
+    def of(
+        cls, before: HardwareSnapshot, middle: HardwareSnapshot, again: HardwareSnapshot
+    ) -> Comparison:
+        """Compares ``middle`` with the same schedule before and after it."""
+        ends = [before.throughput, again.throughput]
+        errors = [round_error(snapshot) or 0.0 for snapshot in (before, middle, again)]
+        drift = math.log(ends[1] / ends[0]) / 2 if min(ends) > 0 else math.inf
+        return cls(
+            again.throughput,
+            tuple(
+                int(snapshot.provenance.get("records_before", 0))
+                for snapshot in (before, middle, again)
+            ),
+            middle.throughput / fmean(ends) if fmean(ends) > 0 else math.nan,
+            math.hypot(errors[0] / 2, errors[1], errors[2] / 2, drift),
+        )
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % interval of the ratio."""
+        return interval_of(self.ratio, self.error)
+
+    def plain(self) -> dict[str, Any]:
+        """As plain JSON, with the interval; null where nothing was served."""
+        low, high = self.interval
+        plain = {**asdict(self), "ratio_low": low, "ratio_high": high}
+        return {
+            name: value if isinstance(value, tuple) or math.isfinite(value) else None
+            for name, value in plain.items()
+        }
+
+
+def interval_of(ratio: float, error: float) -> tuple[float, float]:
+    """The 95 % interval of a ratio whose logarithm has a standard error."""
+    if not math.isfinite(error):
+        return 0.0, math.inf
+    return ratio * math.exp(-_INTERVAL * error), ratio * math.exp(_INTERVAL * error)
+
+
+def mean_ratio(ratios: Sequence[tuple[float, float]]) -> tuple[float, float, float]:
+    """The geometric mean of ratios, and its 95 % interval.
+
+    The interval is the wider one of two: by the errors of the ratios, and by their spread.
+
+    Args:
+        ratios: at least one, each with the standard error of its logarithm; positive.
+    """
+    logs = [math.log(ratio) for ratio, _ in ratios]
+    error = math.hypot(*(error for _, error in ratios)) / len(logs)
+    if len(logs) > 1:
+        error = max(error, stdev(logs) / math.sqrt(len(logs)))
+    mean = math.exp(fmean(logs))
+    return mean, *interval_of(mean, error)
+
+
+def ratio_in_words(ratio: float | None, low: float | None, high: float | None) -> str:
+    """A ratio and its interval, as tables show it; empty where nothing was served."""
+    if ratio is None or low is None or high is None or not math.isfinite(ratio * high):
+        return ""
+    return f"{ratio:.2f} [{low:.2f}, {high:.2f}]"
 
 
 def measure_schedules(
@@ -21,7 +141,9 @@ def measure_schedules(
     names: Sequence[str],
     *,
     seed: int,
+    again: bool = False,
     progress: Callable[[int, int], None] | None = None,
+    on_schedule: Callable[[str, Schedule], None] | None = None,
 ) -> dict[str, HardwareSnapshot]:
     """Measures baselines by name; those that read counters read Grouped's snapshot.
 
@@ -29,23 +151,31 @@ def measure_schedules(
         backend: with its workload instance.
         names: baselines, see pmoss_env.baselines.
         seed: of the baselines and the measurements.
+        again: whether the first schedule is measured once more, at the end.
         progress: called with (measured so far, to measure).
+        on_schedule: called with (name, schedule) before each is measured.
 
     Returns:
-        The snapshots in the order of ``names``.
+        The snapshots in the order of ``names``, and one of the name AGAIN if asked for.
     """
     machine, slices = backend.machine, backend.slices
     chosen = [(name, make_baseline(name, shared=True)) for name in names]
-    total = len(chosen) + 1
+    total = len(chosen) + 1 + again
     first = make_baseline("grouped")(Context(machine, slices))
     incumbent = backend.measure(first, seed=seed)
-    snapshots = {}
+    snapshots, schedules = {}, {}
     for done, (name, baseline) in enumerate(chosen, start=1):
         if progress:
             progress(done, total)
         rng = np.random.default_rng([seed, done])
-        schedule = baseline(Context(machine, slices, first, incumbent, rng, backend))
-        snapshots[name] = backend.measure(schedule, seed=seed + done)
+        schedules[name] = baseline(Context(machine, slices, first, incumbent, rng, backend))
+        if on_schedule:
+            on_schedule(name, schedules[name])
+        snapshots[name] = backend.measure(schedules[name], seed=seed + done)
+    if again:
+        if progress:
+            progress(total - 1, total)
+        snapshots[AGAIN.format(names[0])] = backend.measure(schedules[names[0]], seed=seed + 1)
     if progress:
         progress(total, total)
     return snapshots
@@ -57,10 +187,12 @@ def measure_rounds(
     *,
     rounds: int,
     seed: int,
+    again: bool = False,
     out: Path | None = None,
     settings: Mapping[str, Any] | None = None,
     on_snapshot: Callable[[int, str, HardwareSnapshot], None] | None = None,
     progress: Callable[[int, int], None] | None = None,
+    on_schedule: Callable[[str, Schedule], None] | None = None,
 ) -> list[dict[str, HardwareSnapshot]]:
     """Measures baselines in several rounds, so that changes of the host affect all of them.
 
@@ -69,13 +201,15 @@ def measure_rounds(
         names: baselines, see pmoss_env.baselines.
         rounds: number of measurements of each.
         seed: of the baselines and the measurements; each round has its own.
+        again: whether each round ends with its first schedule, see measure_schedules().
         out: file of rows, one per snapshot; complete rounds of the file are not measured again.
         settings: further settings that must be the same to continue ``out``.
         on_snapshot: called with (round, name, snapshot), also for snapshots of the file.
         progress: of a round; called with (measured so far, to measure).
+        on_schedule: see measure_schedules().
 
     Returns:
-        The snapshots of each round, in the order of ``names``.
+        The snapshots of each round, see measure_schedules().
 
     Raises:
         DatasetError: ``out`` holds results of other settings.
@@ -88,16 +222,22 @@ def measure_rounds(
         **(settings or {}),
     }
     result = []
+    wanted = [*names, *([AGAIN.format(names[0])] if again else [])]
     with ResultFile(out, header, key=("round", "schedule")) as file:
         for number in range(rounds):
-            rows = [file.get(number, name) for name in names]
+            rows = [file.get(number, name) for name in wanted]
             if all(rows):
                 snapshots = {
                     row["schedule"]: unpack_snapshot(row["snapshot"]) for row in rows if row
                 }
             else:
                 snapshots = measure_schedules(
-                    backend, names, seed=seed + 1000 * number, progress=progress
+                    backend,
+                    names,
+                    seed=seed + 1000 * number,
+                    again=again,
+                    progress=progress,
+                    on_schedule=on_schedule,
                 )
                 for name, snapshot in snapshots.items():
                     if file.get(number, name) is None:

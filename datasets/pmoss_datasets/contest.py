@@ -114,9 +114,9 @@ class Contest(ABC):
 
     # Rollouts.
 
-    def rollout_arguments(self, kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """Arguments of the environment that a rollout plays in, of those that were asked for."""
-        return dict(kwargs)
+    def measures_twice(self, env: Any) -> bool:
+        """Whether a rollout ends with another measurement of what ran before, by restore()."""
+        return False
 
     def companion(self, env: Any) -> Companion | None:
         """What policies search on in rollouts of an environment; None where nothing searches."""
@@ -162,7 +162,10 @@ class Contest(ABC):
         return None, float(row["final"])
 
     def row_in_words(self, row: Mapping[str, Any]) -> str:
-        """A row of row_of(), to be printed; ``restored`` says what undoing found."""
+        """A row of row_of(), to be printed; ``restored`` says what undoing found.
+
+        ``comparison`` is that of Restored, where there is one.
+        """
         return f"{self.shown(row['final']):10.3f} after {len(row['actions'])} steps"
 
     def restore(self, env: Any) -> Restored:

@@ -55,15 +55,21 @@ class Restored:
 
     Attributes:
         verified: on models, every bit of the snapshot is as it was. On hardware no
-            measurement repeats. There the same workers serve and as many records are present. The
-            kernel finds as large a share of the pages at home as before, where it can tell.
+            measurement repeats. There the same workers serve, the same number of records at the
+            beginning, and the throughput is the same within noise. The kernel finds as large a
+            share of the pages at home as before, where it can tell.
         differs: what was not as before; empty if verified.
         mq_per_s: what the incumbent measures now.
+        noisy: the host is too noisy to tell whether the throughput is as before.
+        comparison: of the policy's schedule with the incumbent before and after it, as plain JSON;
+            None on models.
     """
 
     verified: bool
     differs: tuple[str, ...]
     mq_per_s: float
+    noisy: bool = False
+    comparison: dict[str, Any] | None = None
 
 
 class Player(Protocol):

@@ -62,8 +62,8 @@ class HardwareBackend(SubjectBackend):
     """Implements Backend (pmoss_env.backends.base) on the machine this process runs on.
 
     The index is loaded at the first measurement. A new instance loads it again, because other keys
-    are hot. So do inserts above ``max_growth``: schedules are only compared on indexes of about the
-    same size.
+    are hot. So do inserts above ``max_growth``: by default every measurement begins with the same
+    records, because a larger index, and one with split nodes, is another one.
 
     Args:
         subject: the measured system; its machine is this host, ``load_machine("host")``.
@@ -81,7 +81,8 @@ class HardwareBackend(SubjectBackend):
             needs root); None keeps it. The setting is recorded in both cases.
         transparent_hugepages: the same for huge pages: "always", "madvise" or "never".
         max_growth: largest number of inserted records at which a measurement starts, as a share of
-            the loaded records.
+            the loaded records. Above 0 loading is rarer, and schedules are compared on indexes
+            that differ so much. Workloads without inserts are loaded once.
         routers: CPUs of the routers, see ROUTERS. If workers use all CPUs, a single router shares
             the CPU of a worker, which has less time for queries than the others.
         interleave_nodes: the kernel's numbers of the nodes for interleaved data; by default all
@@ -114,7 +115,7 @@ class HardwareBackend(SubjectBackend):
         sweep_seconds: float = 0.1,
         numa_balancing: str | None = None,
         transparent_hugepages: str | None = None,
-        max_growth: float = 0.1,
+        max_growth: float = 0.0,
         routers: str = "spare",
         interleave_nodes: Sequence[int] | int = (),
         progress: Callable[[int], None] | None = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Annotated, Any
@@ -71,6 +72,9 @@ def measure(
 ) -> None:
     """Measure schedules of an index and print throughput, latency and counters.
 
+    On this host each round ends with its first schedule again, and every measurement begins with
+    the same records. The ratio is to the mean of the first schedule's two.
+
     Example: pmoss measure -s grouped -s lpt --records 2000000
     Example: pmoss measure -s os-default -s lpt --rounds 5 --out runs/host.jsonl
     Example: pmoss measure --index rtree -s grouped -s lpt
@@ -103,6 +107,7 @@ def measure(
             schedule,
             rounds=rounds,
             seed=seed,
+            again=subject.measures_host and len(schedule) > 1,
             out=out,
             settings=_settings(subject, backend, workload, load, arguments),
             on_snapshot=_print_round if rounds > 1 or out else None,
@@ -144,6 +149,7 @@ def _settings(
 def _print_measured(subject: Backend, measured: list[dict[str, HardwareSnapshot]]) -> None:
     """The table of all schedules, and the counters of the last one."""
     from pmoss_env.backends.native_forms import record_shares
+    from pmoss_env.measuring import AGAIN
 
     snapshots = measured[-1]
     empty = record_shares(subject.workload, subject.slices).count(0.0)
@@ -151,14 +157,16 @@ def _print_measured(subject: Backend, measured: list[dict[str, HardwareSnapshot]
         console.print(
             f"{empty} of the {subject.slices} slices hold no records: no query comes to them."
         )
-    console.print(
-        table(
-            f"{subject.machine.description}, {subject.workload.name}, load {subject.load}",
-            ["schedule", ">Mq/s", ">range", ">p50 us", ">p99 us"],
-            [_row(name, [of_round[name] for of_round in measured]) for name in snapshots],
-        )
-    )
-    _print_counters(next(reversed(snapshots.values())), next(reversed(snapshots)))
+    columns = ["schedule", ">Mq/s", ">range", ">p50 us", ">p99 us"]
+    rows = [_row(name, [of_round[name] for of_round in measured]) for name in snapshots]
+    first, last = next(iter(snapshots)), list(snapshots)[-1]
+    if last == AGAIN.format(first):
+        columns += [">ratio [95 %]", ">records"]
+        rows = [(*row, *_compared(row[0], first, measured)) for row in rows]
+        last = list(snapshots)[-2]
+    title = f"{subject.machine.description}, {subject.workload.name}, load {subject.load}"
+    console.print(table(title, columns, rows))
+    _print_counters(snapshots[last], last)
 
 
 def _row(name: str, snapshots: list[HardwareSnapshot]) -> tuple[str, ...]:
@@ -172,6 +180,23 @@ def _row(name: str, snapshots: list[HardwareSnapshot]) -> tuple[str, ...]:
         f"{median(s.latency_p50_us for s in snapshots):.1f}",
         f"{median(s.latency_p99_us for s in snapshots):.1f}",
     )
+
+
+def _compared(
+    name: str, first: str, measured: list[dict[str, HardwareSnapshot]]
+) -> tuple[str, str]:
+    """The ratio to the first schedule, measured before and after, and the records at the start."""
+    from pmoss_env.measuring import AGAIN, Comparison, mean_ratio, ratio_in_words
+
+    again = AGAIN.format(first)
+    counts = sorted({s[name].provenance["records_before"] for s in measured})
+    records = " .. ".join(f"{count:,}" for count in dict.fromkeys((counts[0], counts[-1])))
+    if name in (first, again):
+        return "", records
+    compared = [Comparison.of(s[first], s[name], s[again]) for s in measured]
+    if any(not all(map(math.isfinite, (each.ratio, each.error))) for each in compared):
+        return "", records
+    return ratio_in_words(*mean_ratio([(each.ratio, each.error) for each in compared])), records
 
 
 def _print_round(number: int, name: str, snapshot: HardwareSnapshot) -> None:

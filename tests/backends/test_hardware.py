@@ -275,11 +275,12 @@ def test_another_instance_loads_other_keys(backend: HardwareBackend) -> None:
     assert len(set(hot)) > 1
 
 
-def test_inserts_do_not_pile_up_from_one_measurement_to_the_next() -> None:
-    backend = make(records=20_000, seconds=0.2)
+@pytest.mark.parametrize("growth", [None, 0.1])
+def test_every_measurement_begins_with_the_same_records(growth: float | None) -> None:
+    backend = make(records=20_000, seconds=0.2, **({} if growth is None else {"max_growth": 0.1}))
     for seed in range(3):
         provenance = backend.measure(spread(backend), seed=seed).provenance
-        assert 20_000 <= provenance["records_before"] <= 22_000
+        assert 20_000 <= provenance["records_before"] <= 20_000 * (1 + (growth or 0))
         assert provenance["records_after"] > provenance["records_before"]
     backend.close()
 
@@ -291,6 +292,8 @@ def test_measuring_by_name(backend: HardwareBackend) -> None:
     )
     assert list(snapshots) == ["lpt", "random"]
     assert done[-1] == (3, 3)
+    snapshots = measure_schedules(backend, ["lpt", "random"], seed=0, again=True)
+    assert list(snapshots) == ["lpt", "random", "lpt, again"]
 
 
 def test_the_environment_runs_on_this_host() -> None:

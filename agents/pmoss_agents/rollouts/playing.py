@@ -1,7 +1,8 @@
 """Policies play in an environment, episode by episode; rows keep the measurements.
 
 Where the domain offers it a rollout can be undone: what ran before is put back, measured, and
-compared with what it was.
+compared with what it was. On this host what ran before is measured once more in any case: a
+comparison is of one schedule, another, and the first again, on the same records.
 """
 
 from __future__ import annotations
@@ -42,8 +43,7 @@ def roll_out(
     """Plays ``episodes`` episodes with every policy; each meets the same incumbents and instances.
 
     Args:
-        env_kwargs: of the domain's environment. On hardware the index may grow a hundredfold
-            unless ``max_growth`` among the backend's options says otherwise.
+        env_kwargs: of the domain's environment.
         policies: by name.
         episodes: per policy.
         seed: of the episodes.
@@ -57,6 +57,7 @@ def roll_out(
     Returns:
         Rows of plain JSON. They hold throughputs in Mq/s, latencies in us, the slices that moved,
         and the seconds that the policy took. ``restored`` says what undoing found, None without.
+        On this host ``comparison`` has records, ratio and interval, see measuring.Comparison.
 
     Raises:
         DatasetError: ``out`` holds results of another command.
@@ -118,7 +119,7 @@ class _Stage:
         on_round: Callable[[dict[str, Any]], None] | None,
     ) -> None:
         self._domain = domain
-        self._env = domain.make_env(domain.rollout_arguments(env_kwargs))
+        self._env = domain.make_env(env_kwargs)
         domain.watch(self._env, on_round)
         self._companion = domain.companion(self._env)
         for policy in policies.values():
@@ -138,7 +139,12 @@ class _Stage:
         before, after = domain.ends_of(row)
         worse = before is not None and after < before
         undone = undo == "always" or (undo == "worse" and worse)
-        return {**row, "restored": asdict(domain.restore(env)) if undone else None}
+        if not undone and not domain.measures_twice(env):
+            return {**row, "restored": None}
+        restored = asdict(domain.restore(env))
+        if (compared := restored.pop("comparison")) is not None:
+            row["comparison"] = compared
+        return {**row, "restored": restored if undone else None}
 
     def close(self) -> None:
         self._env.close()

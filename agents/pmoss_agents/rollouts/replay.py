@@ -19,7 +19,10 @@ from pmoss_env.files import MAX_JSON_BYTES, open_regular, parse_json
 
 KIND = "rollout"
 #: What no file can prove: who chose, how fast, what undoing found, and by which version.
-_UNPROVEN = ("policy", "episode", "policy_seconds", "restored", "provenance", "row_crc32")
+_UNPROVEN = (
+    *("policy", "episode", "policy_seconds", "restored", "comparison", "provenance"),
+    "row_crc32",
+)
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,7 @@ def replay_rollouts(
             raise DatasetError(f"{path}: line 1: incumbent: {error}") from error
     numbers = sorted({row["episode"] for row in rows})[:episodes]
     chosen = [(line, row) for line, row in enumerate(rows, 2) if row["episode"] in numbers]
-    env = domain.make_env(domain.rollout_arguments(header["env"]))
+    env = domain.make_env(header["env"])
     mismatches: list[str] = []
     try:
         for done, (line, row) in enumerate(chosen, 1):

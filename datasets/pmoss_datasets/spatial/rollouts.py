@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from pmoss_datasets.interfaces import Restored, Rollout
 from pmoss_datasets.spatial.scoring import check_repeatable, rerun
-from pmoss_env.backends import backend_options
 from pmoss_env.backends.data_facts import misplaced
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
+from pmoss_env.measuring import (
+    SAME,
+    Comparison,
+    busy_share,
+    ratio_in_words,
+    round_error,
+    tolerance,
+)
 from pmoss_env.types import HardwareSnapshot
 
 #: Share of the incumbent's pages at home that may be missing after it was put back: what the
 #: kernel moves meanwhile.
 _LOST_SHARE = 0.01
-#: Of a rollout's index on hardware, in multiples of its records.
-_GROWTH = 100.0
-
-
-def arguments(kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the environment: the index that runs stays as it grows."""
-    if "max_growth" not in backend_options(kwargs.get("backend", "analytic")):
-        return dict(kwargs)
-    # It is the one to be placed, and put back.
-    options = {"max_growth": _GROWTH, **(kwargs.get("backend_options") or {})}
-    return {**kwargs, "backend_options": options}
+#: Most measurements of an incumbent that was put back and serves another rate than before.
+_ATTEMPTS = 3
+#: A relative difference of throughputs that may be noise; with more noise nothing is verified.
+_MOST_NOISE = 0.25
+#: A rate that lies farther from later ones than so many of their spans is no noise.
+_FAR = 2.0
 
 
 def row_of(env: SpatialSchedulingEnv, played: Rollout) -> dict[str, Any]:
@@ -63,18 +66,28 @@ def row_again(
 
 
 def in_words(row: Mapping[str, Any]) -> str:
-    """A row of row_of() in words, and what undoing found."""
+    """A row of row_of() in words, how it compares on a host, and what undoing found."""
     text = (
         f"{row['incumbent_mq_per_s']:8.3f} -> {row['final_mq_per_s']:8.3f} Mq/s"
         f"   p99 {row['incumbent_p99_us']:.0f} -> {row['p99_us']:.0f} us"
         f"   {row['moved_slices']} of {len(row['cores'])} slices moved"
     )
+    if compared := row.get("comparison"):
+        ratio = ratio_in_words(*(compared[name] for name in ("ratio", "ratio_low", "ratio_high")))
+        records = " / ".join(f"{count:,}" for count in dict.fromkeys(compared["records"]))
+        again = f"{compared['again_mq_per_s']:.3f} Mq/s before it again"
+        text += f"\n           {again}: ratio {ratio or '?'}, on {records} records"
     if count := misplaced(row["provenance"]):
         text += f"\n           data of {count} slices are not where the schedule wants them"
     if restored := row["restored"]:
         text += f"\n           undone: {restored['mq_per_s']:.3f} Mq/s again, "
         differs = ", ".join(restored["differs"])
-        text += "verified" if restored["verified"] else f"but not as before: {differs}"
+        if restored["verified"]:
+            text += "verified"
+        elif restored.get("noisy"):
+            text += f"but this host is too noisy to tell whether as before: {differs}"
+        else:
+            text += f"but not as before: {differs}"
     return text
 
 
@@ -83,21 +96,78 @@ def restore(env: SpatialSchedulingEnv) -> Restored:
     before = env.incumbent_snapshot
     after = env.restore()
     if env.backend.measures_host:
-        differs = _differs_on_hardware(before, after)
-    else:
-        differs = [
-            name
-            for name in ("throughput", "slice_counters", "offcore", "latency_p99_us")
-            if not np.array_equal(getattr(before, name), getattr(after, name), equal_nan=True)
-        ]
+        return _restored_on_host(env, before, after)
+    differs = [
+        name
+        for name in ("throughput", "slice_counters", "offcore", "latency_p99_us")
+        if not np.array_equal(getattr(before, name), getattr(after, name), equal_nan=True)
+    ]
     return Restored(not differs, tuple(differs), after.throughput)
+
+
+def _restored_on_host(
+    env: SpatialSchedulingEnv, before: HardwareSnapshot, after: HardwareSnapshot
+) -> Restored:
+    """The verdict where no measurement repeats: another rate is measured again before it counts."""
+    comparison = Comparison.of(before, env.final_snapshot(), after).plain()
+    differs = _differs_on_hardware(before, after)
+    measured = [after]
+    while not differs and not _serves_as(before, measured) and len(measured) < _ATTEMPTS:
+        measured.append(env.restore())
+    rate = float(np.median([snapshot.throughput for snapshot in measured]))
+    noisy = False
+    if not differs and not (
+        _serves_as(before, measured) and _margin(before, measured) <= _MOST_NOISE
+    ):
+        noise = _noise(before, measured)
+        noisy = bool(noise)
+        ratio = rate / before.throughput if before.throughput else math.nan
+        differs = [f"throughput, {ratio:.2f} of before{f' ({noise})' if noise else ''}"]
+    return Restored(not differs, tuple(differs), rate, noisy, comparison)
+
+
+def _serves_as(before: HardwareSnapshot, measured: Sequence[HardwareSnapshot]) -> bool:
+    """Whether a throughput lies among later ones of the same schedule, within their noise."""
+    margin = 1 + _margin(before, measured)
+    rates = [snapshot.throughput for snapshot in measured]
+    return min(rates) / margin <= before.throughput <= max(rates) * margin
+
+
+def _margin(before: HardwareSnapshot, measured: Sequence[HardwareSnapshot]) -> float:
+    return max(tolerance(before, snapshot) for snapshot in measured)
+
+
+def _noise(before: HardwareSnapshot, measured: Sequence[HardwareSnapshot]) -> str:
+    """Why this host cannot tell whether an incumbent serves as before; empty if it can."""
+    rates = [snapshot.throughput for snapshot in measured]
+    if min(rates) <= 0 or before.throughput <= 0:
+        return "a measurement served nothing"
+    if any(round_error(snapshot) is None for snapshot in (before, *measured)):
+        return "too few sweeping rounds: measure for longer, or sweep more often"
+    if (margin := _margin(before, measured)) > _MOST_NOISE:
+        return f"its sweeping rounds leave {margin:.0%} to noise"
+    distance = min(abs(math.log(rate / before.throughput)) for rate in rates)
+    if distance <= _FAR * _span(rates):
+        return f"measured again, it serves from {min(rates):.3f} to {max(rates):.3f} Mq/s"
+    shares = [busy_share(snapshot) for snapshot in (before, *measured)]
+    known = [share for share in shares if share is not None]
+    if known and distance <= _FAR * _span(known):
+        return f"its workers had from {min(known):.0%} to {max(known):.0%} of their CPUs"
+    return ""
+
+
+def _span(values: Sequence[float]) -> float:
+    """Logarithm of the largest over the smallest; 0 where that is no more than SAME."""
+    ratio = max(values) / min(values)
+    return math.log(ratio) if ratio > 1 + SAME else 0.0
 
 
 def _differs_on_hardware(before: HardwareSnapshot, after: HardwareSnapshot) -> list[str]:
     first, second = before.provenance, after.provenance
     differs = [name for name in ("worker_cpus", "router_cpus") if first[name] != second[name]]
-    if first["records_after"] > second["records_before"]:
-        differs.append("records (the index was loaded anew: allow a larger -o max_growth)")
+    counts = [facts["records_before"] for facts in (first, second)]
+    if counts[0] != counts[1]:
+        differs.append(f"records ({counts[0]:,}, then {counts[1]:,}: give -o max_growth=0)")
     home, now = (facts["data"]["home_share"] for facts in (first, second))
     if home is not None and (now is None or now < home - _LOST_SHARE):
         differs.append("pages at home")

@@ -1,8 +1,11 @@
 """Policies that place slices, episode by episode, and go on after an interruption."""
 
+import re
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -10,12 +13,13 @@ import pytest
 from pmoss_agents.rollouts import roll_out
 from pmoss_datasets.continual.domain import CONTINUAL
 from pmoss_datasets.policies import SchedulePolicy
+from pmoss_datasets.spatial.domain import SPATIAL
 from pmoss_env.baselines import local_search, make_baseline
 from pmoss_env.context import Context
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
 from pmoss_env.errors import CheckpointError, DatasetError, UnknownNameError
 from pmoss_env.machines import load_machine
-from pmoss_env.types import HardwareSnapshot, Schedule
+from pmoss_env.types import COUNTER_INDEX, HardwareSnapshot, Schedule
 
 TOY = {"machine": "toy", "slices": 8, "backend": "analytic"}
 
@@ -109,10 +113,11 @@ def test_this_host_is_watched_while_it_measures() -> None:
         rounds.clear()
         (row,) = roll_out(arguments, policies, episodes=1, seed=0, on_round=rounds.append)
         seconds = row["provenance"]["rounds"]["seconds"]
-    # Those of the incumbent, and after them those of the final schedule.
+    # Those of the incumbent, of the final schedule, and of the incumbent again.
     ends = [of_round["seconds"] for of_round in rounds]
     assert seconds and len(ends) > len(seconds)
-    assert ends[-len(seconds) :] == seconds
+    begin = ends.index(seconds[0])
+    assert begin > 0 and ends[begin : begin + len(seconds)] == seconds
     rounds.clear()
     roll_out(TOY, policies, episodes=1, seed=0, on_round=rounds.append)
     assert not rounds
@@ -126,6 +131,7 @@ def test_an_undone_rollout_leaves_the_incumbent_as_it_was(noise: float) -> None:
             "verified": True,
             "differs": (),
             "mq_per_s": row["incumbent_mq_per_s"],
+            "noisy": False,
         }
         moved = sum(a != b for a, b in zip(row["cores"], row["incumbent_cores"], strict=True))
         assert row["moved_slices"] == moved
@@ -163,7 +169,8 @@ def test_what_does_not_come_back_is_reported(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(SpatialSchedulingEnv, "restore", broken)
     (row,) = roll_out(TOY, {"lpt": POLICIES["lpt"]}, episodes=1, seed=0, undo="always")
-    assert row["restored"] == {"verified": False, "differs": ("throughput",), "mq_per_s": 0.5}
+    restored = {"verified": False, "differs": ("throughput",), "mq_per_s": 0.5, "noisy": False}
+    assert row["restored"] == restored and "comparison" not in row
 
 
 def test_a_given_incumbent_is_where_it_starts() -> None:
@@ -191,16 +198,107 @@ def test_a_policy_of_another_task_is_refused_before_anything_is_measured() -> No
         roll_out(TOY, POLICIES, episodes=1, seed=0, undo="perhaps")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("limits", [{"max_growth": 0.0}, {}])
-def test_this_host_is_put_back(limits: dict[str, float]) -> None:
-    """An index that was loaded anew in between is not the one that ran before."""
-    # So many records do not grow a hundredfold in this time.
-    options = {"records": 200_000, "seconds": 0.3, "warmup_seconds": 0.05, **limits}
+@pytest.mark.parametrize("limits", [{}, {"max_growth": 100.0}])
+def test_on_this_host_an_incumbent_is_measured_before_and_after(limits: dict[str, float]) -> None:
+    """By default on the same records; an index that has grown is another one."""
+    options = {"records": 20_000, "seconds": 0.3, "warmup_seconds": 0.05, **limits}
     env = {"machine": "host", "slices": 4, "backend": "hardware", "backend_options": options}
     (row,) = roll_out(env, {"lpt": POLICIES["lpt"]}, episodes=1, seed=0, undo="always")
-    restored = row["restored"]
-    assert restored["mq_per_s"] > 0
-    assert any(what.startswith("records ") for what in restored["differs"]) == bool(limits)
+    restored, compared = row["restored"], row["comparison"]
+    assert restored["mq_per_s"] > 0 and compared["again_mq_per_s"] > 0
+    assert compared["ratio_low"] < compared["ratio"] < compared["ratio_high"]
+    grown = compared["records"][0] < compared["records"][1] < compared["records"][2]
+    assert grown == bool(limits)
+    assert grown or set(compared["records"]) == {20_000}
+    assert any(what.startswith("records ") for what in restored["differs"]) == grown
     assert restored["verified"] == (not restored["differs"])
-    if not limits:
-        assert restored["verified"], restored
+    assert "records" in SPATIAL.row_in_words(row)
+
+
+class Host:
+    """An environment whose episode is over on a host that serves as it is told.
+
+    Args:
+        rates: Mq/s of each measurement: the incumbent, the final schedule, and the incumbent again.
+        spread: relative, of the sweeping rounds.
+        busy: share of their CPUs that the workers had, of the incumbent before and after.
+        records: of each measurement.
+    """
+
+    backend = SimpleNamespace(measures_host=True)
+
+    def __init__(
+        self,
+        rates: Sequence[float],
+        spread: float = 0.01,
+        busy: tuple[float, float] = (1.0, 1.0),
+        records: tuple[int, int] = (1000, 1000),
+        rounds: int = 10,
+    ) -> None:
+        env = SpatialSchedulingEnv(**TOY)
+        env.reset(seed=0)
+        self._plain, self._rates, self.asked = env.incumbent_snapshot, list(rates), 0
+        self._spread, self._rounds = spread, rounds
+        self.incumbent_snapshot = self._measured(busy[0], records[0])
+        self._final, self._later = self._measured(busy[0], records[0]), (busy[1], records[1])
+
+    def final_snapshot(self) -> HardwareSnapshot:
+        return self._final
+
+    def restore(self) -> HardwareSnapshot:
+        self.asked += 1
+        return self._measured(*self._later)
+
+    def _measured(self, busy: float, records: int) -> HardwareSnapshot:
+        rate = self._rates.pop(0)
+        counters = self._plain.slice_counters.copy()
+        counters[:, COUNTER_INDEX["elapsed_us"]] = 1.0
+        counters[:, COUNTER_INDEX["task_clock_us"]] = busy
+        ends = [rate * (1 - self._spread), rate * (1 + self._spread)]
+        provenance = {
+            **{"worker_cpus": [1], "router_cpus": [0], "records_before": records},
+            **{"rounds": {"node_mq_per_s": [[ends[i % 2]] for i in range(self._rounds)]}},
+            **{"data": {"home_share": 1.0}},
+        }
+        return replace(self._plain, throughput=rate, slice_counters=counters, provenance=provenance)
+
+
+def test_undone_means_served_again_within_noise() -> None:
+    restored = SPATIAL.restore(host := Host([1.0, 1.5, 0.97]))
+    assert restored.verified and not restored.differs and host.asked == 1
+    assert restored.comparison is not None
+    assert restored.comparison["records"] == (1000, 1000, 1000)
+    assert restored.comparison["ratio"] == pytest.approx(1.5 / 0.985)
+    low, high = (restored.comparison[name] for name in ("ratio_low", "ratio_high"))
+    assert low < 1.5 / 0.985 < high < 1.1 * low
+    # One bad measurement is not the index.
+    restored = SPATIAL.restore(host := Host([1.0, 1.5, 0.5, 1.01]))
+    assert restored.verified and host.asked == 2
+    # What the review measured: an index that has grown serves half, and says so.
+    restored = SPATIAL.restore(host := Host([1.0, 0.9, 0.44, 0.45, 0.44]))
+    assert not restored.verified and not restored.noisy and host.asked == 3
+    assert restored.differs == ("throughput, 0.44 of before",)
+    restored = SPATIAL.restore(host := Host([1.0, 0.9, 1.0], records=(1000, 6665)))
+    assert not restored.verified and not restored.noisy and host.asked == 1
+    assert restored.differs == ("records (1,000, then 6,665: give -o max_growth=0)",)
+
+
+@pytest.mark.parametrize(
+    ("host", "reason"),
+    [
+        (Host([1.0, 1.0, 0.5, 0.7, 0.8]), r"0.70 of before \(measured again, .* 0.500 to 0.800"),
+        (Host([1.0, 1.0, 0.6, 0.6, 0.6], busy=(1.0, 0.6)), "from 60% to 100% of their CPUs"),
+        (Host([1.0, 1.0, 0.5, 0.5, 0.5], rounds=1), "too few sweeping rounds"),
+        (Host([1.0, 1.0, 1.0], spread=0.4), "its sweeping rounds leave 57% to noise"),
+        (Host([1.0, 1.0, 0.0, 0.0, 0.0]), "a measurement served nothing"),
+    ],
+)
+def test_a_host_that_is_too_noisy_to_tell_says_so(host: Host, reason: str) -> None:
+    restored = SPATIAL.restore(host)
+    assert restored.noisy and not restored.verified
+    assert re.search(reason, restored.differs[0]), restored.differs
+
+
+def test_what_rounds_show_as_noise_is_no_difference() -> None:
+    assert SPATIAL.restore(Host([1.0, 1.0, 0.85], spread=0.15)).verified
+    assert not SPATIAL.restore(Host([1.0, 1.0, 0.85, 0.85, 0.85])).verified

@@ -242,6 +242,11 @@ class HardwareBackend(SubjectBackend):
             self._runner = runner
         return self._runner
 
+    @property
+    def records(self) -> int:
+        """Records in the index now; those to be loaded if there is none."""
+        return self._runner.size if self._runner else self.workload.records
+
     def _nodes_to_load_on(self, runner: _native.Runner, schedule: Schedule | None) -> list[int]:
         """The kernel's node of each slice, if loading alone can place its data; else []."""
         if schedule is None or not runner.hidden_memory:

@@ -115,6 +115,10 @@ class IsolatedLiveRuntime:
             )
         return live_round
 
+    def records(self) -> int:
+        """See LiveRuntime."""
+        return int(self._ask("records")["records"])
+
     def drop_rounds(self) -> None:
         """See LiveRuntime."""
         self._ask("drop_rounds")

@@ -282,6 +282,10 @@ class LiveRuntime:
             raw = run.next_round(timeout)
         return None if raw is None else self._round(raw)
 
+    def records(self) -> int:
+        """Records in the index now."""
+        return self._backend.records
+
     def drop_rounds(self) -> None:
         """Drops the unread rounds; raises as next_round()."""
         run = self._required()

@@ -123,6 +123,8 @@ def _call_live(live: LiveRuntime, request: Mapping[str, Any]) -> dict[str, Any]:
             snapshot = pack_snapshot(live_round.snapshot)
             pending = live_round.pending_slices.tolist()
             return {"round": {**vars(live_round), "snapshot": snapshot, "pending_slices": pending}}
+        case "records":
+            return {"records": live.records()}
         case "drop_rounds":
             live.drop_rounds()
         case "stop":

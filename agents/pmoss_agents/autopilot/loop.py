@@ -14,7 +14,7 @@ import numpy as np
 
 from pmoss_agents.autopilot.backoff import Backoff, worker_speeds
 from pmoss_agents.autopilot.retraining import Event
-from pmoss_agents.autopilot.trials import Trial, TriedIndex
+from pmoss_agents.autopilot.trials import OutOfMemory, Trial, TriedIndex
 from pmoss_datasets.continual.domain import CONTINUAL
 from pmoss_datasets.continual.epoch_log import FORMAT, pack
 from pmoss_datasets.fairness import check_policy, policy_stream, reads
@@ -78,7 +78,7 @@ class Outcome:
         expected: share by which the agent expected a gain; None where it did not say.
         co_tenants: that ran in the epoch: the truth, which no agent sees.
         trouble: what went wrong, in words; empty otherwise.
-        events: what came of retraining the agent.
+        events: what came of retraining the agent, or of an index that has grown.
         trying: a trial goes on in the next epoch.
     """
 
@@ -149,8 +149,9 @@ def fly(
 ) -> Iterator[Outcome]:
     """Runs the loop, one epoch per item, until the epochs are over or the reader stops.
 
-    An agent that raises has moved nothing: the last schedule goes on. All threads have ended when
-    the iterator has.
+    Between epochs an index that has grown too large is loaded anew. Where memory does not last for
+    another epoch, the loop ends, and ``ended`` of the index says so. An agent that raises has moved
+    nothing: the last schedule goes on. All threads have ended when the iterator has.
 
     Args:
         env: of running_env().
@@ -174,6 +175,13 @@ def fly(
         began, failures, backoff = time.monotonic(), _PATIENCE if broken else 0, Backoff()
         while session.running:
             events: list[Event] = []
+            if session.epoch:
+                try:
+                    if done := index.keep_within():
+                        events.append(Event("reloaded", done))
+                except OutOfMemory as error:
+                    index.ended = str(error)
+                    return
             if successor is not None and (better := successor(events)) is not None:
                 policy, backoff = better, Backoff()
                 broken = _attempt(_begin, policy, env, seed, rng)

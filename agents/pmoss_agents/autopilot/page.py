@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
+from pmoss_agents.autopilot.decision import smallest_gain
 from pmoss_agents.autopilot.loop import VERDICTS, Outcome
 from pmoss_env.html_page import html_page, html_table
 
 _WIDTH, _HEIGHT = 900, 220
+#: A host is too noisy where half of the trials miss a gain of this share.
+_NOISY = 0.2
 #: Cores that a line of text has room for: the slowest.
 _CORES = 4
 _STYLE = """
@@ -25,6 +28,8 @@ def trial_in_words(outcome: Outcome) -> str:
     expected = "" if outcome.expected is None else f"predicted {outcome.expected:+.0%}, "
     gain = outcome.measured
     measured = "nothing served" if gain is None else f"measured {gain:+.0%}"
+    if gain is not None and (interval := trial.interval) is not None:
+        measured += " [{:+.0%}, {:+.0%}]".format(*(end - 1 for end in interval))
     return f"{trial.slices} slices, {expected}{measured}, {len(trial.gains)} pairs"
 
 
@@ -45,7 +50,24 @@ def in_words(outcomes: Sequence[Outcome]) -> str:
     verdicts = [outcome.verdict for outcome in outcomes]
     counted = ", ".join(f"{verdicts.count(name)} {name}" for name in VERDICTS)
     mean = sum(outcome.throughput for outcome in outcomes) / max(len(outcomes), 1)
-    return f"{len(outcomes)} epochs, {mean:.3f} Mq/s in the mean: {counted}."
+    text = f"{len(outcomes)} epochs, {mean:.3f} Mq/s in the mean: {counted}."
+    reloads = sum(event.kind == "reloaded" for outcome in outcomes for event in outcome.events)
+    if reloads:
+        text += f" The index was loaded anew {reloads} times, as it had grown."
+    return f"{text} {noise_in_words(outcomes)}".rstrip()
+
+
+def noise_in_words(outcomes: Sequence[Outcome]) -> str:
+    """The gains that trials can tell in the noise of this host; empty without enough pairs."""
+    gains = [outcome.trial.gains for outcome in outcomes if outcome.trial is not None]
+    if (gain := smallest_gain(gains)) is None:
+        return ""
+    if gain > _NOISY:
+        return (
+            f"This host is too noisy to tell gains below {gain:.0%}: a change that was reverted "
+            "may be a good one. Longer epochs and fewer other programs help."
+        )
+    return f"Trials could tell gains from {gain:.1%} on."
 
 
 def report_page(outcomes: Sequence[Outcome], title: str, notes: Sequence[str]) -> str:

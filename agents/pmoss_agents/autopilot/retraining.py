@@ -37,10 +37,10 @@ _SURE = 2.0
 
 @dataclass(frozen=True)
 class Event:
-    """The result of a retraining.
+    """The result of a retraining, or what became of the index between two epochs.
 
     Attributes:
-        kind: "swapped", "stayed" or "failed".
+        kind: "swapped", "stayed" or "failed"; "reloaded" of an index.
         text: the same in words.
         epochs: that it could learn from.
         held_out: epochs that both agents were judged by.

@@ -11,12 +11,15 @@ from typing import Any
 import numpy as np
 
 from pmoss_agents.autopilot.decision import Verdict, gain, judge
+from pmoss_env import _native
 from pmoss_env.backends.hardware import HardwareBackend
 from pmoss_env.backends.live import LiveRound
 from pmoss_env.envs.continual.drift import Conditions
 from pmoss_env.envs.continual.live_index import LiveIndex
 from pmoss_env.envs.continual.running import Epoch
 from pmoss_env.errors import BackendError
+from pmoss_env.measuring import mean_ratio
+from pmoss_env.memory import KEY_BYTES
 from pmoss_env.types import Int32Array, Schedule
 
 #: A round should last so long (seconds): in less, the kernel's turns and the queries that waited at
@@ -28,9 +31,15 @@ _LEAST_ROUNDS, _MOST_ROUNDS = 5, 72
 _SOON = 0.1
 #: No side waits for more rounds than these.
 _MOST_LATE = 1
+#: Memory that is left for everything else, bytes.
+_RESERVE = 128 << 20
 #: A trial is given up once the old schedule serves another rate by this share than in the epoch
 #: before the trial: the load has changed. Fewer rounds show only noise.
 _OTHER_RATE, _FEW = 0.2, 3
+
+
+class OutOfMemory(BackendError):
+    """The index cannot grow for another epoch."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +59,16 @@ class Trial:
     after: tuple[float, ...]
     gains: tuple[float, ...]
     kept: bool
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The 95 % interval of the new schedule's rate over the old one's, by its pairs.
+
+        None without two pairs in which both served.
+        """
+        pairs = zip(self.before, self.after, strict=True)
+        ratios = [(after / before, 0.0) for before, after in pairs if before > 0 and after > 0]
+        return mean_ratio(ratios)[1:] if len(ratios) > 1 else None
 
 
 @dataclass
@@ -102,6 +121,7 @@ class TriedIndex(LiveIndex):
     Attributes:
         last: the trial that ended in the last epoch; None where none did.
         data: where the data were at the end, as the provenance of a snapshot has it; {} before.
+        ended: why the loop ended before its time; empty otherwise.
 
     Args:
         backend: as of LiveIndex.
@@ -117,9 +137,10 @@ class TriedIndex(LiveIndex):
         self._late = 0
         self._rng = np.random.default_rng(seed)
         self._open: _Open | None = None
-        self._rate = 0.0
+        self._rate, self._records = 0.0, 0
         self.last: Trial | None = None
         self.data: dict[str, Any] = {}
+        self.ended = ""
 
     def stop(self) -> None:
         """See LiveIndex; asks where the data lie, once what waits is answered."""
@@ -132,6 +153,37 @@ class TriedIndex(LiveIndex):
         finally:
             super().stop()
 
+    def keep_within(self) -> str:
+        """Loads an index that has grown too large again; called between two epochs.
+
+        Every epoch adds what its inserts make. An index with more than ``max_growth`` of the
+        backend is loaded again, once no trial is open: both schedules of a trial serve the same
+        index. Where memory may not last for another epoch, it is loaded again at once.
+
+        Returns:
+            What was done, in words; empty if nothing.
+
+        Raises:
+            OutOfMemory: even a new index has no room to grow for an epoch.
+        """
+        loaded, records = self.backend.workload.records, self._live.records()
+        added, self._records = max(records - self._records, 0), records
+        # An epoch may serve more than the last one.
+        need = int(2 * added * KEY_BYTES) + (_RESERVE if added else 0)
+        grown = records > loaded * (1 + self.backend.max_growth)
+        short = added > 0 and _native.available_memory() < need
+        if records > loaded and (short or (grown and not self.trying)):
+            self.reload()
+            if not short or _native.available_memory() >= need:
+                return f"loaded anew: {records:,} records were {loaded:,} at first"
+        if short:
+            raise OutOfMemory(
+                f"this process may take only {_native.available_memory() / 2**20:.0f} MiB more, "
+                f"and an epoch takes up to {need / 2**20:.0f} MiB: choose a workload that inserts "
+                "less, shorter epochs, or fewer records"
+            )
+        return ""
+
     @property
     def trying(self) -> bool:
         """Whether a trial goes on in the next epoch: then no other change is taken."""
@@ -140,7 +192,7 @@ class TriedIndex(LiveIndex):
     def begin(self, workload_seed: int, conditions: Conditions, cores: Int32Array) -> None:
         """See LiveIndex."""
         self._open = self.last = None
-        self._rate = 0.0
+        self._rate, self._records = 0.0, self.backend.workload.records
         super().begin(workload_seed, conditions, cores)
 
     def run(self, conditions: Conditions, seconds: float, limit_us: float = 0.0) -> Epoch:

@@ -56,6 +56,14 @@ def autopilot(
         ),
     ] = "closed",
     records: Annotated[int, typer.Option(help="Records in the index.")] = 1_000_000,
+    max_growth: Annotated[
+        float,
+        typer.Option(
+            min=0.0,
+            help="Inserted records, as a share of RECORDS, above which the index is loaded anew "
+            "between epochs.",
+        ),
+    ] = 1.0,
     env: EnvOption = None,
     epochs: Annotated[int, typer.Option(min=1, help="After so many the loop ends.")] = 100_000,
     epoch_seconds: Annotated[
@@ -86,8 +94,10 @@ def autopilot(
     follow lazily.
 
     The loop ends after EPOCHS, or with Ctrl-C, SIGTERM or SIGHUP (status 130, 143 or 129). Then all
-    threads end, and nothing of the host stays changed. An agent that raises moves nothing. A full
-    disk does not stop the loop. A kill loses no epoch of OUT that has ended.
+    threads end, and nothing of the host stays changed. An index that inserts have made too large is
+    loaded anew. Where memory does not last for another epoch, the loop ends, too. An agent that
+    raises moves nothing. A full disk does not stop the loop. A kill loses no epoch of OUT that has
+    ended.
 
     With --retrain, the agent `pace` learns from OUT in an idle process of its own. It takes over
     where it is surely better on epochs that it did not learn from.
@@ -121,7 +131,7 @@ def autopilot(
         "load": load,
         "epochs": epochs,
         "epoch_seconds": epoch_seconds,
-        "backend_options": {"records": records},
+        "backend_options": {"records": records, "max_growth": max_growth},
         **given,
     }
     _run(agent, policy, settings, seed, out, html, retrain)
@@ -205,6 +215,8 @@ def _run(
             ) from error
     console.print(f"{in_words(outcomes)} {lost}".rstrip())
     assert isinstance(env.session.live, TriedIndex)
+    if env.session.live.ended:
+        console.print(f"Ended early: {env.session.live.ended}.")
     provenance = {"data": env.session.live.data}
     for line in (
         *placement_lines(provenance),

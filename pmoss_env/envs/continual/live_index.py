@@ -102,7 +102,7 @@ class LiveIndex:
         self.nodes: Int32Array = np.zeros(self.slices, dtype=np.int32)
         self.pending: Float64Array = np.zeros(self.slices)
         self.served: Int32Array = self.cores
-        self._switches = 0
+        self._switches, self._workload_seed = 0, 0
 
     @property
     def native(self) -> _native.MachineModel:
@@ -130,6 +130,7 @@ class LiveIndex:
                 or a thread or a co-tenant failed.
         """
         self.stop()
+        self._workload_seed = workload_seed
         self._live.set_instance(Instance(workload_seed=workload_seed))
         self._live.load(self.machine.local_schedule(cores.astype(np.int32)))
         self._require_room()
@@ -138,6 +139,16 @@ class LiveIndex:
         self.served, self._switches = self.cores.copy(), 0
         self._arrived(np.zeros(0, dtype=np.int32))
         self._disturb(conditions)
+
+    def reload(self) -> None:
+        """Loads the index with its first records again, and serves it under the same schedule.
+
+        Co-tenants begin again with the next epoch. Raises as begin().
+        """
+        seed, cores = self._workload_seed, self.served.copy()
+        self.stop()
+        self._live.unload()
+        self.begin(seed, Conditions(()), cores)
 
     def _require_room(self) -> None:
         """Checks the memory: moved data lie in two places until the old copy has no reader."""

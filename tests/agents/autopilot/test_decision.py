@@ -10,6 +10,7 @@ from pmoss_agents.autopilot.decision import (
     gain,
     judge,
     signed_rank,
+    smallest_gain,
 )
 
 
@@ -57,3 +58,18 @@ def test_a_null_change_is_kept_in_fewer_than_one_of_a_hundred_trials(tail):
             verdict = judge(gains)
         kept += verdict is Verdict.KEEP
     assert kept / trials < 0.01
+
+
+@pytest.mark.parametrize("noise", [0.02, 0.1])
+def test_the_smallest_gain_is_found_by_half_of_the_trials(noise):
+    rng = np.random.default_rng(3)
+    quiet = [rng.normal(0.0, noise, MOST_PAIRS) for _ in range(200)]
+    gain = smallest_gain(quiet)
+    shift = gain / (2 + gain)
+    kept = sum(
+        signed_rank(rng.normal(shift, noise, MOST_PAIRS))[1] <= LOOKS[MOST_PAIRS]
+        for _ in range(400)
+    )
+    assert 0.4 < kept / 400 < 0.6
+    assert smallest_gain([[0.1, 0.2, 0.3]]) is None
+    assert smallest_gain([[9.0, -9.0, 8.0, -8.0]]) == np.inf

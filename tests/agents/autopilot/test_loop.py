@@ -217,6 +217,32 @@ def test_a_full_disk_does_not_stop_the_loop(tmp_path, monkeypatch):
     assert [json.loads(row).get("epoch") for row in rows] == [None, 2, 3]
 
 
+def test_an_index_that_inserts_have_made_too_large_is_loaded_anew():
+    small = {**HERE["backend_options"], "max_growth": 0.0}
+    env = running_env({**HERE, "epochs": 4, "backend_options": small}, 0)
+    index, sizes = env.session.live, []
+    for epoch in fly(env, CONTINUAL.policy("stay")):
+        reloads = [event.text for event in epoch.events if event.kind == "reloaded"]
+        assert bool(reloads) == bool(sizes and sizes[-1] > 5_000)
+        if reloads:
+            assert reloads == [f"loaded anew: {sizes[-1]:,} records were 5,000 at first"]
+        sizes.append(index._live.records())
+    assert max(sizes) > 5_000 and not index.ended
+    noted = report_page([epoch], "t", []).count("loaded anew")
+    assert noted >= bool(epoch.events)
+
+
+def test_a_loop_without_memory_for_another_epoch_ends_kindly(monkeypatch):
+    env = running_env({**HERE, "epochs": 50}, 0)
+    flight = fly(env, CONTINUAL.policy("stay"))
+    # Without an insert no epoch needs memory.
+    while next(flight) and env.session.live._live.records() == 5_000:
+        pass
+    monkeypatch.setattr("pmoss_agents.autopilot.trials._native.available_memory", lambda: 1 << 20)
+    assert list(flight) == []
+    assert env.session.live.ended.startswith("this process may take only 1 MiB more, and an epoch")
+
+
 def test_a_reader_who_stops_leaves_no_thread():
     threads = threads_of_process()
     flight = fly(running_env(HERE, 0), Restless())

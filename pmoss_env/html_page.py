@@ -44,10 +44,6 @@ def html_page(
         style: additional CSS.
         colours: additional (light, dark) colours by name.
     """
-    light, dark = (
-        "".join(f"--{name}:{pair[theme]};" for name, pair in {**COLOURS, **(colours or {})}.items())
-        for theme in (0, 1)
-    )
     shown = escape(title)
     return f"""<!DOCTYPE html>
 <html lang="en">
@@ -56,7 +52,7 @@ def html_page(
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <title>{shown}</title>
-<style>:root{{{light}}}@media (prefers-color-scheme: dark){{:root{{{dark}}}}}{_STYLE}{style}</style>
+<style>{colour_rules(colours)}{_STYLE}{style}</style>
 </head>
 <body>
 <h1>{shown}</h1>
@@ -64,6 +60,15 @@ def html_page(
 </body>
 </html>
 """
+
+
+def colour_rules(colours: Mapping[str, tuple[str, str]] | None = None) -> str:
+    """The CSS of COLOURS and additional (light, dark) colours: variables that follow dark mode."""
+    light, dark = (
+        "".join(f"--{name}:{pair[theme]};" for name, pair in {**COLOURS, **(colours or {})}.items())
+        for theme in (0, 1)
+    )
+    return f":root{{{light}}}@media (prefers-color-scheme: dark){{:root{{{dark}}}}}"
 
 
 def html_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

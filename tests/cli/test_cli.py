@@ -8,6 +8,7 @@ import subprocess
 import time
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -388,26 +389,38 @@ def test_counts_of_an_evaluation_are_bounded(option: str) -> None:
 def test_quick_demo_writes_everything(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     from pmoss_agents.demo import AGENT, QUICK, RULES, TUNED
+    from pmoss_agents.demo.host import nothing_to_gain
 
     output = pmoss("demo", "--quick", "--html", "--out", str(tmp_path / "demo"))
-    tried = QUICK.with_measurements(TUNED)
-    for name in (AGENT, TUNED, tried, "lpt", "grouped", "Picture:", "Lost queries: 0", QUICK.agent):
+    shown = ("Linux default", "best rule: ", "agent, at once", "agent, after 12 episodes", "search")
+    for name in (*shown, "Pictures:", nothing_to_gain() or "Lost queries: 0", QUICK.agent):
         assert name in output
     written = {path.name for path in (tmp_path / "demo").iterdir()}
-    assert written == {"demo.html", "demo.png", "results.jsonl", "summary.json", "tuning"}
-    assert (tmp_path / "demo" / "demo.png").read_bytes().startswith(b"\x89PNG")
+    pictures = {"demo.svg", "chip.svg"}
+    assert written == {"demo.html", *pictures, "results.jsonl", "summary.json", "tuning"}
+    for name in pictures:
+        assert ElementTree.parse(tmp_path / "demo" / name).getroot().tag.endswith("svg")
     summary = json.loads((tmp_path / "demo" / "summary.json").read_text())
-    searches = {"local-search", "best-fit + 3", "greedy-capacity + 3"}
-    measured = {p["policy"]: p["measured"] for p in summary["policies"]}
-    assert set(measured) == {AGENT, TUNED, tried, *searches, *RULES}
-    assert measured[TUNED] == measured["lpt"] == 0 and measured[tried] == 3
+    measured = {p["policy"] for p in summary["policies"]}
+    assert measured == {"os-default", AGENT, TUNED, "local-search", *RULES}
+    assert len(summary["shown"]) == 5
     assert all(policy["illegal_actions"] == 0 for policy in summary["policies"])
-    assert {len(values) for values in summary["host"]["throughput_mq_per_s"].values()} == {3}
     page = (tmp_path / "demo" / "demo.html").read_text()
-    assert "<script" not in page and "http" not in page.replace("http-equiv", "")
+    assert "<script" not in page and "http" not in page.replace('xmlns="http', "")
     for policy in measured:
         assert f">{policy}<" in page
     assert "all bits equal" in pmoss("study", "replay", str(tmp_path / "demo" / "results.jsonl"))
+
+
+def test_the_demo_reschedules_an_index_without_losing_a_query() -> None:
+    from pmoss_agents.demo.host import SCHEDULES, watch_host
+
+    lines: list[str] = []
+    host = watch_host(50_000, 3, 0.1, seed=0, progress=lambda *stage: None, on_round=lines.append)
+    assert host.lost == 0
+    assert [len(rates) for rates in host.throughputs.values()] == [3, 3]
+    assert tuple(host.throughputs) == SCHEDULES
+    assert len(lines) == 6
 
 
 def children_of(pid: int) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -21,16 +22,17 @@ def demo(
         bool, typer.Option("--html", help="Also write OUT/demo.html: one page, needs nothing else.")
     ] = False,
 ) -> None:
-    """The whole idea in two minutes: watch this host, then let an agent place, learn and compare.
+    """The whole idea in a minute: watch this host, then let an agent place, learn and compare.
 
-    First a real B+-tree serves on this host, and is re-scheduled while it does. Then an agent that
-    ships with the package meets a modelled server of 96 cores, whose co-tenants it never saw. It
-    places at once, learns from what the server logged, and places again, beside rules and search.
-    OUT/tuning keeps the logged data and the new agent.
+    First a real B+-tree serves on this host, and is re-scheduled while it does. A host with one
+    memory node is left out. Then an agent that ships with the package meets a modelled server of 96
+    cores, whose co-tenants it never saw. It places at once, learns from what the server logged, and
+    places again, beside Linux's default, rules and search. OUT/tuning keeps the logged data and the
+    new agent.
 
     Example: pmoss demo --html --out runs/demo
     """
-    from pmoss_agents.demo import FULL, QUICK, TUNED, run_demo
+    from pmoss_agents.demo import FULL, QUICK, run_demo
     from pmoss_agents.demo.page import host_in_words, lead
     from pmoss_agents.demo.plan import CHECKPOINT, DATA
     from pmoss_datasets.domain import find_domain
@@ -45,20 +47,19 @@ def demo(
     console.print()
     task = plan.env_kwargs
     print_summaries(
-        result.summaries,
+        [replace(summary, policy=label) for label, summary in result.shown.items()],
         f"{task['machine']}, {task['workload']}, {task['load']} load, {task['interference']}: "
         f"{len(plan.seeds)} seeds x {plan.episodes_per_seed} unseen incumbents",
         find_domain(FIRST_DOMAIN),
-        emphasised=TUNED,
     )
     console.print(
-        f"+ {plan.measurements}: may try so many schedules on the server before it decides. Score "
-        f"0: random schedules; 100: local search with {plan.search_budget:,} evaluations."
+        f"Score 0: random schedules; 100: search with {plan.search_budget:,} evaluations."
     )
     console.print(lead(result))
     console.print(f"The agent is {plan.agent}: pmoss list agents {plan.agent}")
     console.print(f"Tuned: {out / CHECKPOINT}, learned from {out / DATA}")
     times = ", ".join(f"{stage} {seconds:.0f} s" for stage, seconds in result.seconds.items())
-    console.print(f"Time: {times}.")
+    console.print(f"Time: {times}; {result.cpu_seconds:.0f} s of a processor.")
     page = f"   page: {out / 'demo.html'}" if html else ""
-    console.print(f"Picture: {out / 'demo.png'}{page}   results: {out / 'results.jsonl'}")
+    pictures = f"{out / 'demo.svg'}, {out / 'chip.svg'}"
+    console.print(f"Pictures: {pictures}{page}   results: {out / 'results.jsonl'}")

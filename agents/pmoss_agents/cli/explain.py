@@ -55,6 +55,9 @@ def explain(
     html: Annotated[
         Path | None, typer.Option(help="Page to write, with the chip drawn; needs nothing else.")
     ] = None,
+    svg: Annotated[
+        Path | None, typer.Option(help="Picture to write: both on the chip, side by side.")
+    ] = None,
     trust: TrustOption = False,
 ) -> None:
     """Explain why one schedule is faster than another, by what their counters say.
@@ -73,11 +76,12 @@ def explain(
     Example: pmoss explain runs/demo/results.jsonl:lpt runs/demo/results.jsonl:surrogate
     """
     from pmoss_agents.explaining.choosing import explain_words
-    from pmoss_agents.explaining.page import explain_page
+    from pmoss_agents.explaining.page import explain_page, explain_svg
     from pmoss_env.files import write_atomically
 
-    if html:
-        check_output(html)
+    for path in (html, svg):
+        if path:
+            check_output(path)
     given = {
         "backend": backend,
         "machine": machine,
@@ -92,6 +96,9 @@ def explain(
     if html:
         write_atomically(html, explain_page(comparison, task))
         console.print(f"written to {html}: the chip drawn, and every counter of every core")
+    if svg:
+        write_atomically(svg, explain_svg(comparison))
+        console.print(f"written to {svg}: both on the chip")
 
 
 def _print(comparison: Comparison, top: int) -> None:

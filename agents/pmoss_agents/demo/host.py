@@ -11,10 +11,12 @@ from pmoss_env.backends import make_backend
 from pmoss_env.backends.hardware import HardwareBackend
 from pmoss_env.backends.live import LiveRuntime
 from pmoss_env.baselines import Context, make_baseline
+from pmoss_env.errors import PlatformError
+from pmoss_env.machines import load_machine
 from pmoss_env.types import HardwareSnapshot
 
 #: The schedule that the index begins with, and the one that it is given while it serves.
-SCHEDULES = ("grouped", "lpt")
+SCHEDULES = ("os-default", "lpt")
 #: Longest bar of the live view.
 _WIDTH = 40
 
@@ -32,6 +34,15 @@ class Host:
     throughputs: dict[str, tuple[float, ...]]
     lost: int
     roles_share_cores: bool
+
+
+def nothing_to_gain() -> str:
+    """Why placement can gain nothing on this host, in a sentence; empty where it can."""
+    try:
+        nodes = load_machine("host").nodes
+    except PlatformError as error:
+        return f"No index runs on this host: {error}."
+    return "" if nodes > 1 else "This host has one memory node, so placement gains nothing here."
 
 
 def watch_host(
@@ -65,7 +76,7 @@ def watch_host(
     assert isinstance(backend, HardwareBackend)
     throughputs: dict[str, tuple[float, ...]] = {}
     context = Context(backend.machine, backend.slices)
-    first = make_baseline(SCHEDULES[0])(context)
+    first = make_baseline(SCHEDULES[0], shared=True)(context)
     snapshot: HardwareSnapshot | None = None
     try:
         with LiveRuntime(backend, sweep_seconds=round_seconds, seed=seed) as live:

@@ -11,11 +11,12 @@ from pmoss_agents.checkpoints import SUFFIX
 from pmoss_agents.demo.host import Host
 from pmoss_agents.explaining import Comparison
 from pmoss_datasets.evaluation import Summary
-from pmoss_env.types import Instance
 
+#: What runs where nobody schedules: any worker answers, and the data lie where they were loaded.
+LINUX = "os-default"
 #: What the agent goes by in tables: as it ships, and after it has learned from this server's log.
 AGENT, TUNED = "generalist", "generalist, tuned"
-#: What measures nothing, or asks the model as often as it likes.
+#: What measures nothing.
 RULES = (
     "random",
     "grouped",
@@ -26,9 +27,8 @@ RULES = (
     "greedy-capacity",
     "best-fit",
 )
+#: What asks the model as often as it likes.
 SEARCH = "local-search"
-#: Rules from whose schedule a search begins that may measure as often as the agent.
-STARTS = ("best-fit", "greedy-capacity")
 #: Below the demo's folder: the logged episodes, and the agent that learned from them.
 DATA, CHECKPOINT = Path("tuning", "data"), Path("tuning", f"agent{SUFFIX}")
 #: progress(stage, done, total): called often within each stage of the demo.
@@ -46,7 +46,6 @@ class Plan:
         logged_seed: of these; none of them occurs in the evaluation.
         updates: gradient steps of the fine-tuning.
         learning_rate: of it, at its highest.
-        measurements: schedules that it may run on the server before it decides, where it may.
         seeds: of the evaluation; none of them occurs in the agent's data.
         episodes_per_seed: incumbents per seed.
         search_budget: model evaluations of local search, as opponent and as score 100.
@@ -69,23 +68,12 @@ class Plan:
     logged_seed: int = 7
     updates: int = 200
     learning_rate: float = 1e-3
-    measurements: int = 10
     seeds: tuple[int, ...] = (101, 102, 103, 104, 105)
     episodes_per_seed: int = 3
     search_budget: int = 2000
     host_records: int = 1_000_000
     host_rounds: int = 16
     host_round_seconds: float = 0.25
-
-    def with_measurements(self, name: str) -> str:
-        """What a policy goes by in tables that may measure."""
-        return f"{name} + {self.measurements}"
-
-    def measured(self, policy: str) -> int:
-        """Schedules that a policy of the tables runs in each episode before it decides."""
-        if policy == SEARCH:
-            return self.search_budget
-        return self.measurements if policy.endswith(f" + {self.measurements}") else 0
 
 
 FULL = Plan()
@@ -94,7 +82,6 @@ QUICK = Plan(
     env_kwargs={**FULL.env_kwargs, "machine": "toy", "slices": 16},
     logged_episodes=12,
     updates=3,
-    measurements=3,
     seeds=(101, 102),
     episodes_per_seed=1,
     search_budget=200,
@@ -104,30 +91,35 @@ QUICK = Plan(
 )
 
 
-def kind_of(policy: str) -> str:
-    """What a policy of the tables is: "learned", "search" or "rule"."""
-    if policy.split(" + ")[0] in (AGENT, TUNED):
-        return "learned"
-    return "search" if policy == SEARCH or " + " in policy else "rule"
-
-
 @dataclass(frozen=True)
 class DemoResult:
     """The demo's results.
 
     Attributes:
         plan: how much of everything.
-        host: what ran on this host.
-        summaries: a row per policy.
-        instance: of an example's episode.
-        comparison: of its schedules: the best of those that look at no counters, and the tuned
-            agent's, once it has measured.
-        seconds: by stage.
+        host: what ran on this host, or why nothing did.
+        summaries: a row per policy; the first is Linux's default, which has no score.
+        comparison: of an episode's schedules: Linux's default, and the tuned agent's.
+        seconds: wall time by stage.
+        cpu_seconds: processor time of all stages.
     """
 
     plan: Plan
-    host: Host
+    host: Host | str
     summaries: list[Summary]
-    instance: Instance
     comparison: Comparison
     seconds: dict[str, float]
+    cpu_seconds: float
+
+    @property
+    def shown(self) -> dict[str, Summary]:
+        """The five that tables and pictures show, by what they are called there."""
+        by_policy = {summary.policy: summary for summary in self.summaries}
+        best = max((by_policy[name] for name in RULES), key=lambda rule: rule.throughput)
+        return {
+            "Linux default": by_policy[LINUX],
+            f"best rule: {best.policy}": best,
+            "agent, at once": by_policy[AGENT],
+            f"agent, after {self.plan.logged_episodes} episodes": by_policy[TUNED],
+            f"search, {self.plan.search_budget:,} evaluations": by_policy[SEARCH],
+        }

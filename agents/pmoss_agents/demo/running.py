@@ -3,53 +3,54 @@
 First a real B+-tree serves on this host, and is re-scheduled while it does. Then an agent that
 ships with the package meets a modelled server of 96 cores. Its co-tenants are of a kind that the
 agent never saw. The agent places an index at once. It then learns for less than a minute from what
-the server logged, places again, and once more after a few measurements. It is compared with the
-papers' schedules, with rules, and with search that may measure as often, on incumbents that no data
-hold.
+the server logged, and places again. It is compared with Linux's default, with rules, and with
+search, on incumbents that no data hold.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import asdict, replace
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any, TypeVar
+
+import numpy as np
 
 import pmoss_agents
 from pmoss_agents import OfflineAgent, pretrained
-from pmoss_agents.demo.host import watch_host
+from pmoss_agents.demo.host import Host, nothing_to_gain, watch_host
 from pmoss_agents.demo.page import demo_page
 from pmoss_agents.demo.picture import draw_demo
 from pmoss_agents.demo.plan import (
     AGENT,
     CHECKPOINT,
     DATA,
+    LINUX,
     RULES,
     SEARCH,
-    STARTS,
     TUNED,
     DemoResult,
     Plan,
     Progress,
 )
-from pmoss_agents.explaining import Comparison, Run, compare
+from pmoss_agents.explaining import Comparison
+from pmoss_agents.explaining.measuring import Choice, explain
+from pmoss_agents.explaining.page import explain_svg
 from pmoss_datasets import Dataset, Recipe, collect
 from pmoss_datasets.collection import partial_path
-from pmoss_datasets.evaluation import EpisodeResult, aggregate, evaluate, write_results
-from pmoss_datasets.policies import Measured, SchedulePolicy
-from pmoss_env.baselines import Context, answer_after, make_baseline, measured_search
+from pmoss_datasets.evaluation import EpisodeResult, Summary, aggregate, evaluate, write_results
+from pmoss_datasets.policies import SchedulePolicy
+from pmoss_env.baselines import make_baseline
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
 from pmoss_env.errors import UnsupportedError
 from pmoss_env.extras import require
 from pmoss_env.files import write_atomically
 from pmoss_env.provenance import MEASURED, provenance
-from pmoss_env.types import Instance, Schedule
 
 T = TypeVar("T")
-#: What the page and the picture show beside the agent's schedule: it looks at no counters.
-_PLAIN = ("grouped", "spread", "mixed", "lpt")
 
 
 def run_demo(
@@ -71,10 +72,11 @@ def run_demo(
         progress: see Progress.
         on_round: called with a line of text for every round on this host.
     """
-    require("h5py", "matplotlib", "torch")
+    require("h5py", "torch")
     agent = pmoss_agents.load(plan.agent)
     folder.mkdir(parents=True, exist_ok=True)
     seconds: dict[str, float] = {}
+    cpu_began = process_time()
 
     def timed(stage: str, work: Callable[[], T]) -> T:
         began = perf_counter()
@@ -82,11 +84,15 @@ def run_demo(
         seconds[stage] = perf_counter() - began
         return result
 
-    watch = (plan.host_records, plan.host_rounds, plan.host_round_seconds)
-    host = timed(
-        "this host",
-        lambda: watch_host(*watch, seed=seed, progress=progress, on_round=on_round),
-    )
+    host: Host | str
+    if host := nothing_to_gain():
+        on_round(host)
+    else:
+        watch = (plan.host_records, plan.host_rounds, plan.host_round_seconds)
+        host = timed(
+            "this host",
+            lambda: watch_host(*watch, seed=seed, progress=progress, on_round=on_round),
+        )
     logged = timed("log", lambda: _log_episodes(plan, folder / DATA, progress))
     tuned = timed("fine-tuning", lambda: _fine_tune(plan, logged, folder / CHECKPOINT, progress))
     policies = _policies(plan, agent, tuned)
@@ -102,14 +108,14 @@ def run_demo(
             progress=lambda done, total: progress(stage, done, total),
         ),
     )
-    for policy in policies.values():
-        if isinstance(policy, Measured):
-            policy.close()
     card = pretrained.card(plan.agent)
     write_results(folder / "results.jsonl", evaluation, agent=card.name, sha256=card.sha256)
-    example = _example(plan, evaluation.rows)
-    result = DemoResult(plan, host, aggregate(evaluation.rows), *example, seconds)
-    draw_demo(result, folder / "demo.png")
+    summaries = [_linux(plan, evaluation.rows), *aggregate(evaluation.rows)]
+    result = DemoResult(
+        plan, host, summaries, _example(plan, evaluation.rows), seconds, process_time() - cpu_began
+    )
+    write_atomically(folder / "demo.svg", draw_demo(result))
+    write_atomically(folder / "chip.svg", explain_svg(result.comparison))
     if html:
         write_atomically(folder / "demo.html", demo_page(result))
     write_atomically(folder / "summary.json", json.dumps(_summary(result), indent=2) + "\n")
@@ -150,48 +156,51 @@ def _fine_tune(plan: Plan, dataset: Dataset, path: Path, progress: Progress) -> 
 
 
 def _policies(plan: Plan, agent: Any, tuned: Any) -> dict[str, Any]:
-    """All that play, by name; those with a budget of measurements have it in their name."""
-    policies: dict[str, Any] = {name: SchedulePolicy(name) for name in RULES}
-    for name in STARTS:
-        searching = Measured(SchedulePolicy(_searched(name)), plan.measurements)
-        policies[plan.with_measurements(name)] = searching
-    policies[SEARCH] = SchedulePolicy(make_baseline(SEARCH, budget=plan.search_budget))
-    policies[AGENT] = agent
-    policies[TUNED] = tuned
-    policies[plan.with_measurements(TUNED)] = Measured(tuned, plan.measurements)
-    return policies
+    """All that play, by name."""
+    return {
+        **{name: SchedulePolicy(name) for name in RULES},
+        SEARCH: SchedulePolicy(make_baseline(SEARCH, budget=plan.search_budget)),
+        AGENT: agent,
+        TUNED: tuned,
+    }
 
 
-def _searched(rule: str) -> Callable[[Context], Schedule]:
-    """Search from a rule's schedule, by as many measurements as the context allows."""
-    start = make_baseline(rule)
+def _linux(plan: Plan, rows: Sequence[EpisodeResult]) -> Summary:
+    """What Linux's default serves in the same episodes: it shares slices, so it takes no steps."""
+    default = make_baseline(LINUX, shared=True)
+    measured = []
+    with closing(SpatialSchedulingEnv(**plan.env_kwargs)) as env:
+        for env_seed, row in {row.env_seed: row for row in rows}.items():
+            env.reset(seed=env_seed)
+            with closing(env.session.new_backend()) as backend:
+                throughput = backend.measure(
+                    default(env.context(np.random.default_rng(0))), seed=0
+                ).throughput
+            measured.append(
+                replace(
+                    row,
+                    policy=LINUX,
+                    throughput=throughput,
+                    score=None,
+                    illegal_actions=0,
+                    seconds_per_decision=0.0,
+                )
+            )
+    return aggregate(measured)[0]
 
-    def search(context: Context) -> Schedule:
-        assert context.measurements is not None
-        budget = context.measurements.budget
-        return answer_after(measured_search(context, start(context)), budget)
 
-    return search
-
-
-def _example(plan: Plan, rows: list[EpisodeResult]) -> tuple[Instance, Comparison]:
-    """The tuned agent's schedule of the first episode and the best plain one, run again."""
-    first = [row for row in rows if row.env_seed == rows[0].env_seed]
-    plain = max((row for row in first if row.policy in _PLAIN), key=lambda row: row.throughput)
-    learned = next(row for row in first if row.policy == plan.with_measurements(TUNED))
-    env = SpatialSchedulingEnv(**plan.env_kwargs)
-
-    def run(row: EpisodeResult) -> Run:
-        env.reset(seed=row.env_seed)
-        for action in row.actions:
+def _example(plan: Plan, rows: Sequence[EpisodeResult]) -> Comparison:
+    """Linux's default and the tuned agent's schedule of the first episode, measured again."""
+    learned = next(row for row in rows if row.policy == TUNED)
+    with closing(SpatialSchedulingEnv(**plan.env_kwargs)) as env:
+        env.reset(seed=learned.env_seed)
+        for action in learned.actions:
             env.step(action)
-        return Run(row.policy, env.schedule, env.final_snapshot())
-
-    try:
-        comparison = compare(env.machine, run(plain), run(learned))
-        return env.instance, comparison
-    finally:
-        env.close()
+        choices: dict[str, Choice] = {
+            "Linux default": make_baseline(LINUX, shared=True),
+            "after learning": env.schedule,
+        }
+        return explain(env, learned.env_seed, choices)
 
 
 def _summary(result: DemoResult) -> dict[str, Any]:
@@ -200,11 +209,7 @@ def _summary(result: DemoResult) -> dict[str, Any]:
     return {
         **provenance(["pmoss_agents.demo", "pmoss_agents"], MEASURED),
         "task": dict(plan.env_kwargs),
-        "host": {
-            "throughput_mq_per_s": result.host.throughputs,
-            "lost_queries": result.host.lost,
-            "roles_share_cores": result.host.roles_share_cores,
-        },
+        "host": asdict(host) if isinstance(host := result.host, Host) else host,
         "agent": {"name": card.name, "sha256": card.sha256, "dataset": dict(card.dataset)},
         "tuning": {
             "episodes": plan.logged_episodes,
@@ -212,11 +217,9 @@ def _summary(result: DemoResult) -> dict[str, Any]:
             "updates": plan.updates,
             "learning_rate": plan.learning_rate,
         },
-        "measurements": plan.measurements,
+        "shown": {label: summary.policy for label, summary in result.shown.items()},
         "search_budget": plan.search_budget,
-        "policies": [
-            {**asdict(summary), "measured": plan.measured(summary.policy)}
-            for summary in result.summaries
-        ],
+        "policies": [asdict(summary) for summary in result.summaries],
         "seconds": result.seconds,
+        "cpu_seconds": result.cpu_seconds,
     }

@@ -23,6 +23,8 @@ AMOUNTS, DIFFERENCES = 10, 11
 _TILE, _GAP, _MARGIN = 34.0, 4.0, 6.0
 _GAUGE, _CELL = 56.0, 34.0
 _STEP = _TILE + _GAP
+#: Between two chips beside each other, and above them.
+_APART, _HEAD = 24.0, 26.0
 
 
 @dataclass(frozen=True)
@@ -34,8 +36,46 @@ class _Box:
     fill: Callable[[float, float, float, float], str]
 
 
+@dataclass(frozen=True)
+class Drawing:
+    """Elements of SVG, and how much room they take."""
+
+    inside: str
+    width: float
+    height: float
+
+    def as_svg(self, name: str, more: str = "") -> str:
+        """An ``<svg>`` element with this label, and ``more`` attributes."""
+        return (
+            f'<svg {more}viewBox="0 0 {self.width:.0f} {self.height:.0f}" role="img" '
+            f'aria-label="{escape(name)}">{self.inside}</svg>'
+        )
+
+
+def draw_both(comparison: Comparison, style: str) -> str:
+    """Both schedules beside each other: the text of an SVG file with this CSS."""
+    left, right = (_draw(comparison, run) for run in comparison.runs)
+    parts = []
+    for number, (run, drawing) in enumerate(zip(comparison.runs, (left, right), strict=True)):
+        x = number * (left.width + _APART)
+        caption = f"{run.name}: {run.snapshot.throughput:.0f} million queries per second"
+        place = f'x="{x:.0f}" y="{_HEAD:.0f}" width="{drawing.width:.0f}" '
+        parts += [_text(x + _MARGIN, 16, caption, "head"), drawing.as_svg(run.name, place)]
+    whole = Drawing(
+        f"<style>{style}</style>{''.join(parts)}",
+        left.width + _APART + right.width,
+        _HEAD + max(left.height, right.height),
+    )
+    names = " and ".join(run.name for run in comparison.runs)
+    return whole.as_svg(names, 'xmlns="http://www.w3.org/2000/svg" ') + "\n"
+
+
 def draw_run(comparison: Comparison, run: Run) -> str:
     """One schedule on the chip: an ``<svg>`` element."""
+    return _draw(comparison, run).as_svg(run.name)
+
+
+def _draw(comparison: Comparison, run: Run) -> Drawing:
     machine, schedule = comparison.machine, run.schedule
     elapsed = run.snapshot.counter("elapsed_us")
     busy = per_core(machine, schedule, elapsed)
@@ -83,7 +123,7 @@ def draw_run(comparison: Comparison, run: Run) -> str:
         for kind in ("node", "link")
     }
     use = comparison.tables["node"].column("use")[side]
-    return _chip(comparison, run.name, tile, boxes, np.flatnonzero(use >= SATURATED).tolist())
+    return _chip(comparison, tile, boxes, np.flatnonzero(use >= SATURATED).tolist())
 
 
 def draw_difference(comparison: Comparison) -> str:
@@ -121,7 +161,7 @@ def draw_difference(comparison: Comparison) -> str:
         ]
         for kind in ("node", "link")
     }
-    return _chip(comparison, "difference", tile, boxes, [])
+    return _chip(comparison, tile, boxes, []).as_svg("difference")
 
 
 def _traffic(
@@ -140,11 +180,10 @@ def _traffic(
 
 def _chip(
     comparison: Comparison,
-    name: str,
     tile: Callable[[int, float, float], str],
     boxes: Mapping[Kind, Sequence[_Box]],
     hot_nodes: Sequence[int],
-) -> str:
+) -> Drawing:
     machine = comparison.machine
     width = max(machine.cols * _STEP, machine.nodes * 34.0, 260.0) + 2 * _MARGIN
     parts: list[str] = []
@@ -167,11 +206,7 @@ def _chip(
     if machine.sockets > 1 and boxes["link"]:
         parts += _links(comparison, boxes["link"], y)
         y += 20 + machine.sockets * (_CELL + 3) + 14
-    return (
-        f'<svg viewBox="0 0 {width:.0f} {y:.0f}" role="img" aria-label="{escape(name)}">'
-        + "".join(parts)
-        + "</svg>"
-    )
+    return Drawing("".join(parts), width, y)
 
 
 def _gauges(boxes: Sequence[_Box], width: float, y: float) -> Iterator[str]:

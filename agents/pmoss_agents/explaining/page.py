@@ -6,12 +6,12 @@ from html import escape
 
 import numpy as np
 
-from pmoss_agents.explaining.chip import AMOUNTS, DIFFERENCES, draw_difference, draw_run
+from pmoss_agents.explaining.chip import AMOUNTS, DIFFERENCES, draw_both, draw_difference, draw_run
 from pmoss_agents.explaining.differences import Comparison, Kind, Run, Table, key_figures
 from pmoss_agents.explaining.reasons import headline, moved_slices, reasons
 from pmoss_env import __version__
 from pmoss_env.backends.data_facts import misplaced_lines
-from pmoss_env.html_page import COLOURS, html_page, html_table
+from pmoss_env.html_page import COLOURS, colour_rules, html_page, html_table
 
 _TITLES: dict[Kind, str] = {
     "node": "Nodes",
@@ -32,6 +32,7 @@ figcaption { font-weight: 600; } summary { cursor: pointer; }
 @media (max-width: 500px) { .chips figure { flex-basis: 100%; overflow-x: auto; }
   .chips svg { min-width: 460px; } }
 svg text { font: 9px system-ui, sans-serif; fill: var(--ink); text-anchor: middle; }
+svg text.head { text-anchor: start; font-size: 14px; font-weight: 600; }
 svg text.caption { text-anchor: start; font-size: 11px; fill: var(--quiet); }
 svg text.count { text-anchor: start; font-size: 10px; font-weight: 600; paint-order: stroke;
   stroke: var(--page); stroke-width: 2.5px; stroke-linejoin: round; }
@@ -90,6 +91,12 @@ its figures.</p>
 {tables}
 <p class="quiet">pmoss_env {__version__}; {escape(_origin(comparison))}</p>"""
     return html_page(title or f"{a.name} and {b.name}", body, *_chip_style())
+
+
+def explain_svg(comparison: Comparison) -> str:
+    """Both schedules on the chip: the text of a picture that follows the reader's dark mode."""
+    style, colours = _chip_style()
+    return draw_both(comparison, colour_rules(colours) + style)
 
 
 def _chip_style() -> tuple[str, dict[str, tuple[str, str]]]:

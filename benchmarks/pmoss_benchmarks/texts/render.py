@@ -36,6 +36,7 @@ from pmoss_env.errors import (
     UnknownNameError,
 )
 from pmoss_env.extras import require
+from pmoss_env.machines import load_machine
 
 #: Pictures that pages show, from the checkout; git ignores them.
 PICTURES = Path("docs") / "_pictures"
@@ -119,6 +120,7 @@ class Pages:
         return {
             "function": lambda name: load_function(name),
             "link": self._link,
+            "load_machine": load_machine,
             "load_task": load_task,
             "plot": self._plot,
             "ranges": read_ranges,
@@ -234,6 +236,7 @@ def _percent(share: float, digits: int = 0) -> str:
 #: Forms of numbers in tags, e.g. ``{{ gain | percent }}``, and rows by a field.
 FILTERS: Mapping[str, Callable[..., Any]] = {
     "by": lambda rows, field: {row[field]: row for row in rows},
+    "extract": lambda name, mapping: mapping[name],
     "fixed": lambda value, digits=1: f"{value:.{digits}f}",
     "interval": interval,
     "percent": _percent,

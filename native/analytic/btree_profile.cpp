@@ -29,16 +29,22 @@ BTreeProfiler::BTreeProfiler(const WorkloadSpec& workload, int slices)
   }
   validate(workload);
   record_share_ = record_shares(workload.space, static_cast<std::uint32_t>(slices));
-  if (workload.distribution != Distribution::zipf || workload.space.in_order > 0) return;
-  const double normaliser = zeta(workload.zipf_items, workload.theta);
+  rank_hottest();
+  tail_ = even_share();
+}
+
+/// Fills `rank_probability_`.
+void BTreeProfiler::rank_hottest() {
+  if (workload_.distribution != Distribution::zipf || workload_.space.in_order > 0) return;
+  const double normaliser = zeta(workload_.zipf_items, workload_.theta);
   // Where more records are hot than every other leaf, they share leaves and are as if alike.
   const auto leaves =
-      static_cast<std::uint64_t>(static_cast<double>(workload.records) / (2.0 * capacity * fill));
+      static_cast<std::uint64_t>(static_cast<double>(workload_.records) / (2.0 * capacity * fill));
   const std::uint64_t last = std::min({hot_ranks, std::max<std::uint64_t>(leaves, fewest_hot_ranks),
-                                       workload.records, workload.zipf_items});
+                                       workload_.records, workload_.zipf_items});
   rank_probability_.reserve(last);
   for (std::uint64_t rank = 1; rank <= last; ++rank) {
-    rank_probability_.push_back(portable::power(static_cast<double>(rank), -workload.theta) /
+    rank_probability_.push_back(portable::power(static_cast<double>(rank), -workload_.theta) /
                                 normaliser);
   }
 }
@@ -92,25 +98,36 @@ void BTreeProfiler::add_bands_in_order(const WorkloadSpec& instance,
 
 /// Per slice the hottest records of the instance `seed`, by classes of rank.
 std::vector<std::array<HotClass, hot_classes>> BTreeProfiler::hottest(std::uint64_t seed) const {
-  std::vector<std::array<HotClass, hot_classes>> hottest(static_cast<std::size_t>(slices_));
-  std::size_t hot_class = 0;
-  std::size_t class_end = 3;
-  for (std::size_t rank = 0; rank < rank_probability_.size(); ++rank) {
-    if (rank == class_end && hot_class + 1 < hot_classes) {
-      ++hot_class;
-      class_end = 4 * class_end + 3;  // 4^(b+1) - 1
+  const auto slices = static_cast<std::uint32_t>(slices_);
+  std::vector<std::array<HotClass, hot_classes>> hottest(slices);
+  // Most of an instance's time goes into these keys: the usual kind's take no call.
+  const bool scattered =
+      workload_.space.kind == KeySpace::Kind::scattered && workload_.space.in_order == 0;
+  const std::uint64_t first_record = mix64(seed);
+  std::size_t rank = 0;
+  for (std::size_t hot_class = 0; rank < rank_probability_.size(); ++hot_class) {
+    const std::size_t class_end = (std::size_t{4} << (2 * hot_class)) - 1;
+    const std::size_t end = hot_class + 1 < hot_classes
+                                ? std::min(class_end, rank_probability_.size())
+                                : rank_probability_.size();
+    const auto add_keys = [&](auto key_of) {
+      for (; rank < end; ++rank) {
+        HotClass& records = hottest[slice_of_key(key_of(rank), slices)][hot_class];
+        records.mass += rank_probability_[rank];
+        records.keys += 1.0;
+      }
+    };
+    if (scattered) {
+      add_keys([&](std::size_t record) { return mix64(record + first_record); });
+    } else {
+      add_keys([&](std::size_t record) { return workload_.space.key(record, seed); });
     }
-    const std::size_t slice =
-        slice_of_key(workload_.space.key(rank, seed), static_cast<std::uint32_t>(slices_));
-    HotClass& records = hottest[slice][hot_class];
-    records.mass += rank_probability_[rank];
-    records.keys += 1.0;
   }
   return hottest;
 }
 
 /// The share of the choices that all records share evenly.
-double BTreeProfiler::tail() const {
+double BTreeProfiler::even_share() const {
   if (workload_.distribution == Distribution::hot_range) return 1.0 - workload_.hot_share;
   if (workload_.space.in_order > 0) {
     // Ranks that are no record fall on any.
@@ -134,9 +151,8 @@ SliceProfiles BTreeProfiler::profiles(std::uint64_t seed) const {
   instance.seed = seed;
   const std::vector<std::vector<HotBand>> hot_bands = bands(instance);
   const auto hot_records = hottest(seed);
-  const double even = tail();
   for (std::size_t s = 0; s < hot_records.size(); ++s) {
-    const SlicePopularity popularity{record_share_[s], even, hot_records[s], hot_bands[s]};
+    const SlicePopularity popularity{record_share_[s], tail_, hot_records[s], hot_bands[s]};
     BTreeSlice(workload_, popularity, slices_).add_to(profiles);
   }
   return profiles;

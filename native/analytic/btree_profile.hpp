@@ -26,12 +26,14 @@ class BTreeProfiler {
   void add_bands_in_order(const WorkloadSpec& instance,
                           std::vector<std::vector<HotBand>>& bands) const;
   std::vector<std::array<HotClass, hot_classes>> hottest(std::uint64_t seed) const;
-  double tail() const;
+  void rank_hottest();
+  double even_share() const;
 
   WorkloadSpec workload_;
   int slices_;
   std::vector<double> record_share_;      // of each slice
   std::vector<double> rank_probability_;  // of the hottest records; empty if all are alike
+  double tail_ = 0;                       // share of the choices that all records share evenly
 };
 
 }  // namespace pmoss::analytic

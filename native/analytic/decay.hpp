@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 namespace pmoss::analytic {
@@ -58,6 +59,30 @@ struct MixedRow {
   const double* weights[2];  ///< of the sums and slopes there, then of those at the next point
 };
 
+/// Classes of lines, or of pages, of slices side by side: a row of `decay_lanes` slices per class.
+/// Where a slice has fewer classes than its neighbours, the rest of its column is 0.
+struct ClassRows {
+  const double *counts, *touches, *rates;
+  const double *waits, *dirty_share;  ///< of lines only
+  const std::uint8_t* dirty;          ///< of lines only: per row, whether any of it is dirtied
+  /// [phase] of each: probability that it is touched within the time of a point; see table_phases.
+  const double* gone[2];
+  std::size_t rows;
+};
+
+/// Points of a table per octave of time, and how many octaves, with their points, are summed up at
+/// once.
+inline constexpr std::size_t table_phases = 2, table_octaves = 2;
+/// Sums over lines, and over pages, at one point of a table; see SliceTables.
+inline constexpr std::size_t line_sums = 8, page_sums = 4;
+
+/// Where sums are taken: points of each phase, `octaves` after those of `gone`.
+struct TableTimes {
+  std::size_t octaves;         ///< between `gone` and the first point
+  double times[table_phases];  ///< of the first points
+  double per_point;            ///< distance of two points in logarithmic time
+};
+
 struct DecayKernels {
   const char* name;
   Absent (*absent)(const double* lines, const double* rates, std::size_t n, double time);
@@ -80,6 +105,12 @@ struct DecayKernels {
   /// A line goes back to memory if any touch wrote it while it stayed: of the touches of one stay,
   /// 1 / past_llc on average, each writes with the dirty share.
   RowSums (*sum_row)(const Row& row);
+  /// gone[i] becomes that of 2^octaves times the time; n is padded.
+  void (*age)(double* gone, std::size_t n, std::size_t octaves);
+  /// out[point][line_sums][decay_lanes], the points in the order of time.
+  void (*sum_lines)(const ClassRows& lines, const TableTimes& at, double* out);
+  /// out[point][page_sums][decay_lanes]
+  void (*sum_pages)(const ClassRows& pages, const TableTimes& at, double* out);
 };
 
 /// Those that this processor can run, the fastest last.

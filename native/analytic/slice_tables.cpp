@@ -10,32 +10,58 @@
 namespace pmoss::analytic {
 namespace {
 
-constexpr std::size_t points = SliceTables::points;
-constexpr std::size_t phases = SliceTables::points_per_octave;
-
 double absent_at_first(double x) {
   // 1 - exp(-x) without cancellation.
   return x < 1e-5 ? x * (1.0 - 0.5 * x) : 1.0 - portable::exp(-std::min(x, 700.0));
 }
 
-/// Calls visit(point, x, gone) for every point, x being rate times time and gone 1 - exp(-x): twice
-/// the time squares the exponential.
-template <typename Visit>
-void over_time(double rate, Visit visit) {
-  for (std::size_t phase = 0; phase < phases; ++phase) {
-    double x = rate * SliceTables::time_of(static_cast<double>(phase));
-    double gone = absent_at_first(x);
-    for (std::size_t point = phase; point < points; point += phases) {
-      visit(point, x, gone);
-      x *= 2.0;
-      gone = std::min(1.0, gone * (2.0 - gone));
-    }
-  }
-}
-
 }  // namespace
 
-void SliceTables::build(const SliceProfiles& p, const std::vector<double>& waits) {
+/// Makes room for the classes of slices, all 0.
+void SliceTables::Rows::set(const std::vector<std::size_t>& first_of_slice, std::size_t slices) {
+  first.assign(1, 0);
+  for (std::size_t begin = 0; begin < slices; begin += decay_lanes) {
+    std::size_t most = 0;
+    for (std::size_t s = begin; s < std::min(begin + decay_lanes, slices); ++s) {
+      most = std::max(most, first_of_slice[s + 1] - first_of_slice[s]);
+    }
+    first.push_back(first.back() + most);
+  }
+  for (auto* values : {&counts, &touches, &rates, &waits, &dirty_share}) {
+    values->assign(first.back() * decay_lanes, 0.0);
+  }
+  dirty.assign(first.back(), 0);
+  octave = never_aged;
+}
+
+/// Brings `gone` to an octave or, from there on, leaves it before.
+void SliceTables::Rows::age_to(std::size_t to) {
+  if (octave <= to) return;
+  // Twice the time squares the exponential: the first octave is the only one that takes any.
+  for (std::size_t phase = 0; phase < table_phases; ++phase) {
+    const double time = time_of_point(phase);
+    gone[phase].resize(rates.size());
+    for (std::size_t i = 0; i < rates.size(); ++i) {
+      gone[phase][i] = absent_at_first(rates[i] * time);
+    }
+    decay_kernels().age(gone[phase].data(), gone[phase].size(), to);
+  }
+  octave = to;
+}
+
+ClassRows SliceTables::Rows::of_group(std::size_t group) const {
+  const std::size_t row = first[group], at = row * decay_lanes;
+  return {&counts[at],
+          &touches[at],
+          &rates[at],
+          &waits[at],
+          &dirty_share[at],
+          &dirty[row],
+          {&gone[0][at], &gone[1][at]},
+          first[group + 1] - row};
+}
+
+void SliceTables::set(const SliceProfiles& p, const std::vector<double>& waits) {
   const auto n = static_cast<std::size_t>(p.slices);
   if (slices_ != n) {
     // All in one, so that a model touches few pages. The longest rows begin at halves of a line.
@@ -46,61 +72,88 @@ void SliceTables::build(const SliceProfiles& p, const std::vector<double>& waits
     lines_ = pages_ + n * points * page_width;
     slices_ = n;
   }
+  has_lines_.fill(false);
+  has_pages_.fill(false);
+  line_rows_.set(p.first_class, n);
+  page_rows_.set(p.first_page_class, n);
   for (auto* sums : {&all_lines_, &all_pages_, &line_touches_, &page_touches_})
     sums->assign(n, 0.0);
-  std::array<std::array<double, 8>, points> line_sums;
-  std::array<std::array<double, 4>, points> page_sums;
   for (std::size_t s = 0; s < n; ++s) {
-    line_sums = {};
-    page_sums = {};
-    for (std::size_t k = p.first_class[s]; k < p.first_class[s + 1]; ++k) {
-      const double lines = p.lines[k], wait = waits[k], dirty = p.dirty_share[k];
-      const double touches = lines * p.line_rate[k];
-      all_lines_[s] += lines;
+    std::size_t row = line_rows_.first[s / decay_lanes];
+    for (std::size_t k = p.first_class[s]; k < p.first_class[s + 1]; ++k, ++row) {
+      const std::size_t at = row * decay_lanes + s % decay_lanes;
+      const double touches = p.lines[k] * p.line_rate[k];
+      line_rows_.counts[at] = p.lines[k];
+      line_rows_.touches[at] = touches;
+      line_rows_.rates[at] = p.line_rate[k];
+      line_rows_.waits[at] = waits[k];
+      line_rows_.dirty_share[at] = p.dirty_share[k];
+      if (p.dirty_share[k] != 0.0) line_rows_.dirty[row] = 1;
+      all_lines_[s] += p.lines[k];
       line_touches_[s] += touches;
-      over_time(p.line_rate[k], [&](std::size_t point, double x, double gone) {
-        const double kept = 1.0 - gone;
-        const double falls = x * kept * per_point;  // of `kept`, up to the next point
-        auto& sum = line_sums[point];
-        sum[0] += lines * gone;
-        sum[1] += lines * falls;
-        sum[2] += wait * kept;
-        sum[3] -= wait * falls;
-        sum[4] += touches * kept;
-        sum[5] -= touches * falls;
-        if (dirty == 0.0) return;
-        // A line goes back written if any touch of its stay wrote; see RowSums.
-        const double written = dirty / (dirty + (1.0 - dirty) * kept);
-        sum[6] += touches * written * kept;
-        sum[7] -= touches * written * written * falls;
-      });
     }
-    for (std::size_t k = p.first_page_class[s]; k < p.first_page_class[s + 1]; ++k) {
-      const double count = p.pages[k], touches = count * p.page_rate[k];
-      all_pages_[s] += count;
+    row = page_rows_.first[s / decay_lanes];
+    for (std::size_t k = p.first_page_class[s]; k < p.first_page_class[s + 1]; ++k, ++row) {
+      const std::size_t at = row * decay_lanes + s % decay_lanes;
+      const double touches = p.pages[k] * p.page_rate[k];
+      page_rows_.counts[at] = p.pages[k];
+      page_rows_.touches[at] = touches;
+      page_rows_.rates[at] = p.page_rate[k];
+      all_pages_[s] += p.pages[k];
       page_touches_[s] += touches;
-      over_time(p.page_rate[k], [&](std::size_t point, double x, double gone) {
-        const double falls = x * (1.0 - gone) * per_point;
-        auto& sum = page_sums[point];
-        sum[0] += count * gone;
-        sum[1] += count * falls;
-        sum[2] += touches * (1.0 - gone);
-        sum[3] -= touches * falls;
-      });
     }
-    for (std::size_t point = 0; point < points; ++point) {
-      const std::size_t at = s * points + point;
-      for (std::size_t i = 0; i < 2; ++i) {
-        lines_[at * line_width + i] = static_cast<float>(line_sums[point][i]);
-      }
-      for (std::size_t i = 0; i < 6; ++i) {
-        left_[at * left_width + i / 2 + i % 2 * 4] = static_cast<float>(line_sums[point][2 + i]);
-      }
-      for (std::size_t i = 0; i < 4; ++i) {
-        pages_[at * page_width + i] = static_cast<float>(page_sums[point][i]);
+  }
+}
+
+/// Sums up the classes of every slice at the points of a block; take(slice, point, sums) gets the
+/// sums of one slice, `decay_lanes` apart.
+template <std::size_t sums, typename Take>
+void SliceTables::add_points(Rows& rows, std::size_t block_number,
+                             void (*sum)(const ClassRows&, const TableTimes&, double*), Take take) {
+  // What is asked for next lies near by, on both sides.
+  constexpr std::size_t octaves_before = 3 * table_octaves;
+  const std::size_t octave = block_number * table_octaves, point = block_number * block;
+  rows.age_to(std::min(rows.octave, octave - std::min(octave, octaves_before)));
+  TableTimes times{octave - rows.octave, {}, per_point};
+  for (std::size_t phase = 0; phase < table_phases; ++phase) {
+    times.times[phase] = std::ldexp(time_of_point(phase), static_cast<int>(octave));
+  }
+  std::array<double, block * sums * decay_lanes> out;
+  for (std::size_t begin = 0; begin < slices_; begin += decay_lanes) {
+    sum(rows.of_group(begin / decay_lanes), times, out.data());
+    for (std::size_t s = begin; s < std::min(begin + decay_lanes, slices_); ++s) {
+      const double* of_slice = &out[s - begin];
+      for (std::size_t at = point; at < std::min(point + block, points); ++at) {
+        take(s, at, of_slice);
+        of_slice += sums * decay_lanes;
       }
     }
   }
+}
+
+void SliceTables::add_lines(std::size_t block_number) {
+  has_lines_[block_number] = true;
+  const auto take = [this](std::size_t slice, std::size_t point, const double* sums) {
+    const std::size_t at = slice * points + point;
+    for (std::size_t i = 0; i < 2; ++i) {
+      lines_[at * line_width + i] = static_cast<float>(sums[i * decay_lanes]);
+    }
+    for (std::size_t i = 0; i < 6; ++i) {
+      left_[at * left_width + i / 2 + i % 2 * 4] = static_cast<float>(sums[(2 + i) * decay_lanes]);
+    }
+  };
+  add_points<line_sums>(line_rows_, block_number, decay_kernels().sum_lines, take);
+}
+
+void SliceTables::add_pages(std::size_t block_number) {
+  has_pages_[block_number] = true;
+  const auto take = [this](std::size_t slice, std::size_t point, const double* sums) {
+    const std::size_t at = slice * points + point;
+    for (std::size_t i = 0; i < 4; ++i) {
+      pages_[at * page_width + i] = static_cast<float>(sums[i * decay_lanes]);
+    }
+  };
+  add_points<page_sums>(page_rows_, block_number, decay_kernels().sum_pages, take);
 }
 
 }  // namespace pmoss::analytic

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -35,7 +36,7 @@ inline double within(double x, double low, double high) {
 }
 
 /// Points lie evenly on the logarithm of time, from 1/64 of a query of the workload to 2^38 of
-/// them.
+/// them. A schedule looks at few of them: sums are taken when a point is asked for first.
 class SliceTables {
  public:
   SliceTables() = default;
@@ -43,14 +44,35 @@ class SliceTables {
   SliceTables(const SliceTables&) = delete;
   SliceTables& operator=(const SliceTables&) = delete;
 
-  static constexpr int points_per_octave = 2;
+  static constexpr int points_per_octave = table_phases;
   static constexpr int first_octave = -6, octaves = 44;
   static constexpr std::size_t points = octaves * points_per_octave + 1;
   static constexpr double per_point = 0.6931471805599453 / points_per_octave;  ///< in log time
   static constexpr double never = 1e9;  ///< the point where nothing has left yet
 
   /// `waits`: of a class, what its touches wait for while one of them takes 1 ns.
-  void build(const SliceProfiles& profiles, const std::vector<double>& waits);
+  void set(const SliceProfiles& profiles, const std::vector<double>& waits);
+
+  // Whoever looks at a point says so first, or gets its place from line_position() and
+  // page_position(), which do.
+  void need_lines(std::size_t point) {
+    if (!has_lines_[point / block]) add_lines(point / block);
+  }
+  void need_pages(std::size_t point) {
+    if (!has_pages_[point / block]) add_pages(point / block);
+  }
+  TablePosition line_position(double point) {
+    const TablePosition at = position(point);
+    need_lines(at.point);
+    need_lines(at.point + 1);
+    return at;
+  }
+  TablePosition page_position(double point) {
+    const TablePosition at = position(point);
+    need_pages(at.point);
+    need_pages(at.point + 1);
+    return at;
+  }
 
   /// Time in points; may lie outside of the tables.
   static double point_of(double time) { return point_of_log(portable::log(time)); }
@@ -69,7 +91,7 @@ class SliceTables {
     }();
     return times[point];
   }
-  /// The nearest that the tables have.
+  /// The nearest that the tables could have.
   static TablePosition position(double point) {
     const double inside = within(point, 0.0, static_cast<double>(points - 1));
     TablePosition at;
@@ -132,6 +154,30 @@ class SliceTables {
     return w[0] * v[0] + w[1] * v[1] + w[2] * next[0] + w[3] * next[1];
   }
 
+  // As many points as are summed up at once.
+  static constexpr std::size_t block = table_octaves * table_phases;
+  static constexpr std::size_t blocks = (points + block - 1) / block;
+
+  /// Classes of one kind in rows of `decay_lanes` slices.
+  struct Rows {
+    std::vector<std::size_t> first;  // row of each group of slices, then the number of rows
+    std::vector<double> counts, touches, rates, waits, dirty_share;
+    std::vector<std::uint8_t> dirty;
+    std::array<std::vector<double>, table_phases> gone;  // see ClassRows
+    std::size_t octave = never_aged;                     // of `gone`
+
+    static constexpr std::size_t never_aged = octaves + 1;
+    void set(const std::vector<std::size_t>& first_of_slice, std::size_t slices);
+    void age_to(std::size_t octave);
+    ClassRows of_group(std::size_t group) const;
+  };
+
+  void add_lines(std::size_t block);
+  void add_pages(std::size_t block);
+  template <std::size_t sums, typename Take>
+  void add_points(Rows& rows, std::size_t block,
+                  void (*sum)(const ClassRows&, const TableTimes&, double*), Take take);
+
   // [slice][point], because a slice is looked at between points, and at a few near each other.
   static constexpr std::size_t line_width = 2, left_width = 2 * mixed_sums, page_width = 4;
   std::shared_ptr<std::byte> memory_;  // of the three, of so many slices
@@ -139,6 +185,8 @@ class SliceTables {
   float* lines_ = nullptr;  // present, and its slope
   float* left_ = nullptr;   // waits, touches, write-backs of what has left, 0; their slopes, 0
   float* pages_ = nullptr;  // present, its slope; touches of what has left, their slope
+  std::array<bool, blocks> has_lines_{}, has_pages_{};
+  Rows line_rows_, page_rows_;
   std::vector<double> all_lines_, all_pages_, line_touches_, page_touches_;  // [slice]
 };
 

@@ -18,7 +18,7 @@ TableCaches::TableCaches(const CacheInputs& inputs)
 
 void TableCaches::set_instance() {
   if (!instance_.profiles.shared.empty()) return;
-  tables_.build(instance_.profiles, instance_.waits_without_padding(machine_));
+  tables_.set(instance_.profiles, instance_.waits_without_padding(machine_));
   std::fill(search_start_.begin(), search_start_.end(), std::array<double, 3>{});
 }
 
@@ -53,16 +53,18 @@ TableCaches::CoreSums TableCaches::sum_core(const std::vector<Index>& list) {
   return sums;
 }
 
-/// Where as many lines or pages are present as there is room; sum_at(slice, place) is of one slice.
-template <typename SumAt>
+/// Where as many lines or pages are present as there is room; sum_at(slice, place) is of one slice,
+/// at a point for which need(point) was called before.
+template <typename SumAt, typename Need>
 Bracket TableCaches::leave(const std::vector<Index>& list, const CoreSums& sums, double room,
-                           double touches, double start, SumAt sum_at) const {
+                           double touches, double start, SumAt sum_at, Need need) {
   if (sums.one_pace) {
     // At the points of the tables the sums never fall, so that the result does not depend on the
     // way of the search: it starts where the last one ended, and a rough logarithm does.
     const auto present = [&](double at) {
       TableSum sum;
       const auto point = static_cast<std::size_t>(at);
+      need(point);
       for (const Part& part : core_parts_) {
         const TableSum of_slice = sum_at(part.slice, point);
         sum.value += part.part * of_slice.value;
@@ -77,12 +79,17 @@ Bracket TableCaches::leave(const std::vector<Index>& list, const CoreSums& sums,
   const auto present = [&](double at) {
     TableSum sum;
     const auto point = static_cast<std::size_t>(at);
+    need(point);
     for (const Index i : list) {
       const Stream& stream = streams_[i];
       const double offset = times_[stream.core].offset;
-      const TableSum of_slice = offset == 0.0
-                                    ? sum_at(stream.touched, point)
-                                    : sum_at(stream.touched, SliceTables::position(at + offset));
+      const TablePosition between = SliceTables::position(at + offset);
+      if (offset != 0.0) {
+        need(between.point);
+        need(between.point + 1);
+      }
+      const TableSum of_slice =
+          offset == 0.0 ? sum_at(stream.touched, point) : sum_at(stream.touched, between);
       sum.value += stream.part * of_slice.value;
       sum.slope += stream.part * of_slice.slope;
     }
@@ -102,15 +109,20 @@ std::array<double, 3> TableCaches::leave_core(Index physical, const CoreSums& su
   const bool first = two_levels && sums.pages > machine_.dtlb_pages;
   const bool second = sums.pages > machine_.tlb_pages;
   if (l2) {
-    brackets[0] = leave(list, sums, machine_.l2_lines, sums.line_touches, starts[0],
-                        [&](std::size_t slice, auto at) { return tables_.lines(slice, at); });
+    brackets[0] = leave(
+        list, sums, machine_.l2_lines, sums.line_touches, starts[0],
+        [&](std::size_t slice, auto at) { return tables_.lines(slice, at); },
+        [&](std::size_t point) { tables_.need_lines(point); });
   }
   const auto pages_at = [&](std::size_t slice, auto at) { return tables_.pages(slice, at); };
+  const auto need_pages = [&](std::size_t point) { tables_.need_pages(point); };
   if (first) {
-    brackets[1] = leave(list, sums, machine_.dtlb_pages, sums.page_touches, starts[1], pages_at);
+    brackets[1] =
+        leave(list, sums, machine_.dtlb_pages, sums.page_touches, starts[1], pages_at, need_pages);
   }
   if (second) {
-    brackets[2] = leave(list, sums, machine_.tlb_pages, sums.page_touches, starts[2], pages_at);
+    brackets[2] =
+        leave(list, sums, machine_.tlb_pages, sums.page_touches, starts[2], pages_at, need_pages);
   }
   const std::array<double, 3> points = points_within(brackets);
   if (l2) starts[0] = points[0];
@@ -129,12 +141,12 @@ void TableCaches::solve_core(Index physical) {
   const auto [point, left_first, left_second] = leave_core(physical, sums);
   private_time_[physical] = point == SliceTables::never ? std::numeric_limits<double>::infinity()
                                                         : SliceTables::time_of(point) / sums.pace;
-  const TablePosition l2 = SliceTables::position(point);
-  const TablePosition first = SliceTables::position(left_first);
-  const TablePosition second = SliceTables::position(left_second);
+  const TablePosition l2 = tables_.line_position(point);
+  const TablePosition first = tables_.page_position(left_first);
+  const TablePosition second = tables_.page_position(left_second);
   for (const Index i : list) {
     CoreTimes& times = times_[streams_[i].core];
-    times.left_l2 = times.offset == 0.0 ? l2 : SliceTables::position(point + times.offset);
+    times.left_l2 = times.offset == 0.0 ? l2 : tables_.line_position(point + times.offset);
     marks_[streams_[i].core].state = ++state_;
     translate(i, times, left_first, first, left_second, second);
   }
@@ -182,7 +194,7 @@ void TableCaches::translate(Index i, const CoreTimes& times, double left_first,
   const double second_ns = second_tlb_ns();
   const auto misses = [&](double left, const TablePosition& same) {
     const TablePosition at =
-        times.offset == 0.0 ? same : SliceTables::position(left + times.offset);
+        times.offset == 0.0 ? same : tables_.page_position(left + times.offset);
     return stream.part * std::max(0.0, tables_.page_misses(stream.touched, at));
   };
   const double walks = misses(left_second, second);
@@ -257,7 +269,7 @@ void TableCaches::add_lines_anew(TableSum& total, double time) {
   }
   decay_kernels().logarithms(stays_.data(), stays_.size(), stays_.data());
   for (std::size_t k = 0; k < n; ++k) {
-    domain_now_[k].at = SliceTables::position(std::isinf(time_before(domain_cores_[k]))
+    domain_now_[k].at = tables_.line_position(std::isinf(time_before(domain_cores_[k]))
                                                   ? SliceTables::never
                                                   : SliceTables::point_of_log(stays_[k]));
   }
@@ -307,7 +319,7 @@ const TableCaches::Now& TableCaches::look(Index in_domain, std::size_t point) {
   const double time = SliceTables::time_of_point(point);
   now.slope = time / (before + time);
   if (std::isinf(before)) {
-    now.at = SliceTables::position(SliceTables::never);
+    now.at = tables_.line_position(SliceTables::never);
     return now;
   }
   const std::size_t first = point / held_points * held_points;
@@ -319,7 +331,7 @@ const TableCaches::Now& TableCaches::look(Index in_domain, std::size_t point) {
     }
     decay_kernels().logarithms(now.logs.data(), held_points, now.logs.data());
   }
-  now.at = SliceTables::position(SliceTables::point_of_log(now.logs[point - first]));
+  now.at = tables_.line_position(SliceTables::point_of_log(now.logs[point - first]));
   return now;
 }
 
@@ -342,7 +354,7 @@ void TableCaches::leave_domain(const std::array<double, 2>& stays) {
     times.left_llc_point[k % 2] = std::isinf(before) || std::isinf(stays[k % 2])
                                       ? SliceTables::never
                                       : SliceTables::point_of_log(stays_[k]);
-    times.left_llc[k % 2] = SliceTables::position(times.left_llc_point[k % 2]);
+    times.left_llc[k % 2] = tables_.line_position(times.left_llc_point[k % 2]);
   }
 }
 

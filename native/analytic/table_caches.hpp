@@ -65,9 +65,9 @@ class TableCaches final : public Caches {
   };
 
   CoreSums sum_core(const std::vector<Index>& streams);
-  template <typename SumAt>
+  template <typename SumAt, typename Need>
   Bracket leave(const std::vector<Index>& streams, const CoreSums& sums, double room,
-                double touches, double start, SumAt sum_at) const;
+                double touches, double start, SumAt sum_at, Need need);
   std::array<double, 3> leave_core(Index physical, const CoreSums& sums);
   void translate(Index stream, const CoreTimes& times, double left_first,
                  const TablePosition& first, double left_second, const TablePosition& second);

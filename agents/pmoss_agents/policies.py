@@ -53,8 +53,8 @@ def named_policies(
     players = {word: find_policy(word, trust=trust) for word in words}
     chosen = find_domain(domain or _domain_of(players, rules))
     for rule in rules:
-        if rule not in chosen.policies():
-            raise UnknownNameError(f"policy of {chosen.name}", rule, chosen.policies())
+        if rule not in _rules_of(chosen):
+            raise UnknownNameError(f"policy of {chosen.name}", rule, _rules_of(chosen))
     for word, policy in players.items():
         if (own := getattr(policy, "domain", "")) not in ("", chosen.name):
             raise DescriptionError(f"{word}: is for the environment {own}, not for {chosen.name}")
@@ -77,7 +77,7 @@ def _rules_and_agents(words: Sequence[str], domain: str | None) -> tuple[list[st
     Without a domain a name that both have is an agent's: it then says which domain is meant.
     """
     domains = [domain] if domain else domain_names()
-    rules = {rule for name in domains for rule in find_domain(name).policies()}
+    rules = {rule for name in domains for rule in _rules_of(find_domain(name))}
     agents = {listing.name for listing in listings()}
     if domain is None:
         rules -= agents
@@ -86,6 +86,11 @@ def _rules_and_agents(words: Sequence[str], domain: str | None) -> tuple[list[st
         if plain and word not in rules | agents:
             raise UnknownNameError("policy", word, sorted(rules | agents))
     return [word for word in words if word in rules], [word for word in words if word not in rules]
+
+
+def _rules_of(domain: Domain) -> tuple[str, ...]:
+    """A domain's policies, and what is measured beside them."""
+    return *domain.policies(), *domain.unplaced
 
 
 def short_name(word: str) -> str:
@@ -115,4 +120,4 @@ def _domain_of(players: Mapping[str, Any], rules: Sequence[str]) -> str:
     if domains:
         return next(iter(domains.values()))
     names = [FIRST_DOMAIN, *domain_names()]
-    return next((n for n in names if set(rules) <= set(find_domain(n).policies())), FIRST_DOMAIN)
+    return next((n for n in names if set(rules) <= set(_rules_of(find_domain(n)))), FIRST_DOMAIN)

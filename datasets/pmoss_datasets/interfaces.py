@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 from gymnasium import spaces
 
 from pmoss_datasets.schema import Array, Played
-from pmoss_env.types import Int8Array
+from pmoss_env.types import Int8Array, Schedule
 
 #: Called with (step, observation) before every step.
 See = Callable[[int, Any], None]
@@ -31,6 +31,7 @@ class Rollout:
             start or at the end, whichever has more.
         evaluations: of the model that a declared search asked for; None where none was declared.
         measurements: before the decision; None where none were allowed.
+        schedule: that the episode ended with where no actions lead to it; else None.
     """
 
     actions: tuple[int, ...]
@@ -42,6 +43,7 @@ class Rollout:
     misplaced: int = 0
     evaluations: int | None = None
     measurements: int | None = None
+    schedule: Schedule | None = None
 
 
 #: What only some domains offer: putting back what ran before a rollout; schedules of slices, which

@@ -214,3 +214,25 @@ class SchedulePolicy:
 
     def observe(self, reward: float) -> None:
         """Nothing: the plan is made."""
+
+
+class SharedSchedule(SchedulePolicy):
+    """A schedule whose workers share slices, such as what Linux does by itself.
+
+    No actions lead to it. So an episode ends with it at once: SpatialSchedulingEnv.finish().
+    """
+
+    def __init__(self, baseline: str) -> None:
+        """Takes the name of one of SHARED_BASELINES; raises UnknownNameError for another."""
+        super().__init__(make_baseline(baseline, shared=True))
+
+    def schedule(self, context: Context) -> Schedule:
+        """The schedule of an episode."""
+        return self._baseline(context)
+
+    def plan(self, context: Context, order: Int32Array) -> None:
+        """Raises UnsupportedError: no actions lead to the schedule."""
+        raise UnsupportedError(
+            "workers share slices: no actions lead to this schedule; evaluations and rollouts "
+            "measure it as a whole"
+        )

@@ -69,8 +69,8 @@ def rollout(
     after, on the same records, and the ratio has a 95 % interval. Each measurement starts its own
     threads. The domain
     continual moves slices while queries run, on this host with --backend hardware. Other domains
-    play on their models. Only spatial has something to undo. Where no rule is named, lpt plays,
-    or all of another domain.
+    play on their models. Only spatial has something to undo. Where no rule is named, lpt and
+    os-default play, or all of another domain.
 
     Example: pmoss run rollout pmoss/surrogate-busy-core-v0 --machine toy --backend analytic
     Example: pmoss run rollout runs/dt.safetensors lpt -e slices=16 --out runs/r.jsonl
@@ -129,12 +129,15 @@ def rollout(
 
 def _keep_schedules(row: Mapping[str, Any], machine: str, folder: Path) -> None:
     """Writes the schedules before and after an episode to files in a folder."""
+    from pmoss_env.backends.frames import unpack_schedule
     from pmoss_env.machines import load_machine
     from pmoss_env.schedule_files import write_schedule
 
-    for name, cores in (("before", "incumbent_cores"), ("after", "cores")):
-        path = folder / f"{row['policy']}-{row['episode']}-{name}.json"
-        write_schedule(path, load_machine(machine).local_schedule(row[cores]))
+    place = load_machine(machine).local_schedule
+    shared = row.get("schedule")
+    after = unpack_schedule(shared) if shared else place(row["cores"])
+    for name, schedule in (("before", place(row["incumbent_cores"])), ("after", after)):
+        write_schedule(folder / f"{row['policy']}-{row['episode']}-{name}.json", schedule)
 
 
 def _ratio(played: Sequence[Mapping[str, Any]], before: float, after: float) -> str:

@@ -18,6 +18,8 @@ LINUX = "os-default"
 AGENT, TUNED = "generalist", "generalist, tuned"
 #: What measures nothing.
 RULES = (
+    "os-default",
+    "os-interleave",
     "random",
     "grouped",
     "spread",

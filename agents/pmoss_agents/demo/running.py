@@ -12,12 +12,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any, TypeVar
-
-import numpy as np
 
 import pmoss_agents
 from pmoss_agents import OfflineAgent, pretrained
@@ -41,8 +39,9 @@ from pmoss_agents.explaining.measuring import Choice, explain
 from pmoss_agents.explaining.page import explain_svg
 from pmoss_datasets import Dataset, Recipe, collect
 from pmoss_datasets.collection import partial_path
-from pmoss_datasets.evaluation import EpisodeResult, Summary, aggregate, evaluate, write_results
+from pmoss_datasets.evaluation import EpisodeResult, aggregate, evaluate, write_results
 from pmoss_datasets.policies import SchedulePolicy
+from pmoss_datasets.spatial.domain import SPATIAL
 from pmoss_env.baselines import make_baseline
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
 from pmoss_env.errors import UnsupportedError
@@ -110,7 +109,7 @@ def run_demo(
     )
     card = pretrained.card(plan.agent)
     write_results(folder / "results.jsonl", evaluation, agent=card.name, sha256=card.sha256)
-    summaries = [_linux(plan, evaluation.rows), *aggregate(evaluation.rows)]
+    summaries = aggregate(evaluation.rows)
     result = DemoResult(
         plan, host, summaries, _example(plan, evaluation.rows), seconds, process_time() - cpu_began
     )
@@ -158,35 +157,11 @@ def _fine_tune(plan: Plan, dataset: Dataset, path: Path, progress: Progress) -> 
 def _policies(plan: Plan, agent: Any, tuned: Any) -> dict[str, Any]:
     """All that play, by name."""
     return {
-        **{name: SchedulePolicy(name) for name in RULES},
+        **{name: SPATIAL.policy(name) for name in RULES},
         SEARCH: SchedulePolicy(make_baseline(SEARCH, budget=plan.search_budget)),
         AGENT: agent,
         TUNED: tuned,
     }
-
-
-def _linux(plan: Plan, rows: Sequence[EpisodeResult]) -> Summary:
-    """What Linux's default serves in the same episodes: it shares slices, so it takes no steps."""
-    default = make_baseline(LINUX, shared=True)
-    measured = []
-    with closing(SpatialSchedulingEnv(**plan.env_kwargs)) as env:
-        for env_seed, row in {row.env_seed: row for row in rows}.items():
-            env.reset(seed=env_seed)
-            with closing(env.session.new_backend()) as backend:
-                throughput = backend.measure(
-                    default(env.context(np.random.default_rng(0))), seed=0
-                ).throughput
-            measured.append(
-                replace(
-                    row,
-                    policy=LINUX,
-                    throughput=throughput,
-                    score=None,
-                    illegal_actions=0,
-                    seconds_per_decision=0.0,
-                )
-            )
-    return aggregate(measured)[0]
 
 
 def _example(plan: Plan, rows: Sequence[EpisodeResult]) -> Comparison:

@@ -182,7 +182,7 @@ def _row(
         "search_throughput": high,
         "illegal_actions": played.illegal_actions,
         "actions": list(played.actions),
-        "seconds_per_decision": played.seconds / len(played.actions),
+        "seconds_per_decision": played.seconds / max(len(played.actions), 1),
         **{name: count for name in ASKED if (count := getattr(played, name)) is not None},
     }
 

@@ -83,7 +83,10 @@ def replay(path: Path, progress: Progress | None = None, *, episodes: int | None
             }
             where = f"line {index + 2}: {row.policy}, seed {row.seed}, episode {row.episode}"
             try:
-                played = domain.rerun(env, env_seed, row.actions)
+                if row.policy in domain.unplaced and not row.actions:
+                    played = domain.play(env, domain.policy(row.policy), env_seed)
+                else:
+                    played = domain.rerun(env, env_seed, row.actions)
             except DatasetError as error:
                 mismatches.append(f"{where}: {error}")
             else:

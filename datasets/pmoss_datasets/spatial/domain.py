@@ -13,7 +13,7 @@ import numpy as np
 
 from pmoss_datasets.domain import Companion, Domain, Rollout
 from pmoss_datasets.interfaces import Restored
-from pmoss_datasets.policies import Policy, SchedulePolicy
+from pmoss_datasets.policies import Policy, SchedulePolicy, SharedSchedule
 from pmoss_datasets.presets import read_tiers
 from pmoss_datasets.recipes import Recipe
 from pmoss_datasets.schema import Array, Metadata, Played
@@ -90,14 +90,17 @@ class SpatialDomain(Domain):
     fitting = (*Domain.fitting, "machine", "slices", "counter_names", "offcore_names")
     formats: Mapping[str, Callable[[Path], WorldSet]] = MappingProxyType({FORMAT: WorldSet})
     presets = Path(__file__).parent / "presets"
-    compared = ("random", "grouped", "spread", "mixed", "lpt", "lpt-capacity", "local-search")
+    compared = (
+        *("os-default", "os-interleave", "random", "grouped", "spread", "mixed"),
+        *("lpt", "lpt-capacity", "local-search"),
+    )
     simple = ("grouped", "spread", "mixed", "random", "lpt")
     #: Workers share slices there.
     unplaced = tuple(SHARED_BASELINES)
     choices = "tiles"
     kind = "schedule"
     offers = frozenset({"undoing", "schedules"})
-    rolled_out = ("lpt",)
+    rolled_out = ("lpt", "os-default")
     host_arguments: Mapping[str, Any] = MappingProxyType({"backend": "hardware", "machine": "host"})
     usual: Mapping[str, Any] = {
         "machine": "skylake-x-8n",
@@ -143,7 +146,9 @@ class SpatialDomain(Domain):
         return tuple(baseline_names())
 
     def policy(self, name: str, *, budget: int | None = None) -> Policy:
-        """A baseline as a policy."""
+        """A baseline as a policy, those of ``unplaced``, too."""
+        if name in self.unplaced and budget is None:
+            return SharedSchedule(name)
         return SchedulePolicy(make_baseline(name, budget=budget))
 
     def takes_budget(self, name: str) -> bool:

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from pmoss_datasets.interfaces import Restored, Rollout
-from pmoss_datasets.spatial.scoring import check_repeatable, rerun
+from pmoss_datasets.spatial.scoring import check_repeatable, finish, rerun
 from pmoss_env.backends.data_facts import misplaced
+from pmoss_env.backends.frames import pack_schedule, unpack_schedule
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
+from pmoss_env.errors import DatasetError
 from pmoss_env.measuring import (
     SAME,
     Comparison,
@@ -36,17 +38,23 @@ _FAR = 2.0
 def row_of(env: SpatialSchedulingEnv, played: Rollout) -> dict[str, Any]:
     """What is kept of a rollout at whose end the environment is, as plain JSON."""
     before, final = env.incumbent_snapshot, env.final_snapshot()
-    cores = env.schedule.cores
+    shared = played.schedule
+    schedule = env.schedule if shared is None else shared
+    moved = schedule.cores != env.incumbent.cores
+    if shared is not None:
+        moved = np.ones(env.slices, dtype=np.bool_)
     return {
         "incumbent_mq_per_s": before.throughput,
         "final_mq_per_s": final.throughput,
         "incumbent_p99_us": before.latency_p99_us,
         "p99_us": final.latency_p99_us,
-        "moved_slices": int((cores != env.incumbent.cores).sum()),
+        "moved_slices": int(moved.sum()),
         "policy_seconds": played.seconds,
         "illegal_actions": played.illegal_actions,
         "incumbent_cores": env.incumbent.cores.tolist(),
-        "cores": cores.tolist(),
+        "cores": schedule.cores.tolist(),
+        # Where workers share slices, the cores say nothing.
+        **({} if shared is None else {"schedule": pack_schedule(shared)}),
         "provenance": dict(final.provenance),
     }
 
@@ -57,6 +65,12 @@ def row_again(
     """What row_of() gives where the schedule of a row is placed again; see Domain.row_again."""
     check_repeatable(env)
     env.reset(seed=seed, options=dict(options) or None)
+    if "schedule" in row:
+        try:
+            shared = unpack_schedule(row["schedule"])
+        except (TypeError, ValueError) as error:
+            raise DatasetError(f"schedule: {error}") from error
+        return row_of(env, finish(env, shared))
     schedule = env.machine.local_schedule(row.get("cores"))
     env.machine.check_schedule(schedule, env.slices)
     actions = env.machine.tile_of_core[schedule.cores[env.order]].tolist()
@@ -70,7 +84,7 @@ def in_words(row: Mapping[str, Any]) -> str:
     text = (
         f"{row['incumbent_mq_per_s']:8.3f} -> {row['final_mq_per_s']:8.3f} Mq/s"
         f"   p99 {row['incumbent_p99_us']:.0f} -> {row['p99_us']:.0f} us"
-        f"   {row['moved_slices']} of {len(row['cores'])} slices moved"
+        f"   {_placed(row)}"
     )
     if compared := row.get("comparison"):
         ratio = ratio_in_words(*(compared[name] for name in ("ratio", "ratio_low", "ratio_high")))
@@ -89,6 +103,13 @@ def in_words(row: Mapping[str, Any]) -> str:
         else:
             text += f"but not as before: {differs}"
     return text
+
+
+def _placed(row: Mapping[str, Any]) -> str:
+    """What the policy changed, in words."""
+    if shared := row.get("schedule"):
+        return f"queries on {shared['routing']} worker, data {shared['data']}"
+    return f"{row['moved_slices']} of {len(row['cores'])} slices moved"
 
 
 def restore(env: SpatialSchedulingEnv) -> Restored:

@@ -15,7 +15,7 @@ from gymnasium.error import ResetNeeded
 
 from pmoss_datasets.fairness import is_ours, policy_stream
 from pmoss_datasets.interfaces import Companion, Rollout
-from pmoss_datasets.policies import Measured, Planner, Policy, SchedulePolicy
+from pmoss_datasets.policies import Measured, Planner, Policy, SchedulePolicy, SharedSchedule
 from pmoss_env.backends.counted import CountedBackend
 from pmoss_env.backends.data_facts import misplaced
 from pmoss_env.baselines import local_search, random
@@ -90,8 +90,10 @@ class SpatialJudge:
         return float(np.mean(drawn)), self.throughput(best.schedule)
 
     def outcome(self, rollout: Rollout) -> float:
-        """Of the environment's schedule, Mq/s, by the judge's own backend."""
-        return self.throughput(self._env.schedule)
+        """Of the rollout's schedule, Mq/s, by the judge's own backend."""
+        if rollout.schedule is None:
+            return self.throughput(self._env.schedule)
+        return self.throughput(rollout.schedule)
 
     def throughput(self, schedule: Schedule) -> float:
         """Of a schedule on the present instance, Mq/s."""
@@ -122,6 +124,8 @@ def play(
     observation, info = env.reset(seed=seed, options=dict(options) or None)
     if judge is not None:
         judge.begin()
+    if isinstance(policy, SharedSchedule):
+        return finish(env, policy.schedule(env.context(stream_for(policy, seed))))
     counted = counted_for(policy, getattr(judge, "searchable", None))
     began = time.perf_counter()
     policy.reset()
@@ -157,6 +161,23 @@ def play(
         max(misplaced(snapshot.provenance) for snapshot in measured),
         None if counted is None else counted.evaluations,
         policy.used if type(policy) is Measured else None,
+    )
+
+
+def finish(env: SpatialSchedulingEnv, schedule: Schedule) -> Rollout:
+    """Ends the environment's episode with a schedule that no actions lead to."""
+    start = env.incumbent_snapshot
+    final = env.finish(schedule)
+    gained = final.throughput - (start.throughput if env.reward == "improvement" else 0.0)
+    return Rollout(
+        (),
+        start.throughput,
+        final.throughput,
+        illegal_actions=0,
+        seconds=0.0,
+        total=gained,
+        misplaced=max(misplaced(snapshot.provenance) for snapshot in (start, final)),
+        schedule=schedule,
     )
 
 

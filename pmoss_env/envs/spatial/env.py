@@ -360,6 +360,22 @@ class SpatialSchedulingEnv(RepeatableEnv[Observation, np.int64]):
             )
         return self.session.final_snapshot
 
+    def finish(self, schedule: Schedule) -> HardwareSnapshot:
+        """Ends the episode with a whole schedule, also one whose workers share slices.
+
+        No step leads to such a schedule. ``schedule`` of the environment does not change.
+
+        Returns:
+            Its snapshot as observed, with noise; ``final_snapshot()`` gives it again.
+
+        Raises:
+            ResetNeeded: there is no episode.
+            ScheduleError: the machine cannot run the schedule.
+            BackendError: the measurement failed.
+        """
+        self.session.finish(schedule)
+        return self.final_snapshot()
+
     def restore(self) -> HardwareSnapshot:
         """Measures the incumbent again and ends the episode.
 

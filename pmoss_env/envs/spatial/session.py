@@ -224,6 +224,13 @@ class Session:
         """The backend's snapshot of the final schedule."""
         return self.backend.measure(schedule, seed=self._seed + self.slices)
 
+    def finish(self, schedule: Schedule) -> None:
+        """Ends the episode with a whole schedule, with the noise of a last step."""
+        self.need_episode()
+        self.machine.check_schedule(schedule, self.slices)
+        snapshot = self.measure_final(schedule)
+        self.end(snapshot, snapshot.throughput * float(self.readings[-1]))
+
     def end(self, snapshot: HardwareSnapshot, throughput: float) -> None:
         """Ends the episode.
 

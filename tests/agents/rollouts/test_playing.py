@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from pmoss_agents.rollouts import roll_out
+from pmoss_agents.policies import named_policies
+from pmoss_agents.rollouts import replay_rollouts, roll_out
 from pmoss_datasets.continual.domain import CONTINUAL
 from pmoss_datasets.policies import SchedulePolicy
 from pmoss_datasets.spatial.domain import SPATIAL
@@ -213,6 +214,26 @@ def test_on_this_host_an_incumbent_is_measured_before_and_after(limits: dict[str
     assert any(what.startswith("records ") for what in restored["differs"]) == grown
     assert restored["verified"] == (not restored["differs"])
     assert "records" in SPATIAL.row_in_words(row)
+
+
+@pytest.mark.parametrize("backend", ["analytic", "hardware"])
+def test_what_linux_does_by_itself_is_a_row(backend: str, tmp_path: Path) -> None:
+    env = {**TOY, "noise": 1.0}
+    if backend == "hardware":
+        options = {"records": 5_000, "seconds": 0.2, "warmup_seconds": 0.05}
+        env = {"machine": "host", "slices": 8, "backend": backend, "backend_options": options}
+    named = named_policies(["lpt", "os-default", "os-interleave"])
+    out = tmp_path / "rows.jsonl"
+    rows = roll_out(env, named.policies, episodes=1, seed=0, undo="always", out=out)
+    assert [row["schedule"]["data"] for row in rows[1:]] == ["first_touch", "interleaved"]
+    assert all(row["schedule"]["routing"] == "any" for row in rows[1:])
+    assert "schedule" not in rows[0]
+    assert len({row["incumbent_mq_per_s"] for row in rows}) == (1 if backend == "analytic" else 3)
+    assert all(row["final_mq_per_s"] > 0 for row in rows)
+    assert "queries on any worker, data first_touch" in SPATIAL.row_in_words(rows[1])
+    if backend == "analytic":
+        assert all(row["restored"]["verified"] for row in rows)
+        assert replay_rollouts(out).mismatches == ()
 
 
 class Host:

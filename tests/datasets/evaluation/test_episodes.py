@@ -21,6 +21,7 @@ from pmoss_env.errors import (
     DescriptionError,
     IllegalActionError,
     UnknownNameError,
+    UnsupportedError,
 )
 from pmoss_env.result_files import ResultFile
 from tests.datasets.evaluation.policies import KWARGS, SEEDS, FirstTile, policies, written
@@ -321,3 +322,28 @@ def test_data_that_the_kernel_left_elsewhere_are_reported(monkeypatch, tmp_path)
     assert header["misplaced"] == {"grouped": 2}
     output, header = run("none.jsonl", *[0] * 6)
     assert "kernel" not in output and "misplaced" not in header
+
+
+def test_what_linux_does_by_itself_is_scored_like_every_other_schedule(tmp_path):
+    spatial = find_domain("spatial")
+    named = {name: spatial.policy(name) for name in ("os-default", "os-interleave", "lpt")}
+    kept = ResultFile(None, {}, KEY)
+    evaluation = evaluate({**KWARGS, "noise": 1.0}, named, SEEDS[:2], 1, 50, 5, kept=kept)
+    env = spatial.make_env(evaluation.env_kwargs)
+    judge = spatial.judge(env)
+    for row in evaluation.rows:
+        if row.policy == "lpt":
+            continue
+        assert row.actions == () and row.seconds_per_decision == row.illegal_actions == 0
+        env.reset(seed=row.env_seed)
+        judge.begin()
+        true = spatial.measure_unplaced(env, judge, row.policy, row.env_seed)
+        assert row.throughput != true and row.throughput == pytest.approx(true, rel=0.3)
+        span = row.search_throughput - row.random_throughput
+        assert row.score == pytest.approx(100 * (true - row.random_throughput) / span)
+    again = evaluate({**KWARGS, "noise": 1.0}, named, SEEDS[:2], 1, 50, 5, kept=kept)
+    assert again.rows == evaluation.rows
+    report = replay(written(tmp_path / "r.jsonl", evaluation))
+    assert report.episodes == 6 and report.mismatches == ()
+    with pytest.raises(UnsupportedError, match="measure it as a whole"):
+        named["os-default"].plan(env.context(np.random.default_rng(0)), env.order)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import pmoss_agents
-from pmoss_agents.policies import named_policies, short_name
+from pmoss_agents.policies import named_policies
 from pmoss_datasets.policies import Policy
 from pmoss_env.errors import DescriptionError, UnknownNameError, UnsupportedError
 
@@ -40,13 +40,6 @@ def test_the_domain_is_that_of_the_agents() -> None:
     assert named_policies(["lpt"]).domain.name == "spatial"
     with pytest.raises(DescriptionError, match="threads-rule of threads, oracle of access-path"):
         named_policies(["threads-rule", "oracle"])
-
-
-def test_short_names() -> None:
-    assert short_name("runs/dt.safetensors") == "dt"
-    assert short_name("mine.agents:Mine@runs/best.safetensors") == "best"
-    assert short_name("mine.agents:Mine") == "Mine"
-    assert short_name("cql") == "cql"
 
 
 def test_a_policy_of_others_is_evaluated(install_package: Any) -> None:

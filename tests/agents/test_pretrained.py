@@ -47,15 +47,6 @@ def test_unknown_names_are_answered_with_those_there_are() -> None:
             find("pmoss/no-such-agent-v0")
 
 
-def test_a_file_is_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert pretrained.is_name("pmoss/anything") and pmoss_agents.names_policy("pmoss/anything")
-    assert not pretrained.is_name("pmoss/a.safetensors")
-    (tmp_path / "pmoss").mkdir()
-    (tmp_path / "pmoss" / "anything").touch()
-    assert not pretrained.is_name("pmoss/anything")
-
-
 def test_damage_is_found_before_anything_is_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

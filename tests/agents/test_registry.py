@@ -11,7 +11,7 @@ import pytest
 import pmoss_agents
 from pmoss_agents import checkpoints, registry
 from pmoss_datasets.policies import Policy
-from pmoss_env.errors import CheckpointError, MissingExtraError, PluginError, UnknownNameError
+from pmoss_env.errors import CheckpointError, PluginError, UnknownNameError
 
 #: An agent of another package, in one file: it takes the allowed tile of the highest number.
 MINE = '''
@@ -164,11 +164,3 @@ def test_a_broken_package_is_listed_and_hurts_no_other(install_package: Any) -> 
     assert "broken" not in pmoss_agents.agent_names("spatial")
     with pytest.raises(PluginError, match="ZeroDivisionError"):
         pmoss_agents.make("broken")
-
-
-def test_a_missing_extra_of_another_package_is_named(install_package: Any) -> None:
-    code = "from pmoss_env.errors import MissingExtraError\nraise MissingExtraError('jax', 'jax')"
-    install_package("lacking_agents", {registry.GROUP: {"lacking": "lacking_agents:X"}}, code)
-    with pytest.raises(MissingExtraError, match="jax"):
-        pmoss_agents.make("lacking")
-    assert any("jax" in each.problem for each in registry.listings())

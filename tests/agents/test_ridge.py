@@ -45,15 +45,6 @@ def test_bounds_are_mean_and_width_in_a_batch_as_alone():
         assert np.allclose(arms.upper_bound(row, 0.3), alone)
 
 
-def test_what_was_seen_more_often_is_surer():
-    arms = RidgeArms(2, 3)
-    x = np.array([1.0, 2.0, 3.0])
-    before = arms.width(x)
-    arms.update(0, x, 1.0)
-    assert arms.width(x)[0] < before[0]
-    assert arms.width(x)[1] == before[1]
-
-
 @settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),

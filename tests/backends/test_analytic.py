@@ -81,6 +81,11 @@ def test_other_co_tenants_of_an_instance_give_the_bits_of_a_fresh_backend(deviat
         assert np.array_equal(now.slice_counters, anew.slice_counters)
 
 
+def test_routers_hand_out_the_mix_as_it_is() -> None:
+    with pytest.raises(UnsupportedError, match="choose load = 'saturated'"):
+        make(load="saturated:mix", dispatch="modelled")
+
+
 def test_same_bits_in_another_process() -> None:
     program = (
         "import numpy as np\n"

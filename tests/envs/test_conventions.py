@@ -1,5 +1,6 @@
 """What all environments have in common, and the table of docs/tutorials/other-libraries.md."""
 
+import hashlib
 import importlib
 import inspect
 import json
@@ -30,6 +31,66 @@ ONE_NODE = {"machine": "grace-hopper", "slices": 8}
 
 def make(name, **options):
     return gymnasium.make(name, **{**SMALL[name], **options})
+
+
+#: Of an episode of random actions: its environment and options, and the digest of its bits.
+EPISODES = {
+    "paper": (SPATIAL, {"observation": "paper", "machine": "milan-nps4", "slices": 24}),
+    "complete": (
+        SPATIAL,
+        {"observation": "complete", "noise": 1.0, "order": "load", "reward": "slice"},
+    ),
+    "full cores": (
+        SPATIAL,
+        {"slices": 12, "constraints": {"max_slices_per_core": 2}, "interference": "busy_core"},
+    ),
+    "full nodes": (
+        SPATIAL,
+        {"actions": "core_node", "constraints": {"node_memory_gib": [0.1, 0.6]}},
+    ),
+    "deviating": (SPATIAL, {"interference": "all", "deviation": 0.2, "reward": "terminal"}),
+    "software counters": (
+        SPATIAL,
+        {"counters": "software", "incumbent": "spread", "order": "load"},
+    ),
+    "saturated for the mix": (SPATIAL, {"load": "saturated:mix", "workload": "scans"}),
+    "made-up machine": (
+        SPATIAL,
+        {"machine": "random:3", "slices": 30, "interference": "cache_thrash"},
+    ),
+    "daily mix": (CONTINUAL, {"drift": "daily-mix", "epochs": 8, "noise": 1.0}),
+    "daily load": (CONTINUAL, {"drift": "daily-load", "load": "open:5", "p99_limit_us": 50.0}),
+    "moving load": (CONTINUAL, {"drift": "moving-load", "price_per_gb": 0.5, "deviation": 0.2}),
+    "slow copies": (CONTINUAL, {"drift": "memory", "copy_gb_per_s": 0.05, "epoch_seconds": 0.5}),
+    "relaxed copies": (PATHS, {"relaxed": True, "noise": 1.0, "reward": "saving"}),
+    "drifting background": (PATHS, {"drift": 0.9, "scans": 24}),
+    "two nodes": (THREADS, {"data_nodes": [0, 1], "program": "readseq", "stay": False}),
+    "raw rewards": (THREADS, {"threads": 9, "program": "mixed90", "utilisation": "bandwidth"}),
+}
+DIGESTS = {
+    "paper": "f16d7f65ac",
+    "complete": "0f0f8666a7",
+    "full cores": "f0dfe58d4f",
+    "full nodes": "a3979cc339",
+    "deviating": "d4505f8373",
+    "software counters": "da941a4353",
+    "saturated for the mix": "4d064c4e24",
+    "made-up machine": "44bf7edb09",
+    "daily mix": "1007181f59",
+    "daily load": "d5ba7b8e47",
+    "moving load": "96aaa37ece",
+    "slow copies": "e9d97ecdf3",
+    "relaxed copies": "d1c176d447",
+    "drifting background": "6522103fcd",
+    "two nodes": "91a5330161",
+    "raw rewards": "8b6f4fed24",
+}
+
+
+@pytest.mark.parametrize("name", EPISODES)
+def test_an_episode_keeps_its_bits(name):
+    env, options = EPISODES[name]
+    assert hashlib.sha256(bits(play(make(env, **options), 7))).hexdigest()[:10] == DIGESTS[name]
 
 
 def rows():

@@ -122,15 +122,6 @@ def test_linucb_learns_without_any_data_and_heeds_the_mask():
     assert agent.act(masked) == 1
 
 
-def test_it_acts_where_relaxed_copies_are_on_offer(dataset):
-    for name in NAMES:
-        agent = pmoss_agents.make(name)
-        agent.fit(dataset)
-        world = env(relaxed=True)
-        observation, info = world.reset(seed=1)
-        assert agent.act(observation, info["action_mask"]) in (0, 1)
-
-
 def test_wrong_uses_are_refused(dataset, tmp_path):
     features, _ = dataset.pairs()
     for name in ("linear-cost", "decision-tree"):

@@ -25,13 +25,6 @@ def test_it_rests_longer_each_time_but_not_for_ever():
     assert epochs_until_asked(backoff) == 0
 
 
-def test_a_proposal_for_what_is_over_costs_no_rest():
-    backoff = Backoff()
-    for _ in range(5):
-        assert backoff.asks(BUSY, 2.0)
-        backoff.record(False, BUSY, 1.5)  # in the trial the old schedule served another rate
-
-
 @pytest.mark.parametrize(
     ("speeds", "rate", "rested"),
     [

@@ -7,16 +7,10 @@ from pmoss_agents.autopilot.decision import (
     LOOKS,
     MOST_PAIRS,
     Verdict,
-    gain,
     judge,
     signed_rank,
     smallest_gain,
 )
-
-
-def test_a_gain_is_symmetric_and_bounded():
-    assert gain(1.0, 3.0) == 0.5 == -gain(3.0, 1.0)
-    assert gain(0.0, 0.0) == 0.0 and gain(0.0, 2.0) == 1.0
 
 
 @pytest.mark.parametrize("sizes", [(1, 2, 3, 4, 5), (1, 1, 2, 2, 3), (4, 4, 4, 4, 4)])

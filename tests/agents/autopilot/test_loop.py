@@ -184,14 +184,6 @@ def test_who_needs_a_described_machine_is_refused_before_the_index_is_loaded(mon
         next(fly(env, CONTINUAL.policy("planner")))
 
 
-def test_an_agent_that_cannot_look_at_the_environment_is_not_asked():
-    broken = Restless()
-    broken.check_env = lambda env: 1 // 0
-    epochs_of_run = list(fly(running_env({**HERE, "epochs": 2}, 0), broken))
-    assert [bool(epoch.trouble) for epoch in epochs_of_run] == [True, False]
-    assert "ZeroDivisionError" in epochs_of_run[0].trouble and epochs_of_run[0].trial is None
-
-
 def test_a_full_disk_does_not_stop_the_loop(tmp_path, monkeypatch):
     path = tmp_path / "epochs.jsonl"
     file = EpochFile(path, HERE)

@@ -6,7 +6,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from pmoss_agents.autopilot.decision import MOST_PAIRS
 from pmoss_agents.autopilot.trials import TriedIndex
 from pmoss_env.envs.continual.live_index import LiveIndex
 
@@ -92,10 +91,3 @@ def test_a_trial_is_given_up_once_the_world_is_another():
     index.epoch()
     assert not index.trying and index.last is None
     assert (index.cores == OLD).all() and (index.now == OLD).all()
-
-
-def test_what_looks_no_better_is_reverted():
-    index = Scripted(2.0, rates=(1.0, 0.9))
-    index.epoch()
-    assert not index.last.kept and len(index.last.gains) == 4 < MOST_PAIRS
-    assert index.last.slices == 1 and (index.cores == OLD).all()

@@ -125,22 +125,6 @@ def test_futures_are_drawn_with_the_odds_of_the_forecast():
     assert len(EDGES) == odds.numel()
 
 
-def test_futures_that_go_on_have_odds_of_their_own():
-    nodes, workers = MACHINE.nodes, MACHINE.workers.size
-    certain = torch.full((2, nodes, 5), -1e9)
-    certain[0, :, 0], certain[1, :, 3] = 0.0, 0.0
-    forecast = Forecast(
-        certain,
-        torch.tensor([0.1, 0.3, 0.6, 0.8]).expand(2, nodes, -1),
-        torch.tensor([[1e9], [-1e9]]).expand(-1, workers),
-        torch.tensor([[0.4], [0.5]]).expand(-1, workers),
-    )
-    first, second = draw(forecast, MACHINE, 2, np.random.default_rng(3))
-    np.testing.assert_allclose(first[MACHINE.workers], 0.4, atol=1e-6)
-    np.testing.assert_allclose(second[MACHINE.cores :], 0.6, atol=1e-6)
-    assert not first[MACHINE.cores :].any() and not second[MACHINE.workers].any()
-
-
 def test_what_cannot_be_learned_from_is_named(data, tmp_path):
     for drift, load in (
         ("moving-load", "closed"),

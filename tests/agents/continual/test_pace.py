@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import pmoss_agents
-from pmoss_agents.continual.pace import Caution, Pace, Phases, SpeedEstimate, histories
+from pmoss_agents.continual.pace import Caution, Pace, SpeedEstimate, histories
 from pmoss_datasets import Recipe, collect
 from pmoss_datasets.continual.domain import CONTINUAL
 from pmoss_env.errors import CheckpointError, DatasetError, DescriptionError
@@ -43,26 +43,6 @@ def test_it_learns_that_phases_take_turns(data):
     assert agent.fit(data)["error"] < 0.6 * untrained
 
 
-def test_a_phase_that_is_as_long_as_the_one_before_is_due():
-    phases = Phases(1)
-    speeds = (1.0, 1.0, 1.0, 0.4, 0.4, 1.0, 1.0)
-    due = [phases.add(np.array([speed]))[0, 2] for speed in speeds]
-    # The first one may have begun before the log does.
-    np.testing.assert_allclose(due, [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, -0.6])
-
-
-def test_an_idle_worker_is_estimated_to_be_as_fast_as_when_it_was_full():
-    estimate = SpeedEstimate()
-    epochs = [
-        ((1.0, 0.5), (0.6, 1.0), 2.0),  # the second core is busy with others
-        ((0.9, 0.9), (1.0, 0.6), 3.0),  # it gets less to do, and its core when it asks
-        ((0.9, 0.4), (1.0, 0.6), 2.9),
-        ((0.5, 0.9), (1.0, 0.6), 2.0),  # now it is the first one
-    ]
-    speeds = [estimate.add(np.array(s), np.array(f), rate).tolist() for s, f, rate in epochs]
-    assert speeds == [[1.0, 0.5], [0.9, 0.5], [0.9, 0.4], [0.5, 0.9]]
-
-
 def test_a_co_tenant_that_changes_cores_is_noticed_where_as_much_is_served_as_before():
     epochs = [([0.5, 0.9], [1.0, 0.6]), ([0.7, 0.7], [0.8, 0.8]), ([0.9, 0.5], [0.6, 1.0])]
     # Core 1 was never full, but is slower than it seemed. So the speed of core 0 is out of date.
@@ -84,16 +64,6 @@ def test_caution_turns_back_where_a_trial_says_no():
 
 SLOW = {**TOY, "slices": 128, "epochs": 12, "moves_per_epoch": 64}
 SLOW["drift_options"] = {"count": 1, "period": 12, "strength": [0.5, 0.5]}
-
-
-def test_a_slow_core_gets_less_the_more_caution():
-    kept = []
-    for power in (1.0, 1.5, 2.5):
-        env = CONTINUAL.make_env(SLOW)
-        CONTINUAL.play(env, Pace(caution=power, step=0.0), 3)
-        (tenant,) = env.session.conditions(env.session.epoch - 1).co_tenants
-        kept.append(int(np.count_nonzero(env.session.cores_seen == tenant.target)))
-    assert kept[0] > kept[1] > kept[2] > 0
 
 
 def test_another_caution_is_tried_once_cores_are_balanced():

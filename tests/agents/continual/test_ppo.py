@@ -8,7 +8,7 @@ pytest.importorskip("sb3_contrib")
 
 import pmoss_agents  # noqa: E402
 from pmoss_agents.continual.ppo_envs import RoundsVecEnv  # noqa: E402
-from pmoss_agents.continual.ppo_network import History, RoundActor, epoch_begins, nodes_of  # noqa: E402
+from pmoss_agents.continual.ppo_network import History, epoch_begins, nodes_of  # noqa: E402
 from pmoss_datasets.continual.domain import CONTINUAL  # noqa: E402
 from pmoss_env.envs.continual import ContinualSchedulingEnv  # noqa: E402
 from pmoss_env.envs.continual.vector import ContinualVectorEnv  # noqa: E402
@@ -56,27 +56,6 @@ def test_it_learns_the_move_that_helps():
     seeds = range(8)
     stay = np.mean([played(CONTINUAL.policy("stay"), seed, TOY).outcome for seed in seeds])
     assert np.mean([played(agent, seed, TOY).outcome for seed in seeds]) > 1.1 * stay
-
-
-def test_an_untrained_network_stays_and_draws_moves_evenly():
-    machine = load_machine("toy")
-    torch.manual_seed(0)
-    actor = RoundActor(nodes_of(machine), H, 8)
-    env = ContinualSchedulingEnv(machine="toy", slices=8)
-    observation, _ = env.reset(seed=1)
-    rows = {key: value[None] for key, value in observation.items()}
-    past = History(1, nodes_of(machine), H)
-    past.take(rows, epoch_begins(rows))
-    parts = {key: torch.from_numpy(part) for key, part in past.show(rows).items()}
-    with torch.no_grad():
-        slices, tokens = actor(parts)
-        tiles = actor.tiles(parts, tokens, torch.tensor([2]))
-        assert actor.likeliest(parts)[0] == 8
-    odds = slices[0].exp().numpy()
-    np.testing.assert_allclose(odds[:8], odds[0], rtol=1e-5)
-    assert odds[8] == pytest.approx(np.e / (np.e + 1.0))
-    even = machine.worker_tiles / machine.workers.size
-    np.testing.assert_allclose(tiles[0].exp().numpy(), even, rtol=1e-5)
 
 
 def test_it_comes_back_from_a_file_and_keeps_its_masks(agent, tmp_path):
@@ -193,7 +172,3 @@ def test_what_cannot_be_learned_is_refused():
     ):
         with pytest.raises(DescriptionError, match=next(iter(config))):
             pmoss_agents.make("continual-ppo", **config)
-
-
-def test_a_discount_of_one_is_possible():
-    assert fitted(gamma=1.0, steps=32).updates == 1

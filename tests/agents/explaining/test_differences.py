@@ -4,19 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from pmoss_agents.explaining import Run, Table, compare, headline, reasons
-from pmoss_agents.explaining.differences import (
-    changed,
-    per_core,
-)
+from pmoss_agents.explaining import Run, Table, compare, headline
 from pmoss_env.backends import make_backend
 from pmoss_env.baselines import Context, make_baseline
 from pmoss_env.errors import DescriptionError, UnknownNameError
-from pmoss_env.machines import load_machine
-from pmoss_env.types import COUNTER_NAMES, CoTenant, Instance, Schedule
+from pmoss_env.types import COUNTER_NAMES
 
 NAMES = ("os-default", "os-interleave", "shared-nothing-node", "grouped", "lpt")
 
@@ -80,22 +73,6 @@ def test_what_was_not_counted_is_not_zero(runs):
     assert headline(compare(machine, run, Run("blind", run.schedule, blind)))
 
 
-@given(st.integers(0, 2**32 - 1), st.sampled_from(["core", "node", "any"]))
-def test_nothing_is_lost_when_slices_become_cores(seed, routing):
-    machine = load_machine("toy")
-    rng = np.random.default_rng(seed)
-    cores = rng.choice(machine.workers, 5)
-    schedule = Schedule(cores, machine.node_of_core[cores], routing)
-    values = rng.random((5, 3))
-    values_of_core = per_core(machine, schedule, values)
-    np.testing.assert_allclose(values_of_core.sum(axis=0), values.sum(axis=0))
-    assert (values_of_core[~machine.worker_mask] == 0).all()
-    if routing == "node":
-        for node in range(machine.nodes):
-            own = values_of_core[machine.node_of_core == node].sum()
-            assert own == pytest.approx(values[schedule.nodes == node].sum())
-
-
 def test_the_biggest_difference_comes_first():
     before = np.array([[0.0, 100.0], [0.0, 100.0], [0.0, 100.0], [np.nan, np.nan]])
     after = np.array([[0.1, 100.0], [1.0, 100.0], [0.0, 50.0], [1.0, 1.0]])
@@ -127,25 +104,6 @@ def test_the_sentence_names_the_cause(runs):
     assert "the same schedule; two runs of it served" in headline(compare(machine, lpt, slower))
 
 
-def test_cores_that_co_tenants_slow_down_are_reported():
-    backend = make_backend("analytic", machine="toy", workload="ycsb-a", slices=12)
-    machine = backend.machine
-    slow = int(machine.workers[0])
-    backend.set_instance(Instance(0, (CoTenant("busy_core", slow, 0.5),)))
-    runs = []
-    for name, cores in (("on", [slow] * 6), ("off", machine.workers[1:].tolist() * 6)):
-        schedule = machine.local_schedule(
-            np.resize(cores, 6).tolist() + np.resize(machine.workers[1:], 6).tolist()
-        )
-        runs.append(Run(name, schedule, backend.measure(schedule, seed=0)))
-    of_co_tenants = [
-        reason for reason in reasons(compare(machine, *runs)) if "co-tenants" in reason.text
-    ]
-    assert len(of_co_tenants) == 1
-    assert of_co_tenants[0].helps
-    assert of_co_tenants[0].text.startswith("0% instead of")
-
-
 def test_what_cannot_be_compared_is_refused(runs):
     machine, run = runs["machine"], runs["lpt"]
     other = Run("other", run.schedule, replace(run.snapshot, load="saturated"))
@@ -154,12 +112,3 @@ def test_what_cannot_be_compared_is_refused(runs):
     fewer = Run("fewer", machine.local_schedule(run.schedule.cores[:3]), run.snapshot)
     with pytest.raises(DescriptionError, match="slices = 64, fewer with 3"):
         compare(machine, run, fewer)
-
-
-def test_numbers_are_for_people():
-    assert changed("x", 0.12345, 12345.6) == ("x", "0.123", "12346", "+10000386%")
-    assert changed("x", 2.0, 1.0) == ("x", "2", "1", "-50%")
-    assert changed("x", 0.0, float("nan")) == ("x", "0", "?", "")
-    values = np.array([[0.5, 0.5]])
-    table = Table("node", ("a",), ("use", "read"), ("share", "GB/s"), values, values * np.nan)
-    assert table.row(0, ("use", "read")) == ["a", "50% → ?", "0.5 → ?"]

@@ -8,7 +8,6 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from pmoss_agents.explaining.chip import AMOUNTS, DIFFERENCES
 from pmoss_agents.explaining.measuring import explain
 from pmoss_agents.explaining.page import explain_page
 from pmoss_datasets.evaluation import DEFAULT_ENV, make_environment
@@ -84,66 +83,6 @@ def test_every_worker_and_its_slices_are_drawn(made):
         heights = sum(float(r.get("height")) for r in drawn)
         busy = comparison.after.snapshot.counter("elapsed_us")[schedule.cores == core].sum()
         assert heights == pytest.approx(34 * busy, abs=0.05 * (1 + counts[core]))
-
-
-def test_hot_memory_and_slowed_cores_are_marked(made):
-    comparison, text = made
-    first, second, difference = re.findall(r"<svg.*?</svg>", text, re.S)
-    use = comparison.tables["node"].column("use")
-    assert (use[0] >= 0.85).sum() == 1
-    assert 'path class="hot"' in first
-    assert (use[1] < 0.85).all()
-    assert 'class="hot"' not in second
-    assert 'class="slowed"' in second
-    assert re.search(r'class="d[0-4]"', difference)
-    assert re.search(r'class="d([6-9]|10)"', difference)
-
-
-def luminance(colour):
-    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-def contrast(a, b):
-    high, low = sorted((luminance(a), luminance(b)), reverse=True)
-    return (high + 0.05) / (low + 0.05)
-
-
-@pytest.mark.parametrize("theme", [0, 1])
-def test_colours_differ_in_light_and_dark(made, theme):
-    root = re.findall(r":root\{(.*?)\}", made[1])[theme]
-    values = dict(re.findall(r"--(\w+):(#\w+);", root))
-    assert contrast(values["ink"], values["page"]) > 7
-    assert contrast(values["quiet"], values["page"]) > 4.5
-    assert contrast(values["hot"], values["tile"]) > 3
-    amounts = [luminance(values[f"s{i}"]) for i in range(AMOUNTS)]
-    steps = np.diff(amounts)
-    assert (steps < 0).all() if theme == 0 else (steps > 0).all()  # in grey too
-    assert contrast(values[f"s{AMOUNTS - 1}"], values["tile"]) > 4.5
-    # Red and green cannot be all that parts less from more: blue does.
-    less, more = (int(values[name][5:7], 16) for name in ("d0", f"d{DIFFERENCES - 1}"))
-    assert less - more > 100
-
-
-def test_names_of_any_length_wrap_on_a_phone(made):
-    """A name is a path or module:Class; it stands in these elements, and in tables that scroll."""
-    _, page = made
-    style = page[page.index("<style>") : page.index("</style>")]
-    wrapped = re.search(r"([^{}]*)\{[^}]*overflow-wrap: anywhere", style)
-    assert wrapped
-    selectors = {selector.strip() for selector in wrapped[1].split(",")}
-    body = re.sub(r'<div class="scroll">.*?</div>|<svg.*?</svg>', "", page, flags=re.DOTALL)
-    body = body[body.index("<body>") :]
-    named = set(re.findall(r"<(\w+)[^<>]*>[^<>]*\b(?:os-default|lpt)\b", body))
-    assert named <= selectors and {"h1", "figcaption"} <= named
-
-
-def test_units_have_their_plural_and_tables_scroll_on_a_phone(made):
-    _, page = made
-    assert "querys" not in page
-    assert "million queries/s" in page
-    assert page.count("<table>") == page.count('<div class="scroll"><table>')
 
 
 def test_data_that_the_kernel_left_elsewhere_are_reported(made, capsys):

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,18 +14,12 @@ from pmoss_agents.rollouts import replay_rollouts, roll_out
 from pmoss_datasets.continual.domain import CONTINUAL
 from pmoss_datasets.policies import SchedulePolicy
 from pmoss_datasets.spatial.domain import SPATIAL
-from pmoss_env.baselines import local_search, make_baseline
-from pmoss_env.context import Context
+from pmoss_env.baselines import make_baseline
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
 from pmoss_env.errors import CheckpointError, DatasetError, UnknownNameError
-from pmoss_env.machines import load_machine
-from pmoss_env.types import COUNTER_INDEX, HardwareSnapshot, Schedule
+from pmoss_env.types import COUNTER_INDEX, HardwareSnapshot
 
 TOY = {"machine": "toy", "slices": 8, "backend": "analytic"}
-
-
-def local_search_schedule(context: Context, evaluations: int) -> Schedule:
-    return local_search(context, evaluations).schedule
 
 
 POLICIES = {name: SchedulePolicy(make_baseline(name)) for name in ("lpt", "spread")}
@@ -68,18 +61,6 @@ def test_an_interrupted_run_goes_on(tmp_path: Path) -> None:
         assert {**row, "policy_seconds": 0} == {**again, "policy_seconds": 0}
     with pytest.raises(DatasetError, match="seed differ"):
         roll_out(TOY, POLICIES, episodes=3, seed=4, out=out)
-
-
-def test_a_declared_search_has_a_model_that_counts() -> None:
-    class Search(SchedulePolicy):
-        """A search of others, with a budget of its own."""
-
-        search_evaluations = 40
-
-    search = Search(partial(local_search_schedule, evaluations=40))
-    rows = roll_out(TOY, {"x": search, **POLICIES}, episodes=1, seed=3)
-    assert 0 < rows[0]["evaluations"] <= 40
-    assert not any("evaluations" in row for row in rows[1:])
 
 
 def test_this_host_rolls_out() -> None:
@@ -172,14 +153,6 @@ def test_what_does_not_come_back_is_reported(monkeypatch: pytest.MonkeyPatch) ->
     (row,) = roll_out(TOY, {"lpt": POLICIES["lpt"]}, episodes=1, seed=0, undo="always")
     restored = {"verified": False, "differs": ("throughput",), "mq_per_s": 0.5, "noisy": False}
     assert row["restored"] == restored and "comparison" not in row
-
-
-def test_a_given_incumbent_is_where_it_starts() -> None:
-    machine = load_machine("toy")
-    incumbent = machine.local_schedule([int(machine.workers[0])] * 8)
-    (row,) = roll_out(TOY, {"lpt": POLICIES["lpt"]}, episodes=1, seed=0, incumbent=incumbent)
-    assert row["incumbent_cores"] == incumbent.cores.tolist()
-    assert row["final_mq_per_s"] > row["incumbent_mq_per_s"]
 
 
 def test_a_policy_of_another_task_is_refused_before_anything_is_measured() -> None:

@@ -90,9 +90,3 @@ def test_a_damaged_file_is_refused(
     path = altered(written(tmp_path / "r.jsonl"), line, change)
     with pytest.raises(error):
         replay_rollouts(path)
-
-
-def test_other_files_are_no_rollouts(tmp_path: Path) -> None:
-    assert not is_rollout(tmp_path / "none")
-    (tmp_path / "other").write_text("[1]")
-    assert not is_rollout(tmp_path / "other")

@@ -1,12 +1,10 @@
 """Agents that learn through d3rlpy: their losses, masks and optimum."""
 
-import gymnasium
 import numpy as np
 import pytest
 import torch
 
 import pmoss_agents
-from pmoss_agents.configs import read_config
 from pmoss_agents.spatial.bc import imitation_loss
 from pmoss_agents.spatial.encoders import FORBIDDEN
 from pmoss_agents.spatial.observations import KEYS
@@ -39,14 +37,6 @@ def fitted(dataset, tmp_path_factory):
     for name, agent in agents.items():
         agent.fit(good if name == "bc" else dataset)
     return agents
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_no_update_gives_an_agent_that_plays(name, dataset, tmp_path):
-    agent = pmoss_agents.make(name, **{**SMALL, "updates": 0})
-    assert agent.fit(dataset) == {}
-    agent.save(tmp_path / "agent.safetensors")
-    play(pmoss_agents.load(tmp_path / "agent.safetensors"), TOY)
 
 
 def batch_of(agent, dataset, rows, episodes=4, scale=1.0):
@@ -119,76 +109,6 @@ def test_the_imitation_loss_is_over_allowed_tiles(fitted, dataset):
     learner._beta = 0.5
     whole = learner.compute_loss(now, actions).loss.item()
     np.testing.assert_allclose(whole, (imitation + 0.5 * penalty).item(), rtol=1e-6)
-
-
-def test_the_conservative_loss_is_over_allowed_tiles(fitted, dataset):
-    batch, now, _ = batch_of(fitted["cql"], dataset, 16)
-    learner = fitted["cql"]._learner
-    loss = learner._compute_conservative_loss(now, torch.from_numpy(batch.actions).long())
-    values, allowed = (
-        learner._q_func_forwarder.compute_expected_q(now),
-        now[MASK].reshape(16, -1).numpy() > 0,
-    )
-    expected = surprise(values, allowed, batch.actions[:, 0])
-    np.testing.assert_allclose(loss.item(), expected, rtol=1e-4)
-
-
-def test_the_committed_penalty_is_not_drowned_by_the_values(tmp_path):
-    """One rule's data: values cannot order tiles that no data take, the penalty has to."""
-    data = collected(TOY, tmp_path, Behaviour("best-fit", 1), episodes=120)
-    config = read_config("cql", "skylake-x-8n-btree-ycsb-a-memory-stream")
-    config.pop("agent", None)
-    of_chance = np.log(data.machine.workers.size)
-
-    def loss(**changes):
-        settings = {**config, **SMALL, "updates": 60, **changes}
-        return pmoss_agents.make("cql", **settings).fit(data)["conservative_loss"]
-
-    assert loss() < 0.65 * of_chance < loss(alpha=0.1)
-
-
-def test_the_losses_of_implicit_q_learning(dataset):
-    """By hand, from the weights before an update."""
-    settings = {"expectile": 0.8, "weight_temp": 2.0, "max_weight": 1.5, "gamma": 0.9}
-    agent = pmoss_agents.make("iql", **{**SMALL, **settings, "updates": 3, "n_steps": 2})
-    agent.fit(dataset)
-    batch, now, then = batch_of(agent, dataset, 32, scale=agent.task["reward_scale"])
-    rows, actions = np.arange(32), batch.actions[:, 0].astype(int)
-    modules = agent._learner.modules
-    with torch.no_grad():
-        own, target = (
-            np.stack([function(now).q_value.numpy()[rows, actions] for function in functions])
-            for functions in (modules.q_funcs, modules.targ_q_funcs)
-        )
-        value, next_value = (modules.value_func(x).numpy()[:, 0] for x in (now, then))
-        log_odds = modules.policy.scores(now).log_softmax(1).numpy()[rows, actions]
-    advantage = target.min(0) - value
-    side = np.where(advantage < 0, 0.2, 0.8)
-    discount = 0.9 ** batch.intervals[:, 0] * (1 - batch.terminals[:, 0])
-    error = np.abs(own - batch.rewards[:, 0] - discount * next_value)
-    huber = np.where(error < 1, 0.5 * error**2, error - 0.5)
-    weight = np.minimum(np.exp(2.0 * advantage), 1.5)
-    losses = agent._update(batch, 3, torch.device("cpu"))
-    expected = {
-        "value_loss": (side * advantage**2).mean(),
-        "q_loss": huber.mean(axis=1).sum(),
-        "policy_loss": -(weight * log_odds).mean(),
-    }
-    for name, loss in {**expected, "loss": sum(expected.values())}.items():
-        np.testing.assert_allclose(losses[name], loss, rtol=1e-4, err_msg=name)
-    assert {0.0, 1.0} == set(batch.terminals[:, 0])
-
-
-@pytest.mark.parametrize("name", ["cql", "bcq"])
-def test_what_d3rlpy_predicts_is_what_act_chooses(name, fitted):
-    env = gymnasium.make("pmoss/SpatialScheduling-v0", **TOY)
-    observation, info = env.reset(seed=1)
-    agent, done = fitted[name], False
-    while not done:
-        action = agent.act(observation, info["action_mask"])
-        rows = [torch.tensor(observation[key], dtype=torch.float32)[None] for key in KEYS]
-        assert agent._learner.predict_best_action(rows)[0] == action
-        observation, _, done, _, info = env.step(action)
 
 
 def test_wrong_datasets_and_other_tasks_are_refused(fitted, dataset, monkeypatch):

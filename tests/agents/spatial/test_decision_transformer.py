@@ -238,14 +238,6 @@ def test_the_wanted_return_changes_the_actions(fitted, tmp_path, weight):
         assert chosen[1.0] == chosen[0.0]  # a network without the token cannot follow
 
 
-def test_without_a_target_a_share_of_the_best_is_wanted(fitted):
-    for target in (3.0, None):
-        fitted.set_target(target)
-        play(fitted, BUSY)
-        share = fitted.config.target_return * fitted._expected
-        assert fitted._target == pytest.approx(share if target is None else target)
-
-
 @pytest.mark.parametrize(
     ("config", "text"),
     [

@@ -91,15 +91,6 @@ def test_each_tile_sees_the_sums_of_its_own_places():
     np.testing.assert_array_equal(changed, tiles_with(MILAN, MILAN.llc_of_core, cache))
 
 
-def test_tiles_of_one_cache_with_the_same_counters_are_alike():
-    layer, state = inputs(MILAN)
-    first, other = np.flatnonzero(tiles_with(MILAN, MILAN.llc_of_core, MILAN.llc_of_core[0]))[:2]
-    for key in ("machine_view", "incumbent_view"):
-        state[key][:, :, other] = state[key][:, :, first]
-    out = layer(state)
-    torch.testing.assert_close(out[:, :, first], out[:, :, other])
-
-
 @pytest.mark.parametrize("group", GROUPS)
 def test_a_group_that_is_left_out_is_not_seen(group):
     layer, state = inputs(TOY, [name for name in GROUPS if name != group])
@@ -111,24 +102,12 @@ def test_a_group_that_is_left_out_is_not_seen(group):
         assert torch.equal(layer(state), before)
 
 
-def test_only_own_counters_leave_all_tiles_alike():
-    layer, state = inputs(TOY, ["slice"])
-    out = layer(state)[:, :, torch.from_numpy(TOY.worker_tiles)]
-    torch.testing.assert_close(out, out[:, :, :1].expand_as(out))
-
-
 @pytest.mark.parametrize("given", [[], ["load"], ["core", "core"], "core"])
 def test_groups_that_make_no_sense_are_refused(given):
     with pytest.raises(DescriptionError, match=r"inputs = .*: must be a list of some of slice"):
         check_groups(given)
     with pytest.raises(DescriptionError, match="surrogate: inputs"):
         pmoss_agents.make("surrogate", inputs=given)
-
-
-def test_without_a_machine_features_are_finite():
-    layer = TileInputs(6, H, 4, GROUPS)
-    zeros = {key: torch.zeros_like(value) for key, value in states(6).items()}
-    assert bool(torch.isfinite(layer(zeros)).all())
 
 
 def test_standardised_counters_are_centred_and_bounded():

@@ -48,11 +48,6 @@ def change(dataset, column, where, value):
     dataset._columns[column] = array
 
 
-@pytest.mark.parametrize("reward", ["terminal", "slice", "improvement"])
-def test_a_whole_dataset_can_be_learned_from(few, reward):
-    check_learnable(few, reward)
-
-
 def test_what_teaches_nothing_is_refused(path, monkeypatch):
     first, forbidden = open_dataset(path), open_dataset(path)
     tile = int(first.column("actions")[0, 0])

@@ -14,7 +14,6 @@ from pmoss_agents.spatial.generalist import (  # noqa: E402
     Topologies,
     loss_of,
 )
-from pmoss_agents.spatial.planning import QUERIES  # noqa: E402
 from pmoss_datasets.evaluation import evaluate  # noqa: E402
 from pmoss_datasets.policies import SchedulePolicy  # noqa: E402
 from pmoss_datasets.spatial.world_sets import WorldSet, WorldsRecipe, make_worlds  # noqa: E402
@@ -76,13 +75,6 @@ def test_a_machine_is_read_alike_among_larger_ones(agent, worlds):
                 loss_of(model, Lesson(one, *(part[row : row + 1] for part in lesson[1:])))[0]
             )
     torch.testing.assert_close(together, torch.stack(alone).mean(), rtol=1e-4, atol=1e-5)
-
-
-def test_missing_counters_are_those_of_the_processor(worlds):
-    whole, partly = drawn(worlds, 8), drawn(worlds, 8, missing=1.0)
-    assert (
-        partly.before[..., QUERIES].any() and (partly.before == 0).sum() > (whole.before == 0).sum()
-    )
 
 
 def test_it_plays_at_once_on_a_machine_that_it_never_met(agent):

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from pmoss_agents.spatial.base import PaddedAgent
-from pmoss_agents.spatial.encoders import places_of
 from pmoss_datasets.evaluation import evaluate
 from pmoss_env.envs.spatial import SpatialSchedulingEnv, meta_names
 from pmoss_env.errors import CheckpointError, UnsupportedError
@@ -65,25 +64,6 @@ def test_a_smaller_machine_is_placed_legally(agent, machine):
     env = {"machine": machine, **SLICES}
     rows = evaluate(env, {"padded": PaddedAgent(agent)}, [101], 2, 20, 5).rows
     assert [row.illegal_actions for row in rows] == [0, 0]
-
-
-def test_its_networks_have_the_topology_of_the_machine_they_place_on(agent, monkeypatch):
-    used = []
-    act = agent.act
-
-    def watched(observation):
-        used.append(agent.encoders()[0].inputs.places.tolist())
-        return act(observation)
-
-    monkeypatch.setattr(agent, "act", watched)
-    small, large = load_machine(SMALL), load_machine(LARGE)
-    evaluate({"machine": SMALL, **SLICES}, {"padded": PaddedAgent(agent)}, [101], 1, 20, 5)
-    padded = np.full((2, large.rows, large.cols), -1)
-    padded[:, : small.rows, : small.cols] = places_of(small).reshape(2, small.rows, small.cols)
-    assert used
-    assert all(places == padded.reshape(2, -1).tolist() for places in used)
-    # Afterwards they are those of its own machine again.
-    assert agent.encoders()[0].inputs.places.tolist() == places_of(large).tolist()
 
 
 def test_tiles_lie_in_the_corner_and_meta_goes_by_name():

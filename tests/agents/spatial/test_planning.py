@@ -126,13 +126,6 @@ def test_pairs_that_were_measured_are_corrected_best():
     assert (correction.variance >= SPREADS[-1] ** 2).all()
 
 
-def test_what_was_not_measured_shifts_nothing():
-    columns, nothing = np.arange(8) % 6, np.full(8, np.nan)
-    corrected = fit_correction([nothing, np.where(columns < 4, 0.2, np.nan)], [columns] * 2, NODES)
-    assert np.isfinite(corrected.shift).all()
-    assert not fit_correction([nothing], [columns], NODES).shift.any()
-
-
 # ---- the model
 
 

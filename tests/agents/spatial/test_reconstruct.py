@@ -39,11 +39,6 @@ def test_candidates_differ_in_what_was_freed_and_balance_better():
     assert all(np.bincount(plan).max() <= 8 for plan in held)
 
 
-def test_its_seed_is_that_of_its_policy_too():
-    assert Reconstruct(seed=3).policy.config.seed == 3
-    assert Reconstruct(seed=3, settings={"seed": 4}).policy.config.seed == 4
-
-
 def test_it_improves_what_its_policy_plans(agent):
     policies = {"policy": agent.policy, "0": agent, "8": Measured(agent, 8)}
     rows = evaluate(TOY, policies, [5], 8, 200, 20).rows

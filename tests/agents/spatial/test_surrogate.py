@@ -19,7 +19,7 @@ from pmoss_env.envs.spatial import SpatialSchedulingEnv
 from pmoss_env.envs.spatial.observation import observed_counters
 from pmoss_env.errors import CheckpointError, DatasetError, DescriptionError, UnsupportedError
 from pmoss_env.machines import load_machine
-from pmoss_env.types import COUNTER_INDEX, COUNTER_NAMES
+from pmoss_env.types import COUNTER_NAMES
 from tests.agents.spatial.playing import collected
 
 TOY = {"machine": "toy", "slices": 16, "interference": "busy_core"}
@@ -153,30 +153,6 @@ def test_it_plays_within_the_memory(tmp_path, actions):
         while not over:
             action = agent.act(observation, info["action_mask"] if seed else None)
             observation, _, over, _, info = played.step(action)
-
-
-def test_it_acts_on_a_machine_without_data(agent):
-    env = {"machine": "skylake-x-4n", "slices": 64, "on_illegal": "raise"}
-    [row] = evaluate(env, {"surrogate": agent}, [5], 1, 20, 5).rows
-    assert len(set(row.actions)) > load_machine("toy").workers.size
-
-
-@pytest.mark.parametrize("counter", ["cycles", "queries", "elapsed_us"])
-def test_missing_counters_are_no_obstacle(agent, counter):
-    env = SpatialSchedulingEnv(**TOY)
-    env.reset(seed=1)
-    counters = env.incumbent_snapshot.slice_counters.copy()
-    counters[:, COUNTER_INDEX[counter]] = np.nan
-    agent.check_env(env)
-    agent.plan(env.context(np.random.default_rng(0)), env.order)
-    start = agent.topology.column[env.machine.tile_of_core[env.incumbent.cores]]
-    planner = agent.planner(counters, start)
-    columns = planner.plan()
-    for _ in range(2):
-        planner.observe(counters, columns)
-        columns = planner.plan(columns, 1)
-    assert columns.shape == (16,)
-    assert 0 <= columns.min() <= columns.max() < env.machine.workers.size
 
 
 @pytest.mark.parametrize("noise", [0.0, 1.0])

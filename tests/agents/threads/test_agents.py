@@ -41,14 +41,6 @@ def test_a_bandit_that_was_stopped_ends_as_one_that_was_not(tmp_path):
         np.testing.assert_array_equal(array, resumed._state()[0][name], err_msg=name)
 
 
-def test_rule_moves_everything_and_scheduling_domain_nothing():
-    observation, info = (env := short()).reset(seed=0)
-    highest = int(np.flatnonzero(info["action_mask"])[-1])
-    assert pmoss_agents.make("threads-rule").act(observation) == highest
-    assert pmoss_agents.make("threads-scheduling-domain").act(observation) == 0
-    assert run_episode(env, pmoss_agents.make("threads-scheduling-domain"), seed=0)["moved"] == 0
-
-
 def test_the_bandit_learns_from_every_decision_and_keeps_count(tmp_path):
     agent = pmoss_agents.make("threads-linucb")
     result = run_episode(short(), agent, seed=0)

@@ -24,14 +24,6 @@ def test_the_return_is_minus_the_time_of_all_scans():
     assert not steps[-1].observation["features"].any()
 
 
-def test_savings_are_relative_to_the_processors_loads():
-    assert total(play(make(reward="saving"), actions=[0] * 8)) == 0.0
-    env = make(reward="saving")
-    env.reset(seed=5)
-    cpu, offload = env.path_times_us()
-    assert env.step(1)[1] == pytest.approx(1 - offload / cpu)
-
-
 def test_a_step_takes_its_path_time_and_asking_for_it_changes_nothing():
     env = make(noise=1.0)
     expected = play(env, 2, [1] * 8)
@@ -39,22 +31,6 @@ def test_a_step_takes_its_path_time_and_asking_for_it_changes_nothing():
     for step in expected[1:]:
         times = env.path_times_us()
         assert env.step(1)[4]["run_time_us"] == step.info["run_time_us"] == times[1]
-
-
-def test_later_scans_do_not_depend_on_earlier_paths():
-    loads, offloads = (play(make(), 1, [path] * 8) for path in (0, 1))
-    for a, b in zip(loads, offloads, strict=True):
-        assert np.array_equal(a.observation["features"], b.observation["features"])
-
-
-def test_the_background_drifts():
-    still, moving = make(scans=32, drift=0.0), make(scans=32, drift=0.2)
-    for env in (still, moving):
-        env.reset(seed=0)
-    demands = [env.scans.cpu_workers * env.scans.cpu_worker_gb_per_s for env in (still, moving)]
-    assert np.ptp(demands[0]) == 0
-    assert np.ptp(demands[1]) > 0.1 * 12
-    assert np.abs(np.diff(demands[1])).max() <= 0.2 * 12
 
 
 def test_relaxed_copies_are_offered_on_request_flagged_and_only_of_read_only_columns():
@@ -82,23 +58,6 @@ def test_illegal_paths_end_the_episode_or_raise(on_illegal):
     else:
         _, reward, terminated, _, info = env.step(2)
         assert (reward, terminated, info["illegal_actions"], info["path"]) == (0.0, True, 1, -1)
-
-
-def test_offloading_pays_for_large_columns_of_another_blade_and_never_for_tiny_ones():
-    tiny = make(scans=24, distribution={"doublings": 0, "least_kib": 64})
-    tiny.reset(seed=0)
-    large = make(scans=24, distribution={"doublings": 0, "least_kib": 2**18, "result_share": 0.0})
-    large.reset(seed=0)
-    for i in range(24):
-        cpu, offload = tiny.path_times_us()
-        assert cpu < offload
-        tiny.step(0)
-        scan = large.scans[i : i + 1]
-        times = large.path_times_us()
-        engine_load = float((scan.engine_workers * scan.engine_worker_gb_per_s)[0])
-        if scan.execution_node[0] // 4 != scan.storage_node[0] // 4 and engine_load < 2:
-            assert times[1] < times[0]
-        large.step(0)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from pmoss_env.envs.access_path import Background, ScanDistribution, Scans, SimulatedScans
+from pmoss_env.envs.access_path import ScanDistribution, Scans, SimulatedScans
 from pmoss_env.envs.access_path.scans import WORKER_GB_PER_S
 from pmoss_env.errors import DescriptionError, UnsupportedError
 
@@ -25,12 +25,6 @@ def test_what_is_drawn_keeps_to_the_distribution():
     assert set(scans.execution_node) == set(scans.storage_node) == set(range(8))
 
 
-def test_a_background_is_made_of_as_many_workers_as_it_takes():
-    workers, each = Background([0.0, 3.0, 7.0], 0.0).cpu
-    assert workers.tolist() == [0, 1, 3]
-    assert np.allclose(workers * each, [0.0, 3.0, 7.0])
-
-
 def test_rows_decide_alone_and_threads_change_nothing(simulated):
     scans = ScanDistribution(doublings=3).draw(np.random.default_rng(1), 12, 8)
     seeds = np.arange(12)
@@ -50,12 +44,6 @@ def test_traffic_is_read_before_the_scan_and_is_the_same_on_every_path(simulated
     assert features.shape == (12, 5)
     assert np.array_equal(features[:, 0], scans.bytes / 1e6)
     assert set(features[:, 1]) <= {110.0, 180.0, 250.0, 300.0}
-
-
-def test_an_empty_column_takes_the_setup_alone(simulated):
-    scans = Scans.of([0, 4], 0)
-    times = [simulated.run(scans, path, 0).run_time_us.tolist() for path in (0, 1, 2)]
-    assert times == [[17.0, 17.0]] * 3
 
 
 def test_links_have_payload_and_overhead_and_no_diagonal(simulated):

@@ -99,13 +99,6 @@ def test_what_is_no_tile_is_always_an_error(on_illegal):
     assert env.step(np.int64(1))[4]["tile"] == 1
 
 
-def test_the_end():
-    steps = play(SpatialSchedulingEnv(**TOY))
-    assert len(steps) == 9
-    assert steps[-1].observation["slice"] == 1
-    assert not steps[-1].observation["slice_view"].any()
-
-
 def test_what_needs_an_episode_says_so():
     env = SpatialSchedulingEnv(**TOY, render_mode="ansi")
     for ask in (

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
-from pmoss_env.errors import DescriptionError, IllegalActionError, ScheduleError, UnknownNameError
+from pmoss_env.errors import DescriptionError, ScheduleError, UnknownNameError
 from pmoss_env.types import Schedule
-from tests.envs.episodes import TOY, play
+from tests.envs.episodes import TOY
 
 #: One node holds the data of one slice, the other of seven.
 FULL = {"node_memory_gib": [0.1, 0.6]}
@@ -28,13 +28,6 @@ def test_an_action_puts_core_and_data_apart():
     assert np.array_equal(observation["incumbent_nodes"], env.incumbent.nodes)
 
 
-def test_data_elsewhere_change_the_throughput_as_the_backend_says():
-    env = SpatialSchedulingEnv(**TOY, actions="core_node")
-    last = play(env, 3)[-1]
-    assert last.info["throughput"] == env.session.new_backend().place(env.schedule)
-    assert (env.schedule.nodes != env.machine.node_of_core[env.schedule.cores]).any()
-
-
 def test_a_full_node_is_masked():
     env = SpatialSchedulingEnv(**TOY, actions="core_node", constraints=FULL)
     observation, info = env.reset(seed=3)
@@ -49,45 +42,6 @@ def test_a_full_node_is_masked():
     # Its cores still serve slices: their data lie elsewhere.
     observation, _, _, _, info = env.step(tile * 2)
     assert (info["tile"], info["node"], info["illegal_actions"]) == (tile, 1, 1)
-
-
-def test_without_a_choice_the_cores_of_a_full_node_are_masked():
-    env = SpatialSchedulingEnv(**TOY, constraints=FULL)
-    observation, info = env.reset(seed=3)
-    assert "node_mask" not in observation and "node" not in info
-    node = env.machine.node_of_core[np.maximum(env.machine.core_of_tile, 0)]
-    first = int(env.machine.tile_of_core[env.machine.workers[0]])
-    _, _, _, _, info = env.step(first)
-    mask = info["action_mask"] > 0
-    assert not mask[node == 0].any() and mask[node == 1].any()
-
-
-def test_no_illegal_action_overfills():
-    for actions in ("core", "core_node"):
-        env = SpatialSchedulingEnv(**TOY, actions=actions, constraints=FULL)
-        for seed in range(4):
-            env.reset(seed=seed)
-            assert (np.bincount(env.incumbent.nodes, minlength=2) <= [1, 7]).all()
-            rng, done = np.random.default_rng(seed), False
-            while not done:
-                _, _, done, _, _ = env.step(int(rng.integers(env.action_space.n)))
-            assert (np.bincount(env.schedule.nodes, minlength=2) <= [1, 7]).all()
-
-
-def test_raising_and_ending_at_full_nodes():
-    arguments = {**TOY, "actions": "core_node", "constraints": FULL}
-    env = SpatialSchedulingEnv(**arguments, on_illegal="raise")
-    env.reset(seed=1)
-    tile = int(env.machine.tile_of_core[env.machine.workers[0]])
-    env.step(tile * 2)
-    with pytest.raises(IllegalActionError, match="the mask forbids it"):
-        env.step(tile * 2)
-    with pytest.raises(IllegalActionError, match="has actions"):
-        env.step(env.action_space.n)
-    env = SpatialSchedulingEnv(**arguments, on_illegal="terminate")
-    env.reset(seed=1)
-    env.step(tile * 2)
-    assert env.step(tile * 2)[1:3] == (0.0, True)
 
 
 def test_schedules_that_overfill_are_refused():

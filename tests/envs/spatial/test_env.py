@@ -67,55 +67,6 @@ def test_other_rewards_pay_the_final_throughput_at_the_end(reward):
     assert steps[-1].reward == steps[-1].info["throughput"] > 0
 
 
-@pytest.mark.parametrize("order", ["index", "load"])
-@pytest.mark.parametrize("noise", [0.0, 1.0])
-def test_slice_shares_are_in_step_order_and_sum_to_the_throughput(order, noise):
-    env = SpatialSchedulingEnv(slices=64, order=order, noise=noise)
-    *steps, last = play(env)
-    assert not any(step.info["slice_throughput"].any() for step in steps)
-    info = last.info
-    assert info["slice_throughput"].sum() == pytest.approx(info["throughput"])
-    shares = env.final_snapshot().slice_throughput
-    assert np.array_equal(info["slice_throughput"], shares[env.order])
-    assert env.final_snapshot().throughput == info["throughput"]
-    if order == "load" and noise == 0:
-        assert not np.array_equal(env.order, np.arange(64))
-        queries = env.incumbent_snapshot.counter("queries")
-        assert np.array_equal(env.order, np.argsort(-queries, kind="stable"))
-
-
-def test_every_state_is_a_full_schedule_with_the_throughput_that_info_says():
-    env = SpatialSchedulingEnv(slices=64, interference="busy_core", order="load")
-    env.reset(seed=5)
-    backend = env.session.new_backend()
-    rng = np.random.default_rng(5)
-    done = False
-    step = 0
-    core = -1
-    while not done:
-        placed = env.order[:step]
-        rest = env.order[step:]
-        schedule = env.schedule
-        assert np.array_equal(schedule.cores[rest], env.incumbent.cores[rest])
-        if step:
-            assert schedule.cores[placed[-1]] == core
-        tile = rng.choice(np.flatnonzero(env.action_masks()))
-        core = env.machine.core_of_tile[tile]
-        _, _, done, _, info = env.step(tile)
-        step += 1
-        measured = backend.measure(env.schedule, seed=0).throughput
-        assert info["throughput"] == measured
-    assert env.final_snapshot().throughput == measured
-    assert np.array_equal(env.schedule.nodes, env.machine.node_of_core[env.schedule.cores])
-
-
-def test_infos_are_fresh_and_count_the_slices():
-    infos = [step.info for step in play(SpatialSchedulingEnv(**TOY))]
-    assert [info["slice"] for info in infos] == list(range(9))
-    masks = [info["action_mask"] for info in infos]
-    assert not any(np.shares_memory(a, b) for a, b in itertools.pairwise(masks))
-
-
 def test_a_given_incumbent_keeps_the_rest_of_the_context():
     env = SpatialSchedulingEnv(**TOY, interference="busy_core")
     env.reset(seed=9)
@@ -158,20 +109,6 @@ def test_the_context_is_drawn_anew_unless_it_is_fixed():
     assert len(incumbents) > 6
 
 
-def test_co_tenants_show_in_the_counters_only():
-    quiet, busy = (
-        SpatialSchedulingEnv(**TOY, incumbent="grouped", interference=family)
-        for family in ("none", "busy_core")
-    )
-    observation, info = quiet.reset(seed=1, options={"incumbent": [1, 2, 3, 5, 6, 7, 1, 2]})
-    disturbed, slower = busy.reset(seed=1, options={"incumbent": [1, 2, 3, 5, 6, 7, 1, 2]})
-    assert quiet.instance.co_tenants == ()
-    assert busy.instance.co_tenants
-    assert not np.array_equal(observation["incumbent_view"], disturbed["incumbent_view"])
-    assert slower["throughput"] < info["throughput"]
-    assert set(info) == set(slower)
-
-
 def test_noise_changes_readings_and_not_the_context():
     plain, noisy = (SpatialSchedulingEnv(**TOY, noise=noise) for noise in (0.0, 1.0))
     steps, noisy_steps = play(plain, 2), play(noisy, 2)
@@ -211,9 +148,3 @@ def test_the_toys_optimum():
     schedule, throughput = env.session.new_backend().best_by_enumeration()
     last = play(env, 0, env.machine.tile_of_core[schedule.cores])[-1]
     assert last.info["throughput"] == throughput == pytest.approx(7.1207629827)
-
-
-def test_counters_of_an_idle_slice_do_not_fall_below_zero():
-    env = SpatialSchedulingEnv(machine="skylake-x-8n", workload="hot-range")
-    observation, _ = env.reset(seed=123)
-    assert observation in env.observation_space

@@ -8,8 +8,6 @@ import threading
 import warnings
 from collections.abc import Callable
 
-import pytest
-
 from pmoss_env.envs.spatial.vector import SpatialVectorEnv
 from pmoss_env.errors import ForkedError
 from tests.envs.episodes import TOY
@@ -27,30 +25,6 @@ def in_child(act: Callable[[], int]) -> int:
         finally:
             os._exit(1)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-def test_a_forked_child_has_to_make_its_own(threads):
-    """Its parent's threads are not there: it must neither wait for them nor join them."""
-
-    def first_legal(observations):
-        return observations["position_mask"].reshape(2, -1).argmax(1)
-
-    def step_in_child():
-        nonlocal envs, observations
-        if threads > 1:
-            with pytest.raises(ForkedError, match=r"threads = 2: .* make the environment anew"):
-                envs.step(first_legal(observations))
-            envs = SpatialVectorEnv(2, threads=threads, **TOY)
-            observations, _ = envs.reset(seed=1)
-        envs.step(first_legal(observations))
-        return 0
-
-    envs = SpatialVectorEnv(2, threads=threads, **TOY)
-    observations, _ = envs.reset(seed=0)
-    observations, *_ = envs.step(first_legal(observations))
-    assert in_child(step_in_child) == 0
-    envs.step(first_legal(observations))
 
 
 def test_a_child_forked_in_the_middle_of_a_step_gets_an_error():

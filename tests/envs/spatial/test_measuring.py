@@ -11,16 +11,7 @@ from gymnasium.error import ResetNeeded
 
 from pmoss_env.envs.spatial import SpatialSchedulingEnv
 from pmoss_env.types import COUNTERS
-from tests.envs.episodes import TOY, Step, alike, bits, play, total
-
-
-def test_a_backend_that_must_measure_pays_at_the_end(measuring):
-    env = SpatialSchedulingEnv(**TOY)
-    *steps, last = play(env)
-    assert [step.reward for step in steps] == [0.0] * 8
-    assert last.reward == last.info["throughput"]
-    assert len(env.backend.measured) == 2
-    assert {step.info["throughput"] for step in steps} == {last.info["incumbent_throughput"]}
+from tests.envs.episodes import TOY, alike, play, total
 
 
 @pytest.mark.parametrize(("every", "measurements"), [(None, 9), (3, 4), (8, 2), (100, 2)])
@@ -34,14 +25,6 @@ def test_improvement_by_measuring(measuring, caplog, every, measurements):
     assert total(steps) == pytest.approx(info["throughput"] - info["incumbent_throughput"])
     paid = [t for t, step in enumerate(steps) if step.reward]
     assert all(t == 8 or t % (every or 1) == 0 for t in paid)
-
-
-def test_a_terminal_reward_may_be_measured_on_the_way(measuring):
-    env = SpatialSchedulingEnv(**TOY, measure_every=3)
-    steps = play(env)
-    assert len(env.backend.measured) == 4
-    assert [step.reward for step in steps[:-1]] == [0.0] * 8
-    assert len({step.info["throughput"] for step in steps}) == 4
 
 
 @pytest.mark.parametrize("noise", [0.0, 1.0])
@@ -64,21 +47,6 @@ def test_close_closes_the_backend_and_repeats(measuring):
     assert env.backend.closed == 2
     with pytest.raises(ResetNeeded):
         env.step(1)
-
-
-def test_a_new_backend_leaves_the_episode_alone():
-    env = SpatialSchedulingEnv(**TOY, interference="busy_core")
-    reference = play(env, 6, [1] * 8)
-    env.reset(seed=6)
-    steps = []
-    for _ in range(8):
-        backend = env.session.new_backend()
-        measured = backend.measure(env.incumbent, seed=0).throughput
-        assert measured == env.incumbent_snapshot.throughput
-        backend.place(env.machine.local_schedule([7] * 8))
-        steps.append(Step(*env.step(1)))
-    assert bits(steps) == bits(reference[1:])
-    assert steps[-1].info["throughput"] == env.final_snapshot().throughput
 
 
 def test_an_episode_can_be_undone():

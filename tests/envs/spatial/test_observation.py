@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from pmoss_env.backends import make_backend
-from pmoss_env.envs.continual import ContinualSchedulingEnv
 from pmoss_env.envs.spatial import (
     SpatialSchedulingEnv,
     make_rules,
@@ -69,15 +68,6 @@ def test_shapes_and_types_are_those_of_the_contract():
     assert all(np.isfinite(space.high).all() for space in env.observation_space.values())
 
 
-def test_paper_mode_leaves_out_what_the_paper_does_not_show():
-    full, paper = (
-        SpatialSchedulingEnv(machine="toy", slices=SLICES, observation=mode).reset(seed=1)[0]
-        for mode in ("full", "paper")
-    )
-    assert set(full) - set(paper) == {"slice_view", "incumbent_view"}
-    assert all(np.array_equal(paper[key], full[key]) for key in paper)
-
-
 def test_complete_mode_adds_every_slice_and_where_it_is():
     full_env, env = (
         SpatialSchedulingEnv(machine="toy", slices=SLICES, observation=mode)
@@ -117,24 +107,6 @@ def test_every_step_shows_the_slices_placed_so_far(snapshot):
     assert rows["machine_view"][-1].tobytes() == view.tobytes()
     assert rows["slice"][-1] == 1.0
     assert not rows["slice_view"][-1].any()
-
-
-def test_incumbent_view_adds_in_slice_order(snapshot):
-    counters = observed_counters(snapshot)
-    view = make_rules(TOY, SLICES).incumbent_view(counters, INCUMBENT.cores)
-    first = TOY.tile_of_core[TOY.workers[0]]
-    assert np.array_equal(view[first], (counters[0] + counters[6]) + counters[7])
-    assert not view[TOY.tile_of_core[0]].any()
-
-
-def test_a_float32_snapshot_gives_the_same_bits(snapshot):
-    stored = replace(
-        snapshot,
-        slice_counters=snapshot.slice_counters.astype(np.float32),
-        offcore=snapshot.offcore.astype(np.float32),
-    )
-    assert observed_counters(stored).tobytes() == observed_counters(snapshot).tobytes()
-    assert observed_meta(TOY, stored).tobytes() == observed_meta(TOY, snapshot).tobytes()
 
 
 def test_observations_are_fresh_and_reset_clears():
@@ -190,20 +162,6 @@ def test_unavailable_values_are_zero(snapshot):
     assert not observed_meta(TOY, partial)[:-3].any()
 
 
-@pytest.mark.parametrize("counters", ["all", "software"])
-def test_snapshots_say_which_zeros_are_not_available(counters):
-    spatial = SpatialSchedulingEnv(machine="toy", slices=8, counters=counters)
-    shown = spatial.reset(seed=0)[0]["incumbent_view"].reshape(-1, len(COUNTERS))
-    continual = ContinualSchedulingEnv(machine="toy", slices=8, counters=counters)
-    last = continual.reset(seed=0)[0]["slice_counters"]
-    snapshot = continual.context(np.random.default_rng(0)).snapshot
-    from_pmu = [counter.source == "hardware" for counter in COUNTERS]
-    for values, each in ((shown, spatial.incumbent_snapshot), (last, snapshot)):
-        assert not values[:, ~each.counters_available].any()
-        assert each.counters_available[from_pmu].any() == (counters == "all")
-        assert each.offcore_available.any() == (counters == "all")
-
-
 def test_order_by_load_puts_the_hottest_first(snapshot):
     order = placement_order("load", snapshot)
     queries = snapshot.counter("queries")[order]
@@ -235,44 +193,6 @@ def test_bad_input_is_refused(snapshot):
             rules.incumbent_view(counters, cores)
     with pytest.raises(ValueError, match="steps = 10"):
         rules.expand_masks(np.array(tiles, np.int32), SLICES + 2)
-
-
-def test_constraint_fills_cores_up_to_its_limit():
-    rules = make_rules(TOY, SLICES, constraints={"max_slices_per_core": 2})
-    tiles = np.array([1, 2, 1, 2, 3, 3, 5, 5], np.int32)
-    masks = rules.expand_masks(tiles, SLICES + 1)
-    assert np.array_equal(masks[0], TOY.worker_tiles)
-    assert masks[2, 1] and not masks[3, 1]
-    assert masks[3, 2] and not masks[4, 2]
-    assert masks[-1].sum() == TOY.workers.size - 4
-
-
-@pytest.mark.parametrize("constraints", [None, {"max_slices_per_core": 2}])
-def test_a_masked_tile_is_remapped_to_the_nearest_legal_one(constraints):
-    machine = load_machine("milan-nps4")
-    slices = 2 * machine.workers.size if constraints else 64
-    env = SpatialSchedulingEnv(machine="milan-nps4", slices=slices, constraints=constraints)
-    env.reset(seed=1)
-    rng = np.random.default_rng(0)
-    remapped = 0
-    for _ in range(slices):
-        tile, legal = int(rng.integers(machine.tiles)), np.flatnonzero(env.action_masks())
-        _, _, _, _, info = env.step(tile)
-        if tile in legal:
-            assert info["tile"] == tile
-            continue
-        remapped += 1
-
-        def distance(other, tile=tile):
-            core, mine = machine.core_of_tile[[other, tile]]
-            node, own = machine.node_of_core[core], machine.node_of_core[mine] if mine >= 0 else -1
-            socket = machine.socket_of_node[node]
-            row, col = np.subtract(divmod(other, machine.cols), divmod(tile, machine.cols))
-            own_socket = machine.socket_of_node[own] if own >= 0 else -1
-            return node != own, socket != own_socket, abs(row) + abs(col), other
-
-        assert info["tile"] == min(legal, key=distance)
-    assert remapped > 3
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import gymnasium
 import pytest
 
 from pmoss_env.registration import environments, register_environments
-from pmoss_env.workloads import load_workload, workload_names
 
 IDS = sorted(environments())
 
@@ -24,17 +23,6 @@ def test_registering_again_changes_nothing():
     before = dict(gymnasium.registry)
     register_environments()
     assert dict(gymnasium.registry) == before
-
-
-def test_the_suite_has_both_machines_and_every_workload():
-    suite = {name for name in IDS if "-btree-" in name or "-rtree-" in name}
-    assert "pmoss/skylake-x-8n-btree-ycsb-a-v0" in suite
-    assert "pmoss/skylake-x-8n-rtree-ranges-v0" in suite
-    assert len(suite) == 2 * len(workload_names())
-    for name in suite:
-        kwargs = environments()[name]
-        assert load_workload(kwargs["workload"]).index == kwargs["index"]
-        assert f"-{kwargs['index']}-" in name
 
 
 def test_tasks_whose_bits_changed_have_another_id():

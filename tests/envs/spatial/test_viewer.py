@@ -24,17 +24,6 @@ def test_text_shows_counts_roles_loads_and_borders():
     assert "█ = 2" in lines[4]
 
 
-def test_text_parts_nodes_and_sockets():
-    text = viewer.as_text(
-        load_machine("skylake-x-8n"),
-        load_machine("skylake-x-8n").local_schedule([3]),
-        np.zeros(96),
-        "t",
-    )
-    rules = [line for line in text.splitlines()[1:-1] if set(line) <= set("-= |#")]
-    assert [rule[0] for rule in rules] == ["-", "=", "-", "=", "-", "=", "-"]
-
-
 @pytest.mark.parametrize("name", ["pmoss/toy-v0", "pmoss/SpatialScheduling-v0"])
 @pytest.mark.parametrize("mode", ["ansi", "rgb_array"])
 def test_render_follows_the_episode(name, mode):
@@ -57,23 +46,6 @@ def test_render_follows_the_episode(name, mode):
         assert not np.array_equal(first, second)
         # A picture, and not an empty page.
         assert len(np.unique(first.reshape(-1, 3), axis=0)) > 50
-
-
-def test_the_same_picture_twice():
-    pytest.importorskip("matplotlib")
-    first, second = (viewer.as_image(TOY, SCHEDULE, LOAD, "t") for _ in range(2))
-    assert np.array_equal(first, second)
-    heavier = viewer.as_image(TOY, SCHEDULE, LOAD[::-1], "t")
-    assert not np.array_equal(first, heavier)
-
-
-def test_placements_can_share_a_scale():
-    figure = pytest.importorskip("matplotlib.figure").Figure()
-    axes = figure.add_subplot()
-    viewer.draw_placement(axes, TOY, SCHEDULE, LOAD, "t", highest_load=10.0)
-    texts = [text.get_text() for text in axes.texts]
-    assert texts[:8] == ["R", "3", "1", "0", "R", "1", "2", "1"]
-    assert figure.axes[1].get_ylim() == (0, 10)
 
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch):

@@ -5,39 +5,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pmoss_env.envs.threads import INPUT_NAMES, INPUTS, PROGRAMS, Sample, ThreadSchedulingEnv
+from pmoss_env.envs.threads import INPUT_NAMES, PROGRAMS, Sample, ThreadSchedulingEnv
 from pmoss_env.envs.threads.decisions import (
     least_used_core,
-    threads_to_move,
     unbalance,
     unbalanced_cores,
 )
-from pmoss_env.envs.threads.env import INFO_KEYS
 from pmoss_env.envs.threads.inputs import LOCAL_SLOW, REMOTE_SLOW
 from pmoss_env.envs.threads.reward import terms, weighted
 from pmoss_env.errors import DescriptionError, IllegalActionError, UnknownNameError
 from pmoss_env.machines import load_machine
 from tests.envs.episodes import SMALL, THREADS
-from tests.sources import REPOSITORY
 
 SHADES = str.maketrans("░▒▓█|#", "      ")
 
 
 def make(**options):
     return ThreadSchedulingEnv(**{**SMALL[THREADS], **options})
-
-
-def test_the_page_and_the_glossary_name_observations_and_rewards():
-    page = (REPOSITORY / "docs" / "environments" / "threads.md").read_text()
-    for each in INPUTS:
-        assert f"| `{each.name}` | {each.unit} | {each.scale:,.0f} | {each.meaning} |" in page
-    glossary = (REPOSITORY / "GLOSSARY.md").read_text()
-    for key in (*make().observation_space, "lna", "bwvn", "util"):
-        assert f"`{key}`" in page, key
-    for key in ("inputs", "core_inputs", "lna", "bwvn", "util"):
-        assert f"`{key}`" in glossary, key
-    for key in INFO_KEYS:
-        assert f"``{key}``" in ThreadSchedulingEnv.__doc__, key
 
 
 def test_masks_agree_and_count_the_threads_of_the_core():
@@ -60,13 +44,6 @@ def test_masks_agree_and_count_the_threads_of_the_core():
     assert max(counts) >= 2  # the set of actions has varied
 
 
-def test_without_staying_there_are_as_many_actions_as_threads():
-    env = make(threads=150, stay=False)
-    _, info = env.reset(seed=0)
-    on_core = int((env.sample.cpus == info["core"]).sum())
-    assert np.flatnonzero(info["action_mask"]).tolist() == list(range(1, on_core + 1))
-
-
 def test_moving_all_brings_all_threads_to_their_data():
     env = make(requests=6_000_000)
     env.reset(seed=0)
@@ -77,15 +54,6 @@ def test_moving_all_brings_all_threads_to_their_data():
     nodes = env.machine.node_of_core[env.sample.cpus]
     assert left[-1] == 0
     assert (nodes == 0).all()  # data on node 2, whose socket is that of node 0
-
-
-def test_data_of_several_nodes_go_to_several_nodes():
-    env = make(requests=6_000_000, data_nodes=[2, 3])
-    env.reset(seed=0)
-    for _ in range(80):
-        env.step(int(np.flatnonzero(env.action_masks())[-1]))
-    sample = env.sample
-    assert (env.machine.node_of_core[sample.cpus] == sample.homes - 2).all()
 
 
 def test_illegal_actions():
@@ -161,20 +129,6 @@ def sample_of(cpus, major, minor, inputs):
 
 @settings(max_examples=60, deadline=None)
 @given(
-    faults=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), min_size=1, max_size=8),
-    count=st.integers(0, 8),
-)
-def test_threads_that_fault_most_go_first(faults, count):
-    major, minor = zip(*faults, strict=True)
-    sample = sample_of([0] * len(faults), major, minor, np.zeros((4, len(INPUT_NAMES))))
-    moved = threads_to_move(sample, 0, count).tolist()
-    assert len(moved) == min(count, len(faults))
-    left = [i for i in range(len(faults)) if i not in moved]
-    assert all(faults[a] >= faults[b] for a in moved for b in left)
-
-
-@settings(max_examples=60, deadline=None)
-@given(
     rates=st.lists(
         st.tuples(st.floats(0, 1e9), st.floats(0, 1e9), st.booleans()), min_size=2, max_size=8
     ),
@@ -219,16 +173,6 @@ def test_reward_is_equation_3():
     assert (lna, bwvn, util) == (2 * 20.0 / 40.0, 0.0, 0.0)
     assert weighted((lna, bwvn, util)) == pytest.approx(0.45)
     assert terms(before, after, form="raw") == (20.0, 1e3 * (2.0 + 3 * 1.0), 0.0)
-
-
-def test_moving_a_writer_pays_and_both_forms_say_so():
-    for form in ("normalised", "raw"):
-        env = make(program="fillrandom", reward=form)
-        env.reset(seed=0)
-        _, reward, _, _, info = env.step(1)
-        assert info["moved"] == 1
-        assert reward > 0.0
-        assert info["lna"] > 0.0
 
 
 def test_programs_are_the_papers():

@@ -107,11 +107,6 @@ def log_episodes(rows: Sequence[Row]) -> list[StepEpisode]:
 def log_dataset(path: Path, folder: Path, *, overwrite: bool = False) -> Dataset:
     """Makes a dataset of a file of epochs; the file may still be written.
 
-    Args:
-        path: of the file.
-        folder: to make, whole or not at all.
-        overwrite: replace a dataset that is there already.
-
     Raises:
         DatasetError: the file holds no two epochs that follow each other, or is another file; or
             the folder cannot be written.

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from pmoss_datasets.continual import checks
 from pmoss_datasets.continual.rounds import Move, RoundPolicy, need_described
 from pmoss_datasets.continual.search import thorough_moves
 from pmoss_datasets.continual.worlds import World, free_time, improved
@@ -21,15 +20,10 @@ from pmoss_env.types import Int32Array
 
 
 class Oracle(RoundPolicy):
-    """Plans in the true machine, under conditions that it knows.
+    """Plans in the true machine, under conditions that it knows."""
 
-    Args:
-        price: of a move between nodes, as a share of the throughput.
-    """
-
-    def __init__(self, price: float = 0.002) -> None:
-        super().__init__()
-        self._price = checks.number("price", price)
+    #: Of a move between nodes, as a share of the throughput.
+    _price = 0.002
 
     def check_env(self, env: Any) -> None:
         """Refuses this host, and a machine without parameters."""
@@ -46,12 +40,12 @@ class Oracle(RoundPolicy):
         self._worlds = [World(session, session.index.native) for _ in range(self._count())]
 
     def _count(self) -> int:
-        """How many worlds are equally likely."""
+        """Number of equally likely worlds."""
         return 1
 
     @abstractmethod
     def conditions(self, world: int) -> Conditions:
-        """Of the next epoch, as they are believed to be in one world."""
+        """The conditions of the next epoch in one world."""
 
     def plan(self, cores: Int32Array) -> list[Move]:
         """Searches under the believed conditions."""
@@ -69,25 +63,16 @@ class Delayed(Oracle):
     """Knows what the last epoch was like."""
 
     def conditions(self, world: int) -> Conditions:
-        """Those of the last epoch."""
+        """The conditions of the last epoch."""
         session = self.env.session
         return session.conditions(session.epoch)  # type: ignore[no-any-return]
 
 
 class Law(Oracle):
-    """Knows the last epoch and the law of the drift: draws what may come next from it.
-
-    Args:
-        price: as of Oracle.
-        draws: futures that it plans for, all equally likely.
-    """
-
-    def __init__(self, price: float = 0.002, draws: int = 3) -> None:
-        super().__init__(price)
-        self._draws = checks.whole("draws", draws)
+    """Knows the last epoch and the law of the drift: plans for equally likely futures of it."""
 
     def _count(self) -> int:
-        return self._draws
+        return 3
 
     def conditions(self, world: int) -> Conditions:
         """One draw."""
@@ -99,7 +84,7 @@ class Now(Oracle):
     """Knows what the next epoch will be like, beyond all that looks back."""
 
     def conditions(self, world: int) -> Conditions:
-        """Those of the next epoch."""
+        """The conditions of the next epoch."""
         session = self.env.session
         return session.conditions(session.epoch + 1)  # type: ignore[no-any-return]
 
@@ -109,21 +94,17 @@ class ThoroughLaw(Oracle):
 
     Law searches as the planners do. This one tells what the law of the drift is worth to a better
     search; see thorough_moves().
-
-    Args:
-        price: as of Oracle.
-        draws: futures of the next epoch. The n-th epoch has the n-th part as many.
-        ahead: epochs that it plans for; each weighs less than the one before.
     """
 
-    #: What an epoch weighs of the one before it.
+    _price = 0.0002
+    #: Futures of each epoch ahead, and what an epoch weighs of the one before it.
+    _futures: ClassVar[Sequence[int]] = (8, 4, 2, 2)
     _FADE = 0.7
 
-    def __init__(self, price: float = 0.0002, draws: int = 8, ahead: int = 4) -> None:
-        super().__init__(price)
-        draws, ahead = checks.whole("draws", draws), checks.whole("ahead", ahead)
-        counts = [max(1, draws // number) for number in range(1, ahead + 1)]
-        checks.whole("futures of all epochs", sum(counts))
+    def __init__(self) -> None:
+        super().__init__()
+        counts = list(self._futures)
+        ahead = len(counts)
         self._ahead = np.repeat(np.arange(1, ahead + 1), counts)
         self._weights = np.repeat(self._FADE ** np.arange(ahead) / counts, counts)
 
@@ -143,18 +124,12 @@ class ThoroughLaw(Oracle):
 
 
 class ThoroughNow(ThoroughLaw):
-    """Knows what the next epochs will be like, and searches thoroughly: a ceiling.
+    """Knows what the next epochs will be like, and searches thoroughly: a ceiling."""
 
-    Args:
-        price: as of Oracle.
-        ahead: as of ThoroughLaw.
-    """
-
-    def __init__(self, price: float = 0.0002, ahead: int = 4) -> None:
-        super().__init__(price, 1, ahead)
+    _futures = (1, 1, 1, 1)
 
     def conditions(self, world: int) -> Conditions:
-        """Those of one of the epochs ahead; after the last epoch, all stays as it is."""
+        """The conditions of one of the epochs ahead, of the last one where the episode ends."""
         session = self.env.session
         epoch = session.epoch + int(self._ahead[world])
         return session.conditions(min(epoch, session.arguments.epochs))  # type: ignore[no-any-return]

@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from pmoss_datasets.continual import checks
 from pmoss_datasets.continual.fitting import Fit, co_tenants
 from pmoss_datasets.continual.rounds import Move, RoundPolicy, need_described
 from pmoss_datasets.continual.worlds import World, improved
 from pmoss_env.envs.continual.drift import Demand
 from pmoss_env.types import Float64Array, Int32Array
 
+#: Futures that a policy may plan for, those of all epochs together: each is a model in memory.
+MOST_FUTURES = 4096
 #: Periods that the seasonal planner looks for, and epochs that it judges them by.
 _LONGEST_PERIOD, _JUDGED = 24, 12
 
@@ -33,8 +34,7 @@ class FittedPlanner(RoundPolicy):
 
     def __init__(self, price: float = 0.002, futures: int = 1) -> None:
         super().__init__()
-        self._price = checks.number("price", price)
-        self._futures = checks.whole("futures", futures)
+        self._price, self._futures = price, futures
 
     def check_env(self, env: Any) -> None:
         """Refuses a machine without parameters."""

@@ -63,11 +63,7 @@ class RoundPolicy(ABC):
         return None
 
     def trial_ended(self, kept: bool) -> None:
-        """Takes the result of a trial of the last moves, if moves are tried; see autopilot.
-
-        Args:
-            kept: whether the moves stay.
-        """
+        """Takes the result of a trial of the last moves, if moves are tried; see autopilot."""
         return None
 
     @property
@@ -126,10 +122,6 @@ def _checked(plan: Any, slices: int, cores: int, who: str) -> list[Move]:
 
 def need_described(env: Any, who: str) -> None:
     """Refuses a machine without the parameters that planning needs.
-
-    Args:
-        env: of continual scheduling.
-        who: would plan.
 
     Raises:
         UnsupportedError: the machine has no parameters.

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from pmoss_datasets.continual import checks
 from pmoss_datasets.continual.rounds import Move, RoundPolicy, moves_between
 from pmoss_env.baselines import slice_load
 from pmoss_env.baselines.best_fit import best_fit, predicted_times
@@ -41,7 +40,7 @@ class BestFit(RoundPolicy):
 
     def __init__(self, every: int) -> None:
         super().__init__()
-        self._every = checks.whole("every", every, 0, 2**31 - 1)
+        self._every = every
         self._wanted: Int32Array | None = None
 
     def start(self) -> None:
@@ -74,15 +73,16 @@ class Repair(RoundPolicy):
     """Takes work off the fullest core while that pays, by times predicted from the counters.
 
     Args:
-        gain: share of the fullest core's time that one move must save.
         act: imbalance from which it acts, as a share of what balanced cores would need.
         memory: weight of the latest epoch in the mean of the predicted times.
     """
 
-    def __init__(self, gain: float = 0.01, act: float = 0.05, memory: float = 0.5) -> None:
+    #: Share of the fullest core's time that one move must save.
+    _gain = 0.01
+
+    def __init__(self, act: float = 0.05, memory: float = 0.5) -> None:
         super().__init__()
-        self._gain, self._act = checks.number("gain", gain), checks.number("act", act)
-        self._memory = checks.number("memory", memory, 1.0)
+        self._act, self._memory = act, memory
         self._times: Float64Array | None = None
 
     def start(self) -> None:
@@ -212,15 +212,10 @@ def _swapped(
 
 
 class Tries(RoundPolicy):
-    """Local search whose every try is an epoch: a change is kept if its epoch served more.
+    """Local search whose every try is an epoch: a change is kept if its epoch served more."""
 
-    Args:
-        margin: by what share an epoch must be better for its change to be kept.
-    """
-
-    def __init__(self, margin: float = 0.0) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._margin = checks.number("margin", margin)
         self._kept: tuple[float, Int32Array] | None = None
 
     def start(self) -> None:
@@ -231,7 +226,7 @@ class Tries(RoundPolicy):
         """Back to what was better; else one of the most promising changes."""
         session = self.env.session
         reading = session.snapshot.throughput
-        if self._kept is not None and reading < self._kept[0] * (1.0 + self._margin):
+        if self._kept is not None and reading < self._kept[0]:
             back = moves_between(cores, self._kept[1])
             self._kept = None
             return back

@@ -80,7 +80,7 @@ class _Search:
 
     @property
     def moves(self) -> int:
-        """How many slices have moved."""
+        """Number of moved slices."""
         return int(np.count_nonzero(self.now != self._before))
 
     def improve(self, most_moves: int) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from pmoss_datasets.continual import checks
 from pmoss_datasets.continual.fitting import Fit, co_tenants
 from pmoss_datasets.continual.planners import FittedPlanner
 from pmoss_datasets.continual.rounds import Move
@@ -95,12 +94,10 @@ class ThoroughPlanner(FittedPlanner):
         quiet: float = QUIET,
         calm: float = CALM,
     ) -> None:
-        futures, ahead = checks.whole("futures", futures), checks.whole("ahead", ahead)
-        super().__init__(price, checks.whole("futures x ahead", futures * ahead))
+        super().__init__(price, futures * ahead)
         self._weights = np.repeat(_FADE ** np.arange(ahead), futures)
         self._ahead = np.repeat(np.arange(1, ahead + 1), futures)
-        self._quiet = checks.number("quiet", quiet, 1.0)
-        self._calm = checks.number("calm", calm, 1.0)
+        self._quiet, self._calm = quiet, calm
 
     def start(self) -> None:
         """See RoundPolicy."""

@@ -15,6 +15,8 @@ from pmoss_env.envs.continual.drift import DEFAULT_DEMAND, Demand
 from pmoss_env.machines import Machine
 from pmoss_env.types import CoTenant, Float64Array, Int32Array
 
+#: Schedules that a search asks for in each world.
+_EVALUATIONS = 120
 #: Changes that are tried around one schedule.
 _TRIED = 12
 #: Full cores that are looked at where the fullest one cannot be relieved.
@@ -93,7 +95,6 @@ def improved(
     cores: Int32Array,
     most_moves: int,
     price: float,
-    evaluations: int = 120,
 ) -> list[Move]:
     """Moves that serve more in the mean of several worlds, by local search.
 
@@ -102,14 +103,13 @@ def improved(
         cores: (slices,) that serve the slices now.
         most_moves: the limit of moves.
         price: of a move between nodes, as a share of the throughput; within a node a quarter.
-        evaluations: schedules that are asked for in each world.
 
     Returns:
         At most ``most_moves`` moves, in the order in which they were found; a slice moves once.
     """
     search = _Search(worlds, cores, price)
-    while search.used < evaluations and search.moves < most_moves:
-        if not any(search.relieve(level, most_moves, evaluations) for level in range(_LEVELS)):
+    while search.used < _EVALUATIONS and search.moves < most_moves:
+        if not any(search.relieve(level, most_moves) for level in range(_LEVELS)):
             break
     return [(int(s), int(search.now[s])) for s in search.order if search.now[s] != cores[s]]
 
@@ -127,7 +127,7 @@ class _Search:
 
     @property
     def moves(self) -> int:
-        """How many slices have moved."""
+        """Number of moved slices."""
         return int(np.count_nonzero(self.now != self._before))
 
     def _cost(self) -> float:
@@ -136,12 +136,12 @@ class _Search:
         count = np.count_nonzero(far) + _NEAR * (np.count_nonzero(moved) - np.count_nonzero(far))
         return float(self._price * count * self._start)
 
-    def relieve(self, level: int, most_moves: int, evaluations: int) -> bool:
+    def relieve(self, level: int, most_moves: int) -> bool:
         """Tries changes that take work off a full core; whether one was kept."""
         world = self._worlds[self._turn % len(self._worlds)]
         self._turn += 1
         for steps in self._changes(world, level):
-            if self.used >= evaluations:
+            if self.used >= _EVALUATIONS:
                 return False
             old = [(slice_, int(self.now[slice_])) for slice_, _ in steps]
             for slice_, core in steps:

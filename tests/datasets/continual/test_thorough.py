@@ -6,7 +6,6 @@ import pytest
 from pmoss_datasets.continual.domain import CONTINUAL
 from pmoss_datasets.continual.thorough import Reading, ThoroughPlanner
 from pmoss_datasets.continual.worlds import World
-from pmoss_env.errors import DescriptionError
 
 TOY = {"machine": "toy", "slices": 16, "epochs": 6}
 
@@ -42,21 +41,3 @@ def test_it_plays_legally_and_the_same_again():
     assert len({(each.actions, each.outcome) for each in played}) == 1
     assert any(action < 16 * env.unwrapped.machine.tiles for action in played[0].actions)
     env.close()
-
-
-@pytest.mark.parametrize("name", ["futures", "ahead"])
-@pytest.mark.parametrize("value", [0, -1, 1.5, "x", float("nan"), None, True, 10**9])
-def test_what_is_no_number_of_futures_is_refused(name, value):
-    with pytest.raises(DescriptionError) as refused:
-        ThoroughPlanner(**{name: value})
-    assert str(refused.value) == f"{name} = {value!r}: must be a whole number from 1 to 4,096"
-
-
-def test_other_impossible_arguments_are_refused_by_name():
-    with pytest.raises(DescriptionError, match="futures x ahead = 10000: must be a whole number"):
-        ThoroughPlanner(futures=100, ahead=100)
-    for value in (-0.1, 1.1, float("nan"), "x"):
-        with pytest.raises(DescriptionError, match=f"quiet = {value!r}: must be a finite number"):
-            ThoroughPlanner(quiet=value)
-    with pytest.raises(DescriptionError, match="price = inf: must be a finite number from 0"):
-        ThoroughPlanner(price=float("inf"))

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -25,14 +25,11 @@ from pmoss_agents import checkpoints
 from pmoss_agents.conditions import INSTRUCTIONS, changed_code, same_bits
 from pmoss_agents.registry import agent_class
 from pmoss_datasets.catalog import load
-from pmoss_env.errors import CheckpointError, DatasetError, DescriptionError, UnsupportedError
-from pmoss_env.files import read_text
+from pmoss_env.errors import CheckpointError, DatasetError, UnsupportedError
 
 #: By how much of itself a loss of the first updates may differ on another host. Nine sets of
 #: kernels differed by at most 0.000013 after 20 updates of bc, cql and iql.
 TOLERANCE = 1e-3
-#: No file of rows is longer.
-_MAX_BYTES = 2**28
 #: What torch and oneDNN read their instruction sets from.
 _LIMITS = ("ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA")
 
@@ -42,31 +39,24 @@ class Training:
     """A training that was made.
 
     Attributes:
-        words: what it is called.
-        agent: registered name.
         config: all its fields that differ from the defaults, at least.
         dataset: ``id`` and ``checksum``.
-        conditions: see conditions_of(), with ``losses``; empty where none were kept.
-        metrics: of the last update; empty where none were kept.
-        arrays: what was learned; empty where it was not kept.
+        conditions: see conditions_of(), with ``losses``.
     """
 
     words: str
     agent: str
     config: Mapping[str, Any]
     dataset: Mapping[str, str]
-    conditions: Mapping[str, Any] = field(default_factory=dict)
-    metrics: Mapping[str, float] = field(default_factory=dict)
-    arrays: Mapping[str, Any] = field(default_factory=dict)
+    conditions: Mapping[str, Any]
+    arrays: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Retrained:
-    """What came out of a training made again.
+    """The result of a repeated training.
 
     Attributes:
-        words: what the training is called.
-        verdict: in words.
         mismatches: one line for each value that differs by more than it may.
     """
 
@@ -75,35 +65,13 @@ class Retrained:
     mismatches: tuple[str, ...] = ()
 
 
-def read_trainings(path: Path) -> list[Training]:
-    """The trainings from data of a checkpoint, or of the rows of a study of played episodes.
+def read_training(path: Path) -> Training:
+    """The training of a checkpoint.
 
     Raises:
         CheckpointError: a damaged checkpoint.
-        DatasetError: the file holds no training from data.
         UnsupportedError: a training that nothing can make again.
     """
-    if path.suffix == checkpoints.SUFFIX:
-        return [_of_checkpoint(path)]
-    rows = [json.loads(line) for line in read_text(path, _MAX_BYTES).splitlines()]
-    trainings = [
-        Training(
-            f"{row['policy']}, {row['task']}, seed {row['seed']}",
-            row["policy"],
-            {**row["training"]["config"], "seed": row["seed"]},
-            {key: row["training"]["source"][key] for key in ("id", "checksum")},
-            row["training"].get("conditions", {}),
-            row["training"]["metrics"],
-        )
-        for row in rows
-        if "checksum" in row.get("training", {}).get("source", {})
-    ]
-    if not trainings:
-        raise DatasetError(f"{path}: holds no training from data that could be made again")
-    return trainings
-
-
-def _of_checkpoint(path: Path) -> Training:
     header, arrays = checkpoints.read(path)
     dataset, conditions = header.get("dataset", {}), header.get("training", {})
     if not dataset:
@@ -112,20 +80,7 @@ def _of_checkpoint(path: Path) -> Training:
         how = "is of an earlier version, which kept no conditions"
         how = "went on under other conditions than it began" if conditions else how
         raise UnsupportedError(f"{path}: its training {how}: it cannot be made again")
-    return Training(path.name, header["agent"], header["config"], dataset, conditions, {}, arrays)
-
-
-def choose(trainings: Sequence[Training], count: int | None) -> list[Training]:
-    """So many trainings, evenly spread; all for None.
-
-    Raises:
-        DescriptionError: none is asked for.
-    """
-    if count is None or count >= len(trainings):
-        return list(trainings)
-    if count < 1:
-        raise DescriptionError(f"{count} trainings: must be at least 1")
-    return [trainings[i * len(trainings) // count] for i in range(count)]
+    return Training(path.name, header["agent"], header["config"], dataset, conditions, arrays)
 
 
 def retrain(training: Training) -> Retrained:
@@ -149,8 +104,12 @@ def retrain(training: Training) -> Retrained:
     tried = [recorded] if recorded in able else able[:1] if recorded else able
     mismatches: tuple[str, ...] = ()
     for instructions in tried:
-        header, arrays, metrics = _trained(training, data.path, instructions)
-        mismatches = tuple(_different(training, arrays, metrics))
+        header, arrays = _trained(training, data.path, instructions)
+        mismatches = tuple(
+            f"{name}: other values"
+            for name, array in training.arrays.items()
+            if name not in arrays or not np.array_equal(array, arrays[name])
+        )
         if not mismatches:
             return Retrained(training.words, f"all bits equal with {instructions}")
     if not recorded:
@@ -170,18 +129,6 @@ def _other_conditions(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iter
     for fact in ("torch", "instructions", "vendor"):
         if before.get(fact) != now.get(fact):
             yield f"{fact} {before.get(fact)}, here {now.get(fact)}"
-
-
-def _different(
-    training: Training, arrays: Mapping[str, Any], metrics: Mapping[str, float]
-) -> Iterator[str]:
-    """One line for each metric and each array that is not equal to the bit."""
-    for name, value in training.metrics.items():
-        if metrics.get(name) != value:
-            yield f"{name}: recorded {value!r}, now {metrics.get(name)!r}"
-    for name, array in training.arrays.items():
-        if name not in arrays or not np.array_equal(array, arrays[name]):
-            yield f"{name}: other values"
 
 
 def _far_apart(before: Sequence[float], now: Sequence[float]) -> Iterator[str]:
@@ -216,8 +163,8 @@ def _environment(instructions: str | None) -> dict[str, str]:
 
 def _trained(
     training: Training, data: Path, instructions: str
-) -> tuple[dict[str, Any], dict[str, Any], dict[str, float]]:
-    """Header, arrays and last metrics of a training in a process of its own."""
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Header and arrays of a training in a process of its own."""
     with tempfile.TemporaryDirectory(prefix="pmoss-retraining-") as folder:
         checkpoint = Path(folder) / f"agent{checkpoints.SUFFIX}"
         order = json.dumps([training.agent, dict(training.config), str(data), str(checkpoint)])
@@ -231,17 +178,15 @@ def _trained(
         if done.returncode:
             reason = (done.stderr.strip() or f"status {done.returncode}").splitlines()[-1]
             raise CheckpointError(f"{training.words}: training it again failed: {reason}")
-        header, arrays = checkpoints.read(checkpoint)
-        return header, arrays, json.loads(done.stdout.splitlines()[-1])
+        return checkpoints.read(checkpoint)
 
 
 def _main() -> None:
-    """Trains as standard input says, and prints the last metrics."""
+    """Trains as standard input says."""
     agent, config, data, checkpoint = json.loads(sys.stdin.read())
     learner = agent_class(agent)(**config)
-    metrics = learner.fit(load(data))  # type: ignore[attr-defined]
+    learner.fit(load(data))  # type: ignore[attr-defined]
     learner.save(checkpoint)
-    print(json.dumps(metrics))
 
 
 if __name__ == "__main__":

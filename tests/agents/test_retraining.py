@@ -1,6 +1,5 @@
 """A training made again gives the same bits, or says in one line why it cannot."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,9 @@ import pmoss_agents
 from pmoss_agents import checkpoints
 from pmoss_agents.agent import OfflineAgent
 from pmoss_agents.conditions import FIRST, changed_code, joined, same_bits
-from pmoss_agents.retraining import choose, read_trainings, retrain
+from pmoss_agents.retraining import read_training, retrain
 from pmoss_datasets import Dataset, Recipe, collect
-from pmoss_env.errors import CheckpointError, DatasetError, DescriptionError, UnsupportedError
+from pmoss_env.errors import CheckpointError, DatasetError, UnsupportedError
 
 pytest.importorskip("torch")
 
@@ -53,11 +52,11 @@ def altered(path: Path, training: dict[str, Any] | None = None, scale: float = 1
 
 
 def test_a_training_gives_the_same_bits_again(checkpoint: Path) -> None:
-    (training,) = read_trainings(checkpoint)
+    training = read_training(checkpoint)
     assert len(training.conditions["losses"]) == FIRST
     again = retrain(training)
     assert again.verdict.startswith("all bits equal with ") and not again.mismatches
-    (other,) = read_trainings(altered(checkpoint, scale=2.0))
+    other = read_training(altered(checkpoint, scale=2.0))
     again = retrain(other)
     assert again.verdict == "other bits under the same conditions"
     assert any(line.endswith(": other values") for line in again.mismatches)
@@ -66,45 +65,20 @@ def test_a_training_gives_the_same_bits_again(checkpoint: Path) -> None:
 @pytest.mark.heavy
 def test_elsewhere_the_first_losses_agree(checkpoint: Path) -> None:
     path = altered(checkpoint, {"torch": "1.0"}, scale=2.0)
-    again = retrain(read_trainings(path)[0])
+    again = retrain(read_training(path))
     assert again.verdict.startswith("torch 1.0, here ") and not again.mismatches
     assert again.verdict.endswith("the first losses agree within 0.001")
     path = altered(checkpoint, {"torch": "1.0", "losses": [1.0, 2.0]}, scale=2.0)
-    again = retrain(read_trainings(path)[0])
+    again = retrain(read_training(path))
     assert "first losses differ" in again.verdict and len(again.mismatches) == 2
-
-
-@pytest.mark.heavy
-def test_rows_of_a_benchmark_are_trained_again(
-    checkpoint: Path, data: Dataset, tmp_path: Path
-) -> None:
-    config = {**TINY, "seed": 0}
-    metrics = learner().fit(data)
-    source = {"id": data.id, "checksum": data.checksum, "episodes": 6}
-    row = {"policy": "surrogate", "task": "toy", "seed": 0}
-    made = {"config": config, "source": source, "metrics": metrics}
-    rows = [
-        {"format": "a header"},
-        {**row, "training": made},
-        {**row, "training": {**made, "metrics": {"loss": 1.0}}},
-        {**row, "training": {"source": {"env": {}}}},
-    ]
-    path = tmp_path / "rows.jsonl"
-    path.write_text("".join(f"{json.dumps(each)}\n" for each in rows))
-    equal, other = (retrain(training) for training in read_trainings(path))
-    assert "all bits equal" in equal.verdict and not equal.mismatches
-    assert "names no instruction set" in other.verdict
-    assert other.mismatches[0].startswith("loss: recorded 1.0, now ")
 
 
 def test_what_cannot_be_made_again_is_refused(
     checkpoint: Path, data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(UnsupportedError, match="went on under other conditions"):
-        read_trainings(altered(checkpoint, {"mixed": True}))
-    (training,) = read_trainings(checkpoint)
-    with pytest.raises(DescriptionError, match="0 trainings: must be at least 1"):
-        choose([training, training], 0)
+        read_training(altered(checkpoint, {"mixed": True}))
+    training = read_training(checkpoint)
     other = collect(
         Recipe(env={"machine": "toy", "slices": 8}, episodes=2, reference_episodes=0),
         tmp_path / "d",
@@ -112,10 +86,6 @@ def test_what_cannot_be_made_again_is_refused(
     monkeypatch.setattr("pmoss_agents.retraining.load", lambda name: other)
     with pytest.raises(DatasetError, match="build it anew"):
         retrain(training)
-    empty = tmp_path / "none.json"
-    empty.write_text("{}")
-    with pytest.raises(DatasetError, match="holds no training from data"):
-        read_trainings(empty)
 
 
 def test_a_training_goes_on_with_its_own_code_alone(checkpoint: Path, data: Dataset) -> None:

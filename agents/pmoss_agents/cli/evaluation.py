@@ -184,10 +184,9 @@ def replay_files(paths: Sequence[Path], episodes: int | None) -> bool:
 
 def _retrained(path: Path) -> bool:
     """Makes the training of a checkpoint again; returns whether it differs."""
-    from pmoss_agents.retraining import read_trainings, retrain
+    from pmoss_agents.retraining import read_training, retrain
 
-    (training,) = read_trainings(path)
-    again = retrain(training)
+    again = retrain(read_training(path))
     console.print(f"{path}: {again.verdict}", highlight=False, soft_wrap=True)
     for line in again.mismatches:
         console.print(f"{path}: {line}", highlight=False, soft_wrap=True)

@@ -1,15 +1,14 @@
-"""How agents are kept in files.
+"""Checkpoints: files that hold agents.
 
 A checkpoint is one safetensors file: arrays by name, and a JSON header among its metadata. Nothing
 in it is ever unpickled or imported, a checksum covers header and arrays, and it is written whole
-or not at all. Checkpoints of version 2, which were ``.npz`` files, can still be read.
+or not at all.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
@@ -28,18 +27,9 @@ Array = npt.NDArray[Any]
 FORMAT = "pmoss-agent"
 #: Raised by one whenever an older reader could misread a newer checkpoint.
 VERSION = 3
-#: The last version that was kept in .npz files.
-_NPZ_VERSION = 2
 SUFFIX = ".safetensors"
-#: Weights hardly compress: what an old checkpoint may be of its file, above some bytes.
-_MAX_RATIO, _SMALL = 20, 64 << 20
 #: How the names of exported policies end, which are no checkpoints.
 EXPORTED = ".pt"
-#: Endings that a checkpoint's name must not have, and why.
-_TAKEN = {
-    EXPORTED: f"is the name of an export, which cannot learn: a checkpoint ends in {SUFFIX}",
-    ".npz": f"is the name of an old checkpoint, which can only be read: new ones end in {SUFFIX}",
-}
 
 
 def best_path(checkpoint: str | Path) -> Path:
@@ -51,15 +41,14 @@ def best_path(checkpoint: str | Path) -> Path:
 def check_output(path: str | Path) -> None:
     """Refuses early what write() would refuse after hours of training.
 
-    Args:
-        path: where a checkpoint is to be written.
-
     Raises:
-        CheckpointError: the ending is that of an export or of an old checkpoint.
+        CheckpointError: the ending is that of an export.
         MissingExtraError: safetensors is not installed.
     """
-    if reason := _TAKEN.get(Path(path).suffix):
-        raise CheckpointError(f"{path}: {reason}")
+    if Path(path).suffix == EXPORTED:
+        raise CheckpointError(
+            f"{path}: is the name of an export, which cannot learn: a checkpoint ends in {SUFFIX}"
+        )
     _safetensors()
 
 
@@ -106,7 +95,7 @@ def read(path: str | Path) -> tuple[dict[str, Any], dict[str, Array]]:
     """The header and the arrays of a checkpoint.
 
     Raises:
-        CheckpointError: the file is missing, damaged, foreign or of a newer version.
+        CheckpointError: the file is missing, damaged, foreign or of another version.
         MissingExtraError: safetensors is not installed.
     """
     path = Path(path)
@@ -116,10 +105,6 @@ def read(path: str | Path) -> tuple[dict[str, Any], dict[str, Array]]:
         check_regular(path)
     except OSError as error:
         raise CheckpointError(f"{path}: cannot be read: {error.strerror}") from error
-    return _read_npz(path) if zipfile.is_zipfile(path) else _read_safetensors(path)
-
-
-def _read_safetensors(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
     module = _safetensors()
     try:
         with module.safe_open(str(path), framework="numpy") as file:
@@ -139,46 +124,13 @@ def _read_safetensors(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
     text = metadata.get("header", "")
     if metadata.get("sha256") != _checksum(text, arrays):
         raise CheckpointError(f"{path}: is damaged: its checksum is another")
-    return _header(path, text), arrays
-
-
-def _read_npz(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
-    """A checkpoint of version 2: a zip container, with the header among the arrays."""
-    try:
-        with zipfile.ZipFile(path) as container:
-            declared = sum(entry.file_size for entry in container.infolist())
-        if declared > max(_SMALL, _MAX_RATIO * path.stat().st_size):
-            raise ValueError(f"declares {declared} bytes: no file of this size holds so much")
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-    # A damaged zip container answers with many kinds of error, depending on the bytes.
-    except Exception as error:
-        raise CheckpointError(
-            f"{path}: is damaged or no checkpoint: {type(error).__name__}: {error}"
-        ) from error
-    if "header" not in arrays:
-        raise CheckpointError(f"{path}: has no header: it is no checkpoint of ours")
-    header = _header(path, arrays.pop("header").tobytes())
-    if header.get("format") != FORMAT:
-        raise CheckpointError(f"{path}: is not a {FORMAT} file")
-    if header.get("version") != _NPZ_VERSION:
-        raise CheckpointError(
-            f"{path}: version = {header.get('version')!r}: of .npz files this version reads "
-            f"{_NPZ_VERSION}"
-        )
-    if {name: [a.dtype.str, *a.shape] for name, a in arrays.items()} != header.get("arrays"):
-        raise CheckpointError(f"{path}: its arrays are not those that the header lists")
-    return header, arrays
-
-
-def _header(path: Path, text: str | bytes) -> dict[str, Any]:
     try:
         header = parse_json(text)
     except ValueError as error:
         raise CheckpointError(f"{path}: its header is no JSON: {error}") from error
     if not isinstance(header, dict):
         raise CheckpointError(f"{path}: its header is no JSON object")
-    return header
+    return header, arrays
 
 
 def _checksum(header: str, arrays: Mapping[str, Array]) -> str:

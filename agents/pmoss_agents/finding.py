@@ -15,8 +15,6 @@ from pmoss_env.errors import CheckpointError, PluginError, PmossError, UnknownNa
 if TYPE_CHECKING:
     from pmoss_datasets.policies import Policy
 
-pretrained_names = pretrained.names
-
 
 def make(
     name: str, *, config_file: str | Path | None = None, task: str = "", **config: Any
@@ -48,7 +46,7 @@ def load(path: str | Path, agent: str | type[Agent] | None = None, *, trust: boo
     """The agent of a checkpoint, ready to act or to go on learning; or of an export (.pt), to act.
 
     Args:
-        path: of the file, or the name of an agent that ships: one of pretrained_names().
+        path: of the file, or the name of an agent that ships: one of pretrained.names().
         agent: its class, or ``module:Class``. None: the file names it, and it must be registered;
             what a file names is never imported.
         trust: whether the code of an export in TorchScript (.pt) may run. Such a file is a program,
@@ -122,7 +120,7 @@ def find_policy(word: str, *, trust: bool = False) -> Policy:
 
 
 def _made(word: str, maker: Callable[..., Any], values: Mapping[str, Any]) -> Any:
-    """What a class or function gives; PluginError if it is of others and raises what is theirs."""
+    """The result of a class or function; PluginError for an error that is not ours."""
     try:
         return maker(**values)
     except PmossError:
@@ -149,4 +147,4 @@ def _check_ready(word: str, agent: Agent) -> None:
 
 def _is_file(word: str) -> bool:
     path = Path(word)
-    return path.exists() or path.suffix in (checkpoints.SUFFIX, checkpoints.EXPORTED, ".npz")
+    return path.exists() or path.suffix in (checkpoints.SUFFIX, checkpoints.EXPORTED)

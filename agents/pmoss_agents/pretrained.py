@@ -29,7 +29,7 @@ _OPTIMISER = "optimiser/"
 
 @dataclass(frozen=True)
 class Score:
-    """What an agent reached in episodes that its data do not hold.
+    """An agent's score in episodes that its data do not hold.
 
     Attributes:
         value: the mean.
@@ -50,7 +50,7 @@ class Score:
 
 @dataclass(frozen=True)
 class Card:
-    """What there is to know of an agent that ships.
+    """The description of an agent that ships.
 
     Attributes:
         name: what load() knows it by.
@@ -93,7 +93,7 @@ def is_name(word: str | Path) -> bool:
     text = str(word)
     if not text.startswith(PREFIX) or Path(text).exists():
         return False
-    return Path(text).suffix not in (checkpoints.SUFFIX, checkpoints.EXPORTED, ".npz")
+    return Path(text).suffix not in (checkpoints.SUFFIX, checkpoints.EXPORTED)
 
 
 def card(name: str) -> Card:
@@ -172,7 +172,7 @@ def in_words(shown: Card) -> list[str]:
 
 
 def _file(name: str) -> Path:
-    """Where the checkpoint of a name lies."""
+    """The path of the checkpoint of a name."""
     if name not in (shipped := names()):
         raise UnknownNameError("pretrained agent", name, shipped)
     return FOLDER / (name.removeprefix(PREFIX) + checkpoints.SUFFIX)

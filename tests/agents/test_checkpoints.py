@@ -1,14 +1,11 @@
-"""Checkpoints: what is written is read, old ones are read, damaged and foreign ones refused."""
+"""Checkpoints: what is written is read, damaged and foreign ones are refused."""
 
-import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-import pmoss_agents
 from pmoss_agents import checkpoints
 from pmoss_env.errors import CheckpointError, MissingExtraError
 
@@ -20,20 +17,6 @@ ARRAYS = {
     "turned": np.arange(6, dtype=np.float64).reshape(2, 3).T,
     "none": np.zeros((0, 5)),
 }
-
-
-def write_npz(path: Path, held: dict[str, Any], **change: Any) -> None:
-    """A checkpoint as version 0.1.0 wrote it."""
-    header: dict[str, Any] = {
-        "format": "pmoss-agent",
-        "version": 2,
-        "code_version": "0.1.0",
-        **HEADER,
-        "arrays": {name: [array.dtype.str, *array.shape] for name, array in held.items()},
-        **change,
-    }
-    text = np.frombuffer(json.dumps(header, sort_keys=True).encode(), dtype=np.uint8)
-    np.savez(path, header=text, **held)
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
@@ -95,54 +78,10 @@ def test_foreign_files_and_other_versions_are_refused(
         checkpoints.read(path)
 
 
-def test_names_of_other_files_are_refused(tmp_path: Path) -> None:
-    for name, reason in (("agent.pt", "an export"), ("agent.npz", "an old checkpoint")):
-        with pytest.raises(CheckpointError, match=reason):
-            checkpoints.write(tmp_path / name, HEADER, ARRAYS)
+def test_names_of_exports_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="an export"):
+        checkpoints.write(tmp_path / "agent.pt", HEADER, ARRAYS)
     assert not list(tmp_path.iterdir())
-
-
-def test_an_old_checkpoint_is_read(tmp_path: Path) -> None:
-    agent = pmoss_agents.make("threads-linucb")
-    arrays, _ = agent._state()
-    task = agent.task
-    write_npz(tmp_path / "old.npz", arrays, task=task, values={})
-    loaded = pmoss_agents.load(tmp_path / "old.npz")
-    assert (loaded.name, loaded.task) == (agent.name, task)
-    loaded.save(tmp_path / "new.safetensors")
-    again = pmoss_agents.load(tmp_path / "new.safetensors")
-    for name, array in again._state()[0].items():
-        np.testing.assert_array_equal(array, arrays[name])
-
-
-def test_damaged_old_checkpoints_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "old.npz"
-    arrays = {"weights": np.arange(400, dtype=np.float32)}
-    write_npz(path, arrays)
-    clean = path.read_bytes()
-    data = bytearray(clean)
-    data[clean.index(arrays["weights"].tobytes()) + 4] ^= 0x10
-    for content in (clean[: len(clean) // 2], bytes(data)):
-        path.write_bytes(content)
-        with pytest.raises(CheckpointError, match=r"old\.npz: is damaged or no checkpoint"):
-            checkpoints.read(path)
-    for change, reason in (
-        ({"version": 1}, "version = 1: of .npz files this version reads 2"),
-        ({"format": "other"}, "is not a pmoss-agent file"),
-        ({"arrays": {}}, "its arrays are not those"),
-    ):
-        write_npz(path, arrays, **change)
-        with pytest.raises(CheckpointError, match=reason):
-            checkpoints.read(path)
-    np.savez(path, weights=np.zeros(3))
-    with pytest.raises(CheckpointError, match="no header"):
-        checkpoints.read(path)
-
-
-def test_nothing_is_unpickled(tmp_path: Path) -> None:
-    np.savez(tmp_path / "old.npz", header=np.array([{}], dtype=object))
-    with pytest.raises(CheckpointError, match="allow_pickle=False"):
-        checkpoints.read(tmp_path / "old.npz")
 
 
 def test_without_safetensors_the_extra_is_named(

@@ -31,7 +31,6 @@ from pmoss_env.schedule_files import read_schedule
 from pmoss_env.types import Instance
 from pmoss_env.workloads import Workload, load_workload
 from pmoss_env.workloads.catalog import PRESETS as WORKLOADS
-from tests.agents.test_checkpoints import write_npz
 from tests.datasets.test_original import make_original
 from tests.machines.conftest import _lstopo
 
@@ -157,7 +156,6 @@ KINDS: dict[str, Kind] = {
     "checkpoint": Kind(
         "agent/agent.safetensors", lambda f: _agent(f / "agent.safetensors"), sealed=True
     ),
-    "old checkpoint": Kind("agent/old.npz", lambda f: _agent(f / "old.npz")),
     "export": Kind("export/export.pt", _export),
     "original machine": Kind("original/machines/amd_x.cfg", lambda f: _original(f), "lines"),
     "original run": Kind("original/kb_b__/1/data_view.txt", lambda f: _original(f), "lines"),
@@ -245,7 +243,6 @@ def make(folder: Path) -> None:
     (folder / "server/latencies.csv").write_text("\n".join(rows))
     agent = pmoss_agents.make("threads-linucb")
     agent.save(folder / "agent/agent.safetensors")
-    write_npz(folder / "agent/old.npz", agent._state()[0], task=agent.task, values={})
     _write_export(folder / "export/export.pt", dataset)
     make_original(folder / "original", "amd_x")
     keys = np.arange(5000, dtype="<u8") * 977

@@ -12,7 +12,7 @@ from pmoss_datasets import open_dataset, suite
 from pmoss_datasets.access_path.scans import AccessPathRecipe
 from pmoss_datasets.evaluation import read_results
 from pmoss_datasets.formats.minari import from_minari, to_minari
-from pmoss_env.errors import CheckpointError, DatasetError, DescriptionError
+from pmoss_env.errors import DatasetError, DescriptionError
 from pmoss_env.machines.topology import MAX_CORES, read_topology
 from pmoss_env.types import LoadRegime
 from tests.faults.tampering import change_metadata
@@ -139,13 +139,6 @@ def test_chunks_larger_than_their_array_are_refused(whole, tmp_path):
         file.create_dataset("seed", data=data, maxshape=(None,), chunks=chunks, compression=1)
     with pytest.raises(DatasetError, match="seed: declares"):
         open_dataset(folder)
-
-
-def test_an_old_checkpoint_is_no_bomb(tmp_path):
-    path = tmp_path / "agent.npz"
-    np.savez_compressed(path, weights=np.zeros(2**24))
-    with pytest.raises(CheckpointError, match=r"declares \d+ bytes: no file of this size"):
-        pmoss_agents.load(path)
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,6 @@ READERS = {
     "original.txt": read_rows,
     "keys": _keys,
     "agent.safetensors": pmoss_agents.load,
-    "agent.npz": pmoss_agents.load,
 }
 
 

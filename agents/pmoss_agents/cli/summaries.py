@@ -1,4 +1,4 @@
-"""How a comparison of policies is printed."""
+"""Printed comparisons of policies."""
 
 from __future__ import annotations
 

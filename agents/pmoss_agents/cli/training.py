@@ -99,7 +99,6 @@ def train(
     Example: pmoss train my_agent:Mine runs/data runs/mine.safetensors
     Example: pmoss train cql runs/data runs/cql.safetensors --validate-every 100
     """
-    from pmoss_agents.checkpoints import SUFFIX
     from pmoss_agents.learning import find_lesson, new_agent
     from pmoss_env.errors import DescriptionError
 
@@ -113,16 +112,14 @@ def train(
         others = {"--resume": resume, "--config": bool(config), f"agent {agent}": bool(agent)}
         if refused := [option for option, value in others.items() if value]:
             raise DescriptionError(f"--start with {', '.join(refused)}: leave out one or the other")
-    source = out = paths[-1]
+    out = paths[-1]
     given = pairs(changes)
     if resume:
         fixed = set(given) - {"device"}
         named = agent and ":" not in agent
         _refuse({"--config": config, "--set": fixed, f"agent {agent}": named})
-        # What an earlier version wrote goes on beside it, in a file of today's form.
-        out = out.with_suffix(SUFFIX) if out.suffix == ".npz" else out
     _check_checkpoint(out, resume, overwrite)
-    learner = _resumed(source, agent, given) if resume else _renewed(start, given)
+    learner = _resumed(out, agent, given) if resume else _renewed(start, given)
     of = (learner.domain or None) if learner else domain
     arguments = env_arguments(env, machine)
     lesson = find_lesson(paths[:-1] or None, arguments, domain=of, agent=agent, config=config)
@@ -232,7 +229,7 @@ def _refuse(given: Mapping[str, Any]) -> None:
 def _telling(
     bar: Callable[[int, int], None], log: Path | None, learner: Agent, validation: Validation | None
 ) -> Progress:
-    """What a training tells after every update: to a progress bar, a log and a validation."""
+    """A callback after every update, for a progress bar and perhaps a log and a validation."""
     from pmoss_agents.training_log import TrainingLog
 
     kept = None if log is None else TrainingLog(log, getattr(learner, "updates", 0))

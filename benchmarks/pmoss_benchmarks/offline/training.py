@@ -54,9 +54,7 @@ class Trained:
 
     def load(self, number: int) -> Agent:
         """The agent as it was at a checkpoint, by its place in ``updates``."""
-        path = self.folder / f"{number}.safetensors"
-        # What an earlier version trained was kept in .npz files.
-        return pmoss_agents.load(path if path.exists() else path.with_suffix(".npz"), self.agent)
+        return pmoss_agents.load(self.folder / f"{number}.safetensors", self.agent)
 
 
 def trained(

@@ -71,18 +71,6 @@ def describe_machine() -> dict[str, Any]:
     return {**facts, "cpus": len(os.sched_getaffinity(0)), "memory_gib": round(pages / 2**30, 1)}
 
 
-def processors_of(report: Mapping[str, Any]) -> str:
-    """The processors that made a result, joined by "and".
-
-    Args:
-        report: has the machine of its last call; cells of other processors have ``cpu_model``.
-    """
-    made = {report["machine"]["cpu_model"]}
-    if isinstance(cells := report.get("cells"), dict):
-        made |= {cell["cpu_model"] for cell in cells.values() if "cpu_model" in cell}
-    return " and ".join(sorted(made))
-
-
 def code_of(modules: Sequence[str], native: Sequence[str] = MODELLED) -> dict[str, Any]:
     """Digests of the code behind a result.
 
@@ -106,11 +94,6 @@ def code_of(modules: Sequence[str], native: Sequence[str] = MODELLED) -> dict[st
             files[f"native/{folder}"] = paths
     digests = {folder: _digest(paths) for folder, paths in sorted(files.items())}
     return {"modules": list(modules), "native": list(native), "digests": digests}
-
-
-def has_digests(report: Mapping[str, Any]) -> bool:
-    """Whether a result has digests of its Python code."""
-    return bool((report.get("code") or {}).get("modules"))
 
 
 def changed_since(code: Mapping[str, Any]) -> list[str]:

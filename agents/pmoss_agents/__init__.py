@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pmoss_agents.agent import Agent, OfflineAgent, OnlineAgent
-    from pmoss_agents.finding import find_policy, load, make, names_policy, pretrained_names
+    from pmoss_agents.finding import find_policy, load, make, names_policy
     from pmoss_agents.registry import agent_names
 
 # Imported when they are first asked for: the commands' help needs none of them.
 _MODULES = {
     "agent": ("Agent", "OfflineAgent", "OnlineAgent"),
-    "finding": ("find_policy", "load", "make", "names_policy", "pretrained_names"),
+    "finding": ("find_policy", "load", "make", "names_policy"),
     "registry": ("agent_names",),
 }
 
@@ -26,7 +26,6 @@ __all__ = [
     "load",
     "make",
     "names_policy",
-    "pretrained_names",
 ]
 
 

@@ -24,7 +24,7 @@ VARIABLE = "PMOSS_DATASETS_PATH"
 
 
 def default_root() -> Path:
-    """Where datasets are kept: ``$PMOSS_DATASETS_PATH``, else ``~/.pmoss/datasets``."""
+    """The folder of datasets: ``$PMOSS_DATASETS_PATH``, else ``~/.pmoss/datasets``."""
     return Path(os.environ.get(VARIABLE) or Path.home() / ".pmoss" / "datasets")
 
 
@@ -121,7 +121,7 @@ class Listing:
 
 
 def listings(root: Path) -> list[Listing]:
-    """All datasets below a root, and those that ship, damaged ones too.
+    """The datasets below a root, and those that ship, damaged ones too.
 
     Raises:
         MissingExtraError: h5py is not installed.
@@ -151,7 +151,7 @@ def listings(root: Path) -> list[Listing]:
 
 
 def verify(folders: Sequence[Path]) -> Iterator[str]:
-    """All that is wrong with the datasets in or under some folders, one line each.
+    """The problems of the datasets in or under some folders, one line each.
 
     Each line names the file, and where it can the episode and the field. Two datasets of the same
     id under one of the folders are an error, too.

@@ -88,11 +88,6 @@ class Contest(ABC):
     def absence(self, env: Any, name: str, budget: int) -> str | None:
         """Why a policy cannot play in an environment; None if it can.
 
-        Args:
-            env: in an episode.
-            name: of the policy.
-            budget: of a search.
-
         Returns:
             A reason, which is empty where none is worth a word.
         """

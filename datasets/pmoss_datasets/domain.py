@@ -26,7 +26,7 @@ import numpy as np
 from gymnasium.envs.registration import load_env_creator
 
 from pmoss_datasets.contest import Contest
-from pmoss_datasets.interfaces import Companion, Expander, Judge, Offer, OtherData, Player, Rollout
+from pmoss_datasets.interfaces import Expander, Offer, OtherData, Player
 from pmoss_datasets.plain_types import check_type
 from pmoss_datasets.policies import Policy
 from pmoss_datasets.schema import Array, Episode, Metadata, Played
@@ -238,7 +238,7 @@ class Domain(Contest):
         return None
 
     def metadata_problems(self, metadata: Metadata, *, stored: bool) -> Iterator[str]:
-        """What is wrong with the domain's part of the metadata.
+        """The problems of the domain's part of the metadata.
 
         Args:
             metadata: of a dataset.
@@ -247,11 +247,7 @@ class Domain(Contest):
         yield from ()
 
     def unchecked(self, metadata: Metadata) -> Iterator[str]:
-        """What of a dataset cannot be checked here, a line each with the reason.
-
-        Args:
-            metadata: of a dataset.
-        """
+        """Parts of a dataset that cannot be checked here, a line each with the reason."""
         yield from ()
 
     def current_metadata(self, stored: Metadata) -> Metadata:
@@ -276,7 +272,7 @@ class Domain(Contest):
     def problems(
         self, arrays: Mapping[str, Array], metadata: Metadata, machine: Machine | None
     ) -> Iterator[str]:
-        """What is wrong with the values; fields that are missing or misshapen are not given."""
+        """The problems of the values; missing or misshapen fields are not given."""
 
     def identity(self, episode: Episode) -> tuple[Any, ...]:
         """A key that equal episodes share."""
@@ -308,7 +304,7 @@ class Domain(Contest):
         return dict(kwargs)
 
     def task_of(self, env: Any) -> tuple[dict[str, Any], str]:
-        """What a recipe states of a bare environment, and the mode in which that pays."""
+        """Arguments for a recipe of a bare environment, and the mode of its rewards."""
         kwargs = dict(env.spec.kwargs)
         kwargs.pop("render_mode", None)
         return kwargs, self.rewards[0]
@@ -362,11 +358,6 @@ def domains() -> dict[str, Domain]:
 def check_offer(domain: Domain, offer: Offer, asked: str) -> None:
     """Refuses what a domain does not offer.
 
-    Args:
-        domain: that is asked.
-        offer: what for.
-        asked: in the words of who asks, e.g. an option.
-
     Raises:
         UnsupportedError: it names the domains that do.
     """
@@ -386,18 +377,3 @@ def domain_of_env(env_id: str) -> Domain:
             return domain
         ids += domain.env_ids
     raise UnknownNameError("environment", env_id, ids)
-
-
-__all__ = [
-    "Companion",
-    "Domain",
-    "Expander",
-    "Judge",
-    "Player",
-    "Rollout",
-    "check_offer",
-    "domain_names",
-    "domain_of_env",
-    "domains",
-    "find_domain",
-]

@@ -15,12 +15,6 @@ def excerpt(
 ) -> Dataset:
     """Writes the first episodes of a dataset.
 
-    Args:
-        dataset: to be taken from.
-        path: the folder to write.
-        episodes: how many.
-        overwrite: replace a dataset that is there already.
-
     Returns:
         The new dataset; its id names the number of episodes behind the tier.
 

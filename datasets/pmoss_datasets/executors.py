@@ -1,4 +1,4 @@
-"""Where many independent tasks are done: in this process, in several, on a Ray cluster."""
+"""Executors of independent tasks: this process, several, or a Ray cluster."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def run_tasks(
 
 
 def at_once(processes: int | None, executor: str) -> int:
-    """How many tasks run at once: what is asked for, else 1 here and all CPUs of a Ray cluster."""
+    """Number of concurrent tasks: as given, else 1 here and all CPUs of a Ray cluster."""
     return processes if processes is not None else int(executor != "ray")
 
 

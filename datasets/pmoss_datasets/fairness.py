@@ -1,4 +1,4 @@
-"""What a policy receives: neither the hidden model of its episode nor a way to it.
+"""The view of a policy: neither the hidden model of its episode nor a way to it.
 
 A policy sees observations, masks and, where it plans, a ``Context``. This module makes the rest of
 what it gets: facts of the environment in place of the environment, and a source of chance that does
@@ -68,13 +68,12 @@ def reads_environment(cls: T) -> T:
 
 
 class EnvironmentFacts:
-    """What a policy may know of an environment: FACTS, as far as the environment has them.
+    """The facts of an environment that a policy may know: those of FACTS that it has.
 
     It holds no reference to the environment, so neither its session nor its instance is to be had.
     """
 
     def __init__(self, env: Any) -> None:
-        """Copies the facts of an environment, with or without wrappers."""
         bare = getattr(env, "unwrapped", env)
         for name in FACTS:
             if hasattr(bare, name):
@@ -94,7 +93,6 @@ class EpisodeFacts(EnvironmentFacts):
     """
 
     def __init__(self, env: Any) -> None:
-        """Takes an environment with or without wrappers."""
         super().__init__(env)
         bare = getattr(env, "unwrapped", env)
         self.context: Callable[[np.random.Generator], Context] = lambda rng: bare.context(rng)

@@ -105,14 +105,14 @@ class Expander(Protocol):
 
     @property
     def space(self) -> spaces.Dict:
-        """Of the observations by key; an observation that is one array has the key "observation".
+        """The space of the observations; a single array has the key "observation".
 
         It is the environment's own space where that is a ``Dict``.
         """
 
     @property
     def actions(self) -> int:
-        """How many actions there are, A."""
+        """Number of actions, A."""
 
     def masks(self, episode: Any, *, last: bool = False) -> Int8Array:
         """(T, A) int8, or (T + 1, A) with ``last``: 1 = an action that may be taken."""
@@ -140,7 +140,7 @@ class OtherData(Protocol):
 
     @property
     def checksum(self) -> str:
-        """Of all that it holds."""
+        """A checksum over all of its contents."""
 
     def __len__(self) -> int:
         """The number of its ``pieces``."""
@@ -176,7 +176,7 @@ class Judge(Companion, Protocol):
         """
 
     def outcome(self, rollout: Rollout) -> float:
-        """Of a rollout at whose end the environment still is; without noise where possible."""
+        """The outcome of the rollout that has just ended, without noise where possible."""
 
 
 def score_of(final: float, low: float, high: float) -> float | None:

@@ -20,12 +20,6 @@ def merge(
     Episodes keep their numbers where no two have the same one, else they are numbered anew. The
     reference scores are those of the first dataset that has some.
 
-    Args:
-        datasets: at least two, of the same task and shapes.
-        path: the folder to write.
-        tier: of the new id.
-        overwrite: replace a dataset that is there already.
-
     Raises:
         DescriptionError: fewer than two datasets, or a tier that makes no id.
         DatasetError: they do not fit each other, or hold an episode twice; names both places.

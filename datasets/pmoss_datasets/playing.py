@@ -6,7 +6,8 @@ import importlib
 
 import numpy as np
 
-from pmoss_datasets.domain import Player, find_domain
+from pmoss_datasets.domain import find_domain
+from pmoss_datasets.interfaces import Player
 from pmoss_datasets.policies import Policy
 from pmoss_datasets.recipes import Behaviour, Recipe
 from pmoss_env.entry_points import add_working_folder

@@ -19,7 +19,7 @@ from pmoss_env.types import Int8Array, Int32Array, Schedule
 
 @runtime_checkable
 class Policy(Protocol):
-    """Whatever places slices: an agent, or a schedule made beforehand.
+    """A policy that places slices: an agent, or a schedule made beforehand.
 
     Two more methods are called where a policy has them. ``observe(reward: float)`` is called after
     every step. Its argument is the step's change of the full schedule's throughput in Mq/s,

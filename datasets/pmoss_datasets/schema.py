@@ -40,11 +40,8 @@ class Field:
     """One array of ``data.hdf5``; axis 0 is the episode and is not part of ``axes``.
 
     Attributes:
-        name: its name in the file.
         axes: one symbol per further axis; ``Metadata.sizes`` says how long each is.
         dtype: NumPy dtype.
-        unit: of its values.
-        meaning: one line.
         optional: only in datasets whose metadata lists it under ``optional_fields``.
         shape: sizes of the axes after those of ``axes``.
         nan: whether NaN stands for an unknown value.

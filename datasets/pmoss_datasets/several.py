@@ -14,9 +14,6 @@ class Several:
     """Some datasets of one domain, for an agent that learns from more than one machine.
 
     Unlike merging it asks for no common shape: grids, machines and slices may differ.
-
-    Attributes:
-        parts: the datasets.
     """
 
     def __init__(self, parts: Sequence[Dataset]) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from pmoss_datasets.domain import Domain, Expander, find_domain
+from pmoss_datasets.domain import Domain, find_domain
 from pmoss_datasets.folder import (
     DATA,
     METADATA,
@@ -29,6 +29,7 @@ from pmoss_datasets.folder import (
     whole_folder,
     whole_hdf5,
 )
+from pmoss_datasets.interfaces import Expander
 from pmoss_datasets.schema import (
     FIRST_DOMAIN,
     FORMAT,
@@ -311,7 +312,7 @@ class Dataset:
             raise DatasetError(problem)
 
     def problems(self) -> Iterator[str]:
-        """All that verify() finds wrong; each line names file, field and, where known, episode."""
+        """The problems that verify() finds; each line names file, field and perhaps episode."""
         arrays: dict[str, Array] = {}
         for field in self.metadata.fields:
             try:

@@ -46,9 +46,7 @@ class Task:
 
     Attributes:
         name: as its domain names it, e.g. ``<machine>-<index>-<workload>``.
-        env: keyword arguments of the domain's environment.
         headroom: what the study headroom found; empty if it was not asked.
-        domain: name of its domain.
     """
 
     name: str
@@ -136,28 +134,6 @@ def splits(domain: str = FIRST_DOMAIN) -> dict[str, tuple[str, ...]]:
     if path is None or not path.exists():
         return {}
     return {name: tuple(tasks) for name, tasks in read_toml(path, dict).items()}
-
-
-def of_split(tasks: Sequence[str], name: str) -> tuple[str, ...]:
-    """Those of some tasks that are in a split.
-
-    Raises:
-        UnknownNameError: there is no such split.
-        DescriptionError: none of the tasks is in it.
-    """
-    all_splits = splits()
-    if name not in all_splits:
-        raise UnknownNameError("split", name, all_splits)
-    if not (chosen := tuple(task for task in tasks if task in all_splits[name])):
-        raise DescriptionError(f"split {name}: none of {', '.join(tasks)} is in it")
-    return chosen
-
-
-def task_file(name: str) -> Path:
-    """The file of a committed task; UnknownNameError if there is none of that name."""
-    folder = find_domain(load_task(name).domain).presets
-    assert folder is not None
-    return task_files(folder)[name]
 
 
 def recipe_of(id_: str) -> Recipe:
@@ -292,12 +268,7 @@ def licence_of(dataset: Dataset) -> str:
 
 
 def check_rebuild(dataset: Dataset, again: Dataset) -> list[str]:
-    """How a dataset differs from one that its recipe gave again; empty if in no bit.
-
-    Args:
-        dataset: the old one.
-        again: the new one.
-    """
+    """The differences to a dataset that its recipe gave again; empty if all bits are equal."""
     old, new = dataset.metadata, again.metadata
     differing = [name for name in new.checksums if new.checksums[name] != old.checksums.get(name)]
     if not differing and dict(new.reference_scores) == dict(old.reference_scores):

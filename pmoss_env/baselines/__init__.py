@@ -25,26 +25,19 @@ from pmoss_env.baselines.exact import branch_and_bound
 from pmoss_env.baselines.kernel_like import balance_two_levels, spread_by_misses
 from pmoss_env.baselines.load_aware import (
     core_speed,
-    greedy,
-    greedy_capacity,
     longest_first,
     lpt,
     lpt_capacity,
     slice_load,
 )
 from pmoss_env.baselines.marginal import greedy_marginal
-from pmoss_env.baselines.measured_search import Answer, answer_after, measured_search
+from pmoss_env.baselines.measured_search import answer_after, measured_search
 from pmoss_env.baselines.papers import (
     grouped,
     grouped_context,
     in_runs,
     mixed,
-    os_default,
-    os_interleave,
     random,
-    shared_everything,
-    shared_nothing_node,
-    spread,
 )
 from pmoss_env.baselines.search import local_search
 from pmoss_env.baselines.walk import DEFAULT_BUDGET, SearchResult
@@ -59,7 +52,6 @@ __all__ = [
     "SEARCHES",
     "SHARED_BASELINES",
     "STATIC_BASELINES",
-    "Answer",
     "Baseline",
     "Context",
     "Measurements",
@@ -73,8 +65,6 @@ __all__ = [
     "budget_of",
     "core_speed",
     "find_baseline",
-    "greedy",
-    "greedy_capacity",
     "greedy_marginal",
     "grouped",
     "grouped_context",
@@ -91,14 +81,9 @@ __all__ = [
     "measured_search",
     "mixed",
     "needs_backend",
-    "os_default",
-    "os_interleave",
     "predicted_times",
     "random",
-    "shared_everything",
-    "shared_nothing_node",
     "slice_load",
-    "spread",
     "spread_by_misses",
     "uses",
 ]

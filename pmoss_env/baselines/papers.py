@@ -47,13 +47,7 @@ def grouped(context: Context) -> Schedule:
 def grouped_context(
     model: IncrementalBackend, rng: np.random.Generator, *, seed: int = 0
 ) -> Context:
-    """The context of a model's instance, with Grouped as the incumbent and the model as backend.
-
-    Args:
-        model: with the instance.
-        rng: of the baseline.
-        seed: of the measurement.
-    """
+    """The context of a model's instance, with Grouped as the incumbent and the model as backend."""
     incumbent = grouped(Context(model.machine, model.slices))
     snapshot = model.measure(incumbent, seed=seed)
     return Context(model.machine, model.slices, incumbent, snapshot, rng, model)

@@ -295,12 +295,3 @@ def test_every_task_is_in_one_split_and_machines_and_workloads_are_held_out():
     for what in ("machine", "workload"):
         assert {env[what] for env in unmet} - {env[what] for env in met}, what
     assert suite.splits("threads") == {}
-
-
-def test_a_split_narrows_tasks():
-    name = "grace-hopper-btree-ycsb-a"
-    assert suite.of_split([name, suite.TOY], "held-out") == (name,)
-    with pytest.raises(UnknownNameError, match="split 'test'"):
-        suite.of_split([name], "test")
-    with pytest.raises(DescriptionError, match="development: none of"):
-        suite.of_split([name], "development")

@@ -49,9 +49,6 @@ def decisions(data: AccessPathDataset | Dataset) -> tuple[Floats, Floats]:
 
     A calibration has tried every path of every scan. An episode has tried the one that was chosen.
 
-    Args:
-        data: either of them.
-
     Returns:
         (n, 5) features, and (n, P) microseconds that are NaN on paths that were not tried.
 
@@ -98,7 +95,6 @@ class AccessPathAgent(OfflineAgent[AccessPathDataset | Dataset]):
     domain = "access-path"
 
     def __init__(self, **config: Any) -> None:
-        """Makes an agent; see Agent."""
         super().__init__(**config)
         self._last: tuple[Floats, int] | None = None
 
@@ -126,7 +122,7 @@ class AccessPathAgent(OfflineAgent[AccessPathDataset | Dataset]):
         self._learn(features, times_us)
 
     def _learn(self, features: Floats, times_us: Floats) -> None:
-        """What an agent makes of it; nothing by default."""
+        """The agent's own part of learn(); none by default."""
 
     @abstractmethod
     def choose(self, features: Floats) -> npt.NDArray[np.intp]:

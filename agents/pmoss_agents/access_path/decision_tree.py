@@ -23,7 +23,7 @@ _ARRAYS = ("left", "right", "feature", "threshold", "path")
 
 @dataclass(frozen=True)
 class DecisionTreeConfig(Settings):
-    """How the tree is grown."""
+    """Settings of the tree."""
 
     agent: ClassVar[str] = "decision-tree"
 
@@ -41,7 +41,6 @@ class DecisionTree(AccessPathAgent):
     Config = DecisionTreeConfig
 
     def __init__(self, **config: Any) -> None:
-        """Makes a tree that is not grown yet."""
         super().__init__(**config)
         self._tree: dict[str, Array] = {}
 

@@ -44,7 +44,6 @@ class Oracle(AccessPathAgent):
     Config: ClassVar[type[Any]] = Settings
 
     def __init__(self, **config: Any) -> None:
-        """Makes an oracle; it can act once check_env() has shown it the environment."""
         super().__init__(**config)
         self._env: Any = None
 

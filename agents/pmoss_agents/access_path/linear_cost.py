@@ -27,7 +27,7 @@ _TINY_RIDGE = 1e-9
 
 @dataclass(frozen=True)
 class LinearCostConfig(Settings):
-    """How the pair is fitted."""
+    """Settings of the regressions."""
 
     agent: ClassVar[str] = "linear-cost"
 
@@ -49,7 +49,6 @@ class LinearCost(AccessPathAgent):
     Config = LinearCostConfig
 
     def __init__(self, **config: Any) -> None:
-        """Makes a pair that is not fitted yet."""
         super().__init__(**config)
         self.scale: Floats = np.ones(1)
         self.models = RidgeArms(1, 1, _TINY_RIDGE)

@@ -30,7 +30,7 @@ _PAPER_MS = (_SETUP_MS, _LARGE_MS, _SETUP_MS, _RESULTS_MS, _SETUP_MS, _SETUP_MS)
 
 @dataclass(frozen=True)
 class LinUCBConfig(Settings):
-    """How it explores."""
+    """Settings of the exploration."""
 
     agent: ClassVar[str] = "linucb"
     BOUNDS: ClassVar = {"alpha": "[0, inf)", "ridge": "(0, inf)", "paths": "[2, 3]"}
@@ -52,7 +52,6 @@ class LinUCB(AccessPathAgent):
     Config = LinUCBConfig
 
     def __init__(self, **config: Any) -> None:
-        """Makes a bandit without observations."""
         super().__init__(**config)
         width = EXPANSIONS[self.config.features](np.ones((1, len(FEATURES)))).shape[1]
         self._unit_ms = np.full(width, _LARGE_MS)

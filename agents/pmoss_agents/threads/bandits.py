@@ -35,7 +35,7 @@ def context(observation: Observation) -> Array:
 
 @dataclass(frozen=True)
 class LinUCBConfig(Settings):
-    """Of the bandits."""
+    """Settings of the bandits."""
 
     agent: ClassVar[str] = "threads-linucb"
     BOUNDS: ClassVar = {"alpha": "[0, inf)", "ridge": "(0, inf)"}
@@ -121,7 +121,7 @@ class ThreadLinUCB(ThreadAgent, OnlineAgent[gymnasium.Env[Any, Any] | Mapping[st
 
 @dataclass(frozen=True)
 class HybridConfig(LinUCBConfig):
-    """Of the hybrid."""
+    """Settings of the hybrid."""
 
     alpha: float = 0.1  # widths between an arm and the bound that it must be sure of
     evidence: int = 3  # decisions of the rule that an episode must have seen before it is overruled

@@ -24,7 +24,6 @@ class ThreadAgent(Agent):
     Config: ClassVar[type[Any]] = Settings
 
     def __init__(self, **config: Any) -> None:
-        """Makes an agent; see Agent."""
         super().__init__(**config)
         self.task = {"inputs": list(INPUT_NAMES)}
 
@@ -58,9 +57,9 @@ def legal_counts(observation: Observation, action_mask: Array | None) -> Array:
 
 
 def run_episode(
-    env: gymnasium.Env[Any, Any], agent: Agent, *, seed: int | None = None, learn: bool = True
+    env: gymnasium.Env[Any, Any], agent: Agent, *, seed: int | None = None
 ) -> dict[str, float]:
-    """Runs one episode; the agent learns from each decision if ``learn``.
+    """Runs one episode; the agent learns from each decision.
 
     Returns:
         ``seconds``, ``user_seconds``, ``kernel_seconds``, ``requests``, ``p99_ms``, ``moved``
@@ -77,7 +76,7 @@ def run_episode(
         action = agent.act(observation, mask)
         observation, reward, terminated, truncated, info = env.step(np.int64(action))
         ended = terminated or truncated
-        if learn and not ended:
+        if not ended:
             agent.observe(float(reward))
         moved += int(info["moved"])
         total += float(reward)

@@ -35,7 +35,7 @@ class SchedulingDomain(ThreadAgent):
 
 @dataclass(frozen=True)
 class RandomConfig(Settings):
-    """Of the random agent."""
+    """Settings of the random agent."""
 
     agent: ClassVar[str] = "threads-random"
 

@@ -113,12 +113,12 @@ class AccessPathRecipe:
 
     @property
     def paths(self) -> int:
-        """How many paths are measured."""
+        """Number of measured paths."""
         return len(PATHS) if self.relaxed else len(PATHS) - 1
 
     @property
     def observations(self) -> int:
-        """How many run times there are."""
+        """Number of run times."""
         return self.combinations * self.repeats * self.paths
 
 
@@ -271,12 +271,7 @@ class _Stored:
 
 
 class AccessPathDataset:
-    """A dataset of scans that was opened.
-
-    Attributes:
-        path: its folder.
-        recipe: what it was made of.
-    """
+    """A dataset of scans that was opened."""
 
     def __init__(self, path: Path, recipe: AccessPathRecipe, checksums: Mapping[str, str]) -> None:
         self.path = path
@@ -374,14 +369,3 @@ class AccessPathDataset:
         order = np.random.default_rng(seed).permutation(self.recipe.combinations)
         cut = round(test_share * order.size)
         return np.sort(order[cut:]), np.sort(order[:cut])
-
-
-__all__ = [
-    "FIELDS",
-    "AccessPathDataset",
-    "AccessPathRecipe",
-    "collect_scans",
-    "open_scans",
-    "pairs_of",
-    "simulate",
-]

@@ -14,7 +14,7 @@ from pmoss_env.cli.console import console, progress_bar
 
 
 class Place(StrEnum):
-    """Where datasets and agents can be shared."""
+    """Places to share datasets and agents."""
 
     hub = "hub"
 

@@ -5,7 +5,6 @@ from pmoss_datasets.evaluation.episodes import (
     KEY,
     episode_seed,
     evaluate,
-    make_environment,
 )
 from pmoss_datasets.evaluation.replay import Replay, replay
 from pmoss_datasets.evaluation.results import (
@@ -45,7 +44,6 @@ __all__ = [
     "bootstrap_interval",
     "episode_seed",
     "evaluate",
-    "make_environment",
     "mean_asked",
     "of_means",
     "pack_actions",

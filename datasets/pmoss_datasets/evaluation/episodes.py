@@ -208,8 +208,3 @@ def _policy_of_seed(policy: Policy | Callable[[int], Policy], seed: int) -> Poli
     if isinstance(policy, Policy) and not isinstance(policy, type):
         return policy
     return cast(Callable[[int], Policy], policy)(seed)
-
-
-def make_environment(env_id: str, env_kwargs: Mapping[str, Any]) -> Any:
-    """The bare environment of an id of any domain; see Domain.make_env."""
-    return domain_of_env(env_id).make_env(env_kwargs, env_id)

@@ -118,12 +118,7 @@ def _spread_over(pairs: Sequence[tuple[int, int]], count: int | None) -> set[tup
 
 
 def _unequal_episodes(rows: Sequence[EpisodeResult], common: bool) -> list[str]:
-    """One line for each row that occurs twice, and for each episode that a policy did not play.
-
-    Args:
-        rows: of a file.
-        common: whether all training seeds met the same episodes.
-    """
+    """One line for each row that occurs twice, and for each episode that a policy did not play."""
     unequal = []
     played: dict[tuple[str, int, int], int] = {}
     for number, row in enumerate(rows, 2):

@@ -252,13 +252,6 @@ def check_fields(
 ) -> None:
     """Refuses values that do not fit a record, or whole numbers beyond a range.
 
-    Args:
-        kind: a dataclass.
-        value: its fields.
-        where: file and line, for the message.
-        ranges: least and greatest value by field.
-        others: whether it may have further fields.
-
     Raises:
         DatasetError: it names the field.
         MissingExtraError: msgspec is not installed.

@@ -173,7 +173,7 @@ def share_interval(count: int, total: int) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Difference:
-    """How far one policy is ahead of another in the same episodes.
+    """The difference of two policies in the same episodes.
 
     Attributes:
         value: mean over training seeds and episodes.

@@ -74,7 +74,7 @@ class D4RLView:
             yield self._expand([episode], following=False)
 
     def get_normalized_score(self, returns: Float64Array | float) -> Float64Array:
-        """As D4RL's: 0 = random, 1 = good. ``Dataset.normalized_score()`` is a hundred times."""
+        """D4RL's score: 0 = random, 1 = good; ``Dataset.normalized_score()`` is in percent."""
         low, high = self._dataset.reference_returns(self._reward)
         return (np.asarray(returns, dtype=np.float64) - low) / (high - low)
 

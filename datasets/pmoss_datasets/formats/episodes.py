@@ -14,10 +14,6 @@ from pmoss_env.types import Float64Array
 def check_one_part(dataset: Dataset, view: str) -> None:
     """Refuses a dataset whose actions have several parts.
 
-    Args:
-        dataset: to be shown.
-        view: the name of the form that has no room for them.
-
     Raises:
         UnsupportedError: the dataset is of that kind.
     """

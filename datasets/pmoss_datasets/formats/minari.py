@@ -13,7 +13,7 @@ import gymnasium
 import numpy as np
 
 from pmoss_datasets.card import card
-from pmoss_datasets.domain import Domain, Player, domain_of_env
+from pmoss_datasets.domain import Domain, domain_of_env
 from pmoss_datasets.folder import (
     DATA,
     METADATA,
@@ -23,6 +23,7 @@ from pmoss_datasets.folder import (
     whole_folder,
 )
 from pmoss_datasets.formats.episodes import check_one_part, worth
+from pmoss_datasets.interfaces import Player
 from pmoss_datasets.replaying import replay_recipe
 from pmoss_datasets.schema import Played
 from pmoss_datasets.storage import Dataset, write_dataset
@@ -308,7 +309,7 @@ def _packed(dataset: Dataset, space: gymnasium.Space[Any], reward: str) -> bytes
 
 
 def _minari_root() -> Path:
-    """Where Minari keeps its datasets: ``$MINARI_DATASETS_PATH``, else ``~/.minari/datasets``."""
+    """Minari's folder of datasets: ``$MINARI_DATASETS_PATH``, else ``~/.minari/datasets``."""
     return Path(os.environ.get("MINARI_DATASETS_PATH") or Path.home() / ".minari" / "datasets")
 
 

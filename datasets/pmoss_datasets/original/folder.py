@@ -139,11 +139,6 @@ def import_folder(
 def save_snapshots(path: str | Path, data: OriginalData, *, overwrite: bool = False) -> None:
     """Writes the schedules, and the corrected snapshots if any, as an npz archive or not at all.
 
-    Args:
-        path: the file.
-        data: what to write.
-        overwrite: replace a file that is there.
-
     Raises:
         DatasetError: something is there, or nothing can be written there.
     """

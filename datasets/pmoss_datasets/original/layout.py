@@ -22,7 +22,6 @@ class Layout:
     """The files of one machine in a folder.
 
     Attributes:
-        machine: the machine file, read.
         schedules: files of schedules of 256 slices that were run to learn from.
         learned: files of schedules that a learned scheduler wrote.
         snapshots: folder of the snapshots; None if there are none.

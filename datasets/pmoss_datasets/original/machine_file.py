@@ -20,9 +20,6 @@ class MachineFile:
     """The contents of a machine file.
 
     Attributes:
-        name: of the machine.
-        nodes: NUMA nodes.
-        sockets: packages.
         channels_per_node: memory channels, as stated (wrong in some files).
         links_per_socket: links between packages, as stated (wrong in some files).
         sweepers: (nodes,) int32, the CPU of each node's sweeper, which names its folder.

@@ -32,7 +32,7 @@ def describe(dataset: Dataset) -> dict[str, str]:
 
 
 def reference_text(name: str, score: Any) -> str:
-    """What a reference score is, in words."""
+    """The meaning of a reference score, in words."""
     return {
         "random": "score 0: random legal schedules",
         "search": f"score 100: local search, {score.get('budget')} evaluations",

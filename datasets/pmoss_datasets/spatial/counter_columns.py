@@ -12,7 +12,7 @@ from pmoss_env.types import COUNTER_INDEX, COUNTER_NAMES
 
 
 def name_problems(names: tuple[str, ...]) -> Iterator[str]:
-    """What is wrong with the names of stored counters."""
+    """The problems of the names of stored counters."""
     for name in names:
         if name not in COUNTER_INDEX:
             yield (

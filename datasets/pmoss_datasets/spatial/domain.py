@@ -11,8 +11,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from pmoss_datasets.domain import Companion, Domain, Rollout
-from pmoss_datasets.interfaces import Restored
+from pmoss_datasets.domain import Domain
+from pmoss_datasets.interfaces import Companion, Restored, Rollout
 from pmoss_datasets.policies import Policy, SchedulePolicy, SharedSchedule
 from pmoss_datasets.presets import read_tiers
 from pmoss_datasets.recipes import Recipe
@@ -220,7 +220,7 @@ class SpatialDomain(Domain):
         return machine_of(cast(SpatialMetadata, metadata), where)
 
     def metadata_problems(self, metadata: Metadata, *, stored: bool) -> Iterator[str]:
-        """What is wrong with the domain's part of the metadata."""
+        """The problems of the domain's part of the metadata."""
         return spatial_metadata_problems(cast(SpatialMetadata, metadata), stored=stored)
 
     def unchecked(self, metadata: Metadata) -> Iterator[str]:
@@ -249,7 +249,7 @@ class SpatialDomain(Domain):
     def problems(
         self, arrays: Mapping[str, Array], metadata: Metadata, machine: Machine | None
     ) -> Iterator[str]:
-        """What is wrong with the values."""
+        """The problems of the values."""
         assert machine is not None
         return spatial_problems(arrays, cast(SpatialMetadata, metadata), machine)
 
@@ -279,7 +279,7 @@ class SpatialDomain(Domain):
         return {**kwargs, "reward": mode}
 
     def task_of(self, env: Any) -> tuple[dict[str, Any], str]:
-        """What a recipe states of a bare environment, and the mode in which that pays.
+        """Arguments for a recipe of a bare environment, and the mode of its rewards.
 
         Datasets serve every mode, so the reward is none of it. Shares of the final throughput are
         known in hindsight only: the environment pays "slice" as "terminal".
@@ -300,7 +300,7 @@ class SpatialDomain(Domain):
         return card.describe(dataset)
 
     def reference_text(self, name: str, score: Mapping[str, Any]) -> str:
-        """What a reference score is, in words."""
+        """The meaning of a reference score, in words."""
         return card.reference_text(name, score)
 
     def opponents(self) -> tuple[str, ...]:
@@ -308,7 +308,7 @@ class SpatialDomain(Domain):
         return tuple(name for name in self.policies() if name != "incumbent")
 
     def knows(self, name: str) -> str:
-        """What a baseline may use, in words."""
+        """The information that a baseline may use, in words."""
         return information_of(name)
 
     def scale(self, budget: int, draws: int) -> str:
@@ -319,7 +319,7 @@ class SpatialDomain(Domain):
         )
 
     def absence(self, env: SpatialSchedulingEnv, name: str, budget: int) -> str | None:
-        """What a baseline lacks here; nothing of "exact" where it would take too long."""
+        """The reason why a baseline cannot play; empty for "exact" where it takes too long."""
         if name == "exact" and env.machine.workers.size**env.slices > MAX_SCHEDULES:
             return ""
         baseline = make_baseline(name, budget=budget if has_budget(name) else None)

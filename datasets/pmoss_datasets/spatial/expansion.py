@@ -111,7 +111,7 @@ class Expander:
 
     @property
     def actions(self) -> int:
-        """How many actions there are: one per tile, or one per tile and node."""
+        """Number of actions: one per tile, or one per tile and node."""
         return self._actions
 
 

@@ -38,9 +38,6 @@ class SpatialPlayer:
     def __init__(self, recipe: Recipe) -> None:
         """Makes the environment; raises what it raises.
 
-        Args:
-            recipe: what to play.
-
         Raises:
             UnsupportedError: counterfactuals of a backend that cannot be asked move by move.
         """
@@ -193,7 +190,7 @@ class SpatialPlayer:
     def _choice(
         self, behaviour: Behaviour, budget: int | None, seed: int, rng: np.random.Generator
     ) -> _Choice:
-        """How a behaviour plays the episode that has just begun."""
+        """The choices of a behaviour in the episode that has just begun."""
         env: Any = self._env.unwrapped
         epsilon, workers = behaviour.epsilon, env.machine.workers.size
         # Chances are known where neither constraints nor full nodes bind.

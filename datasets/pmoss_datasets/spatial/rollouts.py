@@ -36,7 +36,7 @@ _FAR = 2.0
 
 
 def row_of(env: SpatialSchedulingEnv, played: Rollout) -> dict[str, Any]:
-    """What is kept of a rollout at whose end the environment is, as plain JSON."""
+    """The row of the rollout that has just ended, as plain JSON."""
     before, final = env.incumbent_snapshot, env.final_snapshot()
     shared = played.schedule
     schedule = env.schedule if shared is None else shared

@@ -245,7 +245,7 @@ class SpatialMetadata(Metadata):
 
     @classmethod
     def from_json(cls, data: Any, where: Path) -> Self:
-        """As of Metadata; also refuses unknown optional fields."""
+        """See Metadata.from_json; refuses unknown optional fields, too."""
         made = super().from_json(data, where)
         optional = [field.name for field in FIELDS if field.optional]
         for name in made.optional_fields:

@@ -90,13 +90,13 @@ class SpatialJudge:
         return float(np.mean(drawn)), self.throughput(best.schedule)
 
     def outcome(self, rollout: Rollout) -> float:
-        """Of the rollout's schedule, Mq/s, by the judge's own backend."""
+        """Throughput of the rollout's schedule, Mq/s, by the judge's own backend."""
         if rollout.schedule is None:
             return self.throughput(self._env.schedule)
         return self.throughput(rollout.schedule)
 
     def throughput(self, schedule: Schedule) -> float:
-        """Of a schedule on the present instance, Mq/s."""
+        """Throughput of a schedule on the present instance, Mq/s."""
         if self._backend is self.searchable:
             return float(self.searchable.place(schedule))
         return float(self._backend.measure(schedule, seed=0).throughput)
@@ -190,7 +190,7 @@ def stream_for(policy: Policy, seed: int) -> np.random.Generator:
 
 
 def counted_for(policy: Policy, searchable: Any) -> CountedBackend | None:
-    """What a declared search may ask: the model behind a counter; None for all other policies.
+    """The model, behind a counter, for a declared search; None for all other policies.
 
     A search is declared by ``search_evaluations``, its budget in each episode. Only baselines of
     the project may search without one.

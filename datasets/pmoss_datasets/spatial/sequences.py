@@ -41,10 +41,6 @@ class SequenceView:
     def __init__(self, dataset: Dataset, reward: str = "terminal") -> None:
         """Expands nothing yet.
 
-        Args:
-            dataset: what to show.
-            reward: whose returns-to-go.
-
         Raises:
             MissingExtraError: torch is not installed.
         """

@@ -30,7 +30,7 @@ class Actions:
 
     @classmethod
     def of(cls, space: spaces.Space[Any], name: str) -> Actions:
-        """Those of a space.
+        """The actions of a space.
 
         Args:
             space: Discrete or MultiDiscrete, from 0.
@@ -51,7 +51,7 @@ class Actions:
 
     @property
     def columns(self) -> int:
-        """Of a mask."""
+        """Number of columns of a mask."""
         return sum(self.parts)
 
     def number(self, action: Any) -> int:
@@ -111,7 +111,7 @@ class Actions:
         return number
 
     def chance(self, mask: Int8Array) -> float:
-        """Of each action that draw() may give."""
+        """Probability of each action that draw() may give."""
         share = 1.0
         for legal in self._choices(mask):
             share /= legal.size

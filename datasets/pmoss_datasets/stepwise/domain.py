@@ -9,7 +9,8 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 
-from pmoss_datasets.domain import Companion, Domain, Judge, Rollout
+from pmoss_datasets.domain import Domain
+from pmoss_datasets.interfaces import Companion, Judge, Rollout
 from pmoss_datasets.policies import Policy
 from pmoss_datasets.presets import read_tiers
 from pmoss_datasets.recipes import Recipe
@@ -47,7 +48,7 @@ class StepDomain(Domain):
         infos: entries of info that datasets keep, as numbers.
         on_machine: whether the argument ``machine`` names a machine of ``pmoss_env.machines``.
         repeatable: whether seed and actions give the same episode again.
-        known: what rules may use, in words, where that is not the observation.
+        knowledge: what rules may use, in words, where that is not the observation.
         most_steps: after so many an episode that has not ended is refused.
     """
 
@@ -144,12 +145,7 @@ class StepDomain(Domain):
     # Episodes.
 
     def outcome_of(self, info: Mapping[str, Any], total: float) -> float:
-        """How good an episode was; more is better.
-
-        Args:
-            info: of its last step.
-            total: the sum of its rewards.
-        """
+        """The outcome of an episode; more is better."""
         return total
 
     def player(self, recipe: Recipe) -> StepPlayer:
@@ -266,7 +262,7 @@ class StepDomain(Domain):
         return scores[low]["mean"], scores[high]["mean"]
 
     def reference_text(self, name: str, score: Mapping[str, Any]) -> str:
-        """What a reference score is, in words."""
+        """The meaning of a reference score, in words."""
         return {
             self.references[0]: f"score 0: {self.zero}",
             self.references[1]: f"score 100: the best of {', '.join(self._good)}",
@@ -295,11 +291,11 @@ class StepDomain(Domain):
         return tuple(dict.fromkeys((self.zero, "random")))
 
     def opponents(self) -> tuple[str, ...]:
-        """All its rules."""
+        """All rules of the domain."""
         return self.policies()
 
     def knows(self, name: str) -> str:
-        """What a rule may use, in words."""
+        """The information that a rule may use, in words."""
         return "nothing" if name == "random" else self.knowledge.get(name, "the observation")
 
     def scale(self, budget: int, draws: int) -> str:
@@ -364,7 +360,7 @@ class StepJudge:
         return low.outcome, high.outcome
 
     def outcome(self, rollout: Rollout) -> float:
-        """As the environment reported it."""
+        """The outcome as the environment reported it."""
         return rollout.outcome
 
     def close(self) -> None:

@@ -16,7 +16,6 @@ class StepExpander:
     """Shows the episodes of one dataset; see Expander."""
 
     def __init__(self, space: spaces.Space[Any], metadata: StepMetadata) -> None:
-        """Takes the environment's observation space."""
         self._space = (
             space if isinstance(space, spaces.Dict) else spaces.Dict({"observation": space})
         )
@@ -24,12 +23,12 @@ class StepExpander:
 
     @property
     def space(self) -> spaces.Dict:
-        """Of the observations by key."""
+        """The space of the observations, by key."""
         return self._space
 
     @property
     def actions(self) -> int:
-        """How many actions there are, A."""
+        """Number of actions, A."""
         return self._actions
 
     def masks(self, episode: StepEpisode, *, last: bool = False) -> Int8Array:

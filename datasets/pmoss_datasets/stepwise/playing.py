@@ -42,7 +42,7 @@ class Rules(Protocol):
         """A policy by name."""
 
     def outcome_of(self, info: Mapping[str, Any], total: float) -> float:
-        """How good an episode was."""
+        """The outcome of an episode."""
 
     def reference_rollouts(self, env: Any, seed: int, draws: int) -> tuple[Rollout, Rollout]:
         """What scores 0 and 100."""
@@ -54,7 +54,7 @@ Choice = Callable[[int, Any, Int8Array], tuple[int, float]]
 
 @dataclass
 class _Record:
-    """What is kept of an episode while it is played."""
+    """The record of an episode while it is played."""
 
     actions: list[int] = field(default_factory=list)
     propensity: list[float] = field(default_factory=list)

@@ -13,12 +13,12 @@ from pmoss_env.types import Int8Array
 
 
 def _stay(env: Any, observation: Any, mask: Int8Array, rng: np.random.Generator) -> int:
-    """As few threads as may be: the kernel alone decides where they run."""
+    """Moves as few threads as it may: the kernel alone decides where they run."""
     return int(np.flatnonzero(mask)[0])
 
 
 def _rule(env: Any, observation: Any, mask: Int8Array, rng: np.random.Generator) -> int:
-    """All threads of an unbalanced core (Yang et al. 2020)."""
+    """Moves all threads of an unbalanced core (Yang et al. 2020)."""
     return int(np.flatnonzero(mask)[-1])
 
 

@@ -9,8 +9,9 @@ import pytest
 from pmoss_agents.explaining.measuring import explain
 from pmoss_agents.explaining.rows import Row, names_row, read_row
 from pmoss_agents.rollouts import roll_out
-from pmoss_datasets.evaluation import DEFAULT_ENV, evaluate, make_environment, write_results
+from pmoss_datasets.evaluation import DEFAULT_ENV, evaluate, write_results
 from pmoss_datasets.policies import SchedulePolicy
+from pmoss_datasets.spatial.domain import SPATIAL
 from pmoss_env.baselines import make_baseline
 from pmoss_env.errors import DatasetError, ScheduleError, UnknownNameError
 from pmoss_env.machines import load_machine
@@ -22,7 +23,7 @@ TOY = {"machine": "toy", "slices": 8, "interference": "busy_core"}
 
 @pytest.fixture
 def env():
-    made = make_environment(DEFAULT_ENV, {**TOY, "reward": "terminal"})
+    made = SPATIAL.make_env({**TOY, "reward": "terminal"})
     yield made
     made.close()
 

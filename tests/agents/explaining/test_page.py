@@ -10,7 +10,7 @@ import pytest
 
 from pmoss_agents.explaining.measuring import explain
 from pmoss_agents.explaining.page import explain_page
-from pmoss_datasets.evaluation import DEFAULT_ENV, make_environment
+from pmoss_datasets.spatial.domain import SPATIAL
 from pmoss_env.baselines import make_baseline
 
 VOID = {"meta", "br", "link", "img", "hr"}
@@ -34,7 +34,7 @@ class Balanced(HTMLParser):
 
 
 def page(a="os-default", b="lpt", **kwargs):
-    env = make_environment(DEFAULT_ENV, {"reward": "terminal", "slices": 64, **kwargs})
+    env = SPATIAL.make_env({"reward": "terminal", "slices": 64, **kwargs})
     choices = {name: make_baseline(name, shared=True) for name in (a, b)}
     comparison = explain(env, 0, choices)
     env.close()

@@ -46,11 +46,8 @@ class CpuKind:
     """CPUs with the same codes for the same events.
 
     Attributes:
-        name: used in encodings.
-        vendor: one of VENDORS.
         families: of cpuid; empty for all.
         models: of cpuid; empty for all.
-        meaning: description of the CPUs.
     """
 
     name: str
@@ -86,8 +83,6 @@ class Counter:
         source: counted by our own runtime, the kernel, or the PMU.
         noise: coefficient of variation between repeated sweeps of the same schedule on real
             hardware (the published Skylake-X run, 40 s ticks), for the ``noise`` argument.
-        meaning: what is counted.
-        lost: what remains unknown without it.
         models: how each model in MODELS computes it.
         event: the kernel's name; empty if the kernel does not count it.
         event_unit: unit of the kernel's counts: "count", "cycles" or "ns".
@@ -116,7 +111,6 @@ class CounterTable:
 
     Attributes:
         counters: in the order of every counter vector.
-        cpus: kinds of CPU by name.
     """
 
     counters: tuple[Counter, ...]

@@ -14,13 +14,7 @@ from pmoss_env.types import COUNTERS
 
 @dataclass(frozen=True)
 class Check:
-    """A fact about the host.
-
-    Attributes:
-        name: of the fact.
-        value: as the kernel reports it.
-        verdict: consequence for measurements.
-    """
+    """A fact about the host."""
 
     name: str
     value: str
@@ -32,7 +26,6 @@ class EventReport:
     """An event of the counter vocabulary on this host.
 
     Attributes:
-        name: the kernel's name.
         source: "hardware", "software" or "none".
         lost: what remains unknown without it; empty if it is counted.
         reason: reason why it is not counted, or only in part; else empty.

@@ -57,11 +57,7 @@ def is_plugin(name: str) -> bool:
 
 
 def check_hint(name: str) -> str:
-    """A sentence that names the command to check a library; empty for other indexes.
-
-    Args:
-        name: of the index.
-    """
+    """A sentence that names the command to check a library; empty for other indexes."""
     if not is_plugin(name):
         return ""
     path = name.removeprefix(PLUGIN)

@@ -40,8 +40,6 @@ class Interference:
 
     Attributes:
         name: value of the environment's ``interference`` argument.
-        description: one line for people.
-        draws: distributions of the co-tenants.
         one_of: whether an episode uses only one of the draws, chosen at random.
     """
 
@@ -143,11 +141,6 @@ def draw_co_tenants(
 ) -> tuple[CoTenant, ...]:
     """Draws one episode's co-tenants.
 
-    Args:
-        interference: a key of INTERFERENCE.
-        machine: gives the targets.
-        rng: source of randomness.
-
     Raises:
         UnknownNameError: no such interference.
         UnsupportedError: the machine has no target for such a co-tenant.
@@ -173,12 +166,6 @@ def check_co_tenants(
     co_tenants: Iterable[CoTenant], machine: Machine, runs: Collection[str], backend: str
 ) -> None:
     """Raises an error for co-tenants that the backend or the machine does not support.
-
-    Args:
-        co_tenants: of an instance.
-        machine: gives the targets.
-        runs: families that the backend supports.
-        backend: its name, for the error.
 
     Raises:
         UnsupportedError: a family that the backend does not support.

@@ -21,9 +21,6 @@ def looks_at_host() -> bool:
 def require_host(what: str) -> None:
     """Raises an error in a portable build.
 
-    Args:
-        what: the missing feature, as the subject of a sentence: "the backend 'hardware'".
-
     Raises:
         PlatformError: this build is portable; the message names what works instead.
     """

@@ -50,9 +50,6 @@ class RecordedInstance:
     """A recorded workload instance.
 
     Attributes:
-        seed: of the workload instance.
-        file: name in the folder.
-        sha256: of the file.
         facts: tool, costs of the queries, and share of the accesses left out.
     """
 
@@ -67,10 +64,8 @@ class Recording:
     """A folder with recordings of a library under a workload.
 
     Attributes:
-        folder: of the files.
         library: "name" and "sha256" of the library's file.
         workload: with the number of loaded ``records``.
-        slices: number of key ranges.
         queries: number of recorded queries per instance.
         instances: with the seeds 0, 1, ...
     """

@@ -22,11 +22,7 @@ ENDING = (
 
 
 def die_with_parent(parent: int) -> None:
-    """Ends this worker process with its parent, and ignores Ctrl-C. Call it first.
-
-    Args:
-        parent: process id of the parent, read before the worker started.
-    """
+    """Ends this worker process with its parent, and ignores Ctrl-C. Call it first."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if sys.platform == "linux":
         pr_set_pdeathsig = 1
@@ -48,10 +44,6 @@ def idle_command(module: str, *words: object) -> list[str]:
 
     The process is bound to its parent before it lowers its priority: an idle process may wait for
     minutes.
-
-    Args:
-        module: by its dotted name.
-        words: its arguments.
     """
     # Without -P the modules beside this file would hide those of Python.
     return [sys.executable, "-P", __file__, str(os.getpid()), module, *map(str, words)]

@@ -222,13 +222,7 @@ def read_rows(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
 
 
 def write_rows(path: Path, header: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> None:
-    """Writes a file of results atomically.
-
-    Args:
-        path: of the file.
-        header: of the file.
-        rows: plain JSON, without checksums.
-    """
+    """Writes a file of results atomically."""
     lines = [json.dumps(header), *(_sealed(json.dumps(row)) for row in rows)]
     write_atomically(path, "\n".join(lines) + "\n")
 

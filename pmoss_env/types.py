@@ -131,7 +131,7 @@ def plain_number(text: str) -> float | None:
 
 @dataclass(frozen=True)
 class LoadRegime:
-    """How load is offered.
+    """The way in which queries are offered.
 
     Attributes:
         kind: "closed" (a fixed number of outstanding queries), "saturated" (every worker has a
@@ -190,7 +190,6 @@ class CoTenantFamily:
     """A kind of co-tenant.
 
     Attributes:
-        name: canonical name.
         target: kind of target; a link has the number from-socket * sockets + to-socket.
         takes: resource that the strength is a share of.
     """

@@ -173,7 +173,7 @@ class Agent(ABC):
 
         Raises:
             CheckpointError: nothing was learned yet, training diverged, or the path's ending is
-                that of an export or of an old checkpoint.
+                that of an export.
             MissingExtraError: safetensors is not installed.
         """
         if not self.task:
@@ -294,7 +294,7 @@ class OfflineAgent(Agent, Generic[DatasetT]):
         raise UnsupportedError(f"{self.name}: cannot be fine-tuned; surrogate can")
 
     def task_of(self, dataset: DatasetT) -> dict[str, Any]:
-        """What an agent that is fitted to a dataset can be used for, as plain JSON values."""
+        """The task of an agent that is fitted to a dataset, as plain JSON values."""
         return {}
 
     def course(self, dataset: DatasetT) -> AbstractContextManager[Course]:

@@ -25,9 +25,6 @@ _SAME_BITS = ("torch", "instructions", "vendor")
 def conditions_of(module: str) -> dict[str, Any]:
     """The conditions of a training in this process, as plain JSON values.
 
-    Args:
-        module: that trains, by dotted name.
-
     Returns:
         ``code``, digests by folder. Where torch was imported also ``torch``, its version,
         ``instructions``, one of INSTRUCTIONS, and ``vendor`` of the processor.

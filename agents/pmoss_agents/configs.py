@@ -124,11 +124,6 @@ def task_name(dataset_id: str) -> str:
 def check_types(agent: str, config: type[Any], values: Mapping[str, Any]) -> None:
     """Checks values of the fields of a config before it is made, of this package or another.
 
-    Args:
-        agent: whose config, for the messages.
-        config: a dataclass.
-        values: by field.
-
     Raises:
         DescriptionError: an int, float, bool or str field would hold something else.
     """

@@ -1,4 +1,4 @@
-"""Where a network learns: on the CPU or on a GPU."""
+"""Devices for learning: the CPU or a GPU."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def find_device(name: str) -> torch.device:
 
 
 def device_label(device: torch.device) -> str | None:
-    """What a GPU is called; None for the CPU."""
+    """The name of a GPU; None for the CPU."""
     return torch.cuda.get_device_name(device) if device.type == "cuda" else None
 
 

@@ -40,10 +40,6 @@ def export(name: str, out: Path) -> Path:
 
     A folder that an earlier call wrote for the same agent is kept.
 
-    Args:
-        name: with "pmoss/".
-        out: gets a folder named after the agent.
-
     Returns:
         The folder.
 

@@ -24,7 +24,7 @@ _USUAL = ("decision-transformer", "linear-cost", "threads-hybrid")
 
 @dataclass(frozen=True)
 class Lesson:
-    """What an agent learns from.
+    """A dataset, or an environment, to learn from.
 
     Attributes:
         domain: whose agents can.
@@ -46,7 +46,7 @@ class Lesson:
 
     @property
     def learns(self) -> str:
-        """How agents learn from it: "offline" or "online"."""
+        """The way of learning: "offline" or "online"."""
         return "online" if self.data is None else "offline"
 
 

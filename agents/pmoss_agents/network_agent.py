@@ -25,7 +25,6 @@ class NetworkAgent(OfflineAgent[DatasetT]):
     NETWORK: ClassVar[str] = "network/"
 
     def __init__(self, **config: Any) -> None:
-        """Makes an agent that is not fitted yet; see Agent."""
         super().__init__(**config)
         self.network: Any = None
         self.optimiser: Any = None
@@ -48,12 +47,7 @@ class NetworkAgent(OfflineAgent[DatasetT]):
     def learning(
         self, task: Mapping[str, Any], set_up: Callable[[Any], None]
     ) -> Iterator[torch.device]:
-        """Holds the network where it learns, with torch's generators and threads its own.
-
-        Args:
-            task: of an agent that begins.
-            set_up: gives a new network the statistics of its inputs.
-        """
+        """Holds the network where it learns, with torch's generators and threads its own."""
         config = self.config
         device = find_device(config.device)
         with torch_threads(config.threads), isolated_rng(device):

@@ -94,7 +94,7 @@ def _rules_of(domain: Domain) -> tuple[str, ...]:
 
 
 def short_name(word: str) -> str:
-    """What a policy goes by in tables and result files: a file's stem, a class, or the word."""
+    """A policy's name in tables and result files: a file's stem, a class, or the word."""
     path, _, file = word.partition("@")
     if ":" in path and not Path(word).exists():
         return Path(file).stem if file else path.rpartition(":")[2]

@@ -99,15 +99,12 @@ OWN = {
 
 
 def listings() -> list[Listing]:
-    """All agents by name: ours, and those that other packages register, which are imported."""
+    """All agents: ours, and those of other packages, which are imported."""
     return [*OWN.values(), *(_of_others(entry) for entry in entries(GROUP, OWN).values())]
 
 
 def agent_names(domain: str | None = None) -> list[str]:
     """Names that agent_class() knows, sorted.
-
-    Args:
-        domain: only those for it, such as "spatial" or "continual".
 
     Raises:
         UnknownNameError: no agent is for such a domain.

@@ -57,12 +57,12 @@ class RidgeArms:
 
     @property
     def arms(self) -> int:
-        """How many arms it has, K."""
+        """Number of arms, K."""
         return int(self.theta.shape[0])
 
     @property
     def features(self) -> int:
-        """How many features a context has, d."""
+        """Number of features of a context, d."""
         return int(self.theta.shape[1])
 
     def grow(self, arms: int) -> None:
@@ -125,7 +125,7 @@ class RidgeArms:
         return self.theta[chosen] @ x, np.sqrt(np.maximum(variance, 0.0))
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """All it has learned, by name."""
+        """The learned arrays, by name."""
         return {
             "gram": self.gram,
             "moment": self.moment,

@@ -69,7 +69,6 @@ class SB3Learner(OnlineAgent[Mapping[str, Any]]):
     """
 
     def __init__(self, **config: Any) -> None:
-        """Makes an agent that is not fitted yet; see Agent."""
         super().__init__(**config)
         self._model: Any = None
         self._arrays: dict[str, Array] = {}

@@ -28,10 +28,6 @@ class TrainingLog:
     def __init__(self, path: str | Path, updates: int = 0) -> None:
         """Goes on with a log.
 
-        Args:
-            path: file; it may not exist yet.
-            updates: that the agent has made. Later lines of the file are forgotten.
-
         Raises:
             DatasetError: the file holds something else.
         """

@@ -31,12 +31,12 @@ class CountedBackend:
 
     @property
     def evaluations(self) -> int:
-        """How many there were so far."""
+        """Number of evaluations so far."""
         return self._evaluations
 
     @property
     def budget(self) -> int | None:
-        """How many are allowed; None: any number."""
+        """Number of allowed evaluations; None: any number."""
         return self._budget
 
     def place(self, schedule: Schedule) -> float:

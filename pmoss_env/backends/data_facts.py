@@ -64,21 +64,12 @@ def loaded_facts(loading: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def misplaced(provenance: Mapping[str, Any]) -> int:
-    """Number of slices whose data were not where the schedule places them; 0 on models.
-
-    Args:
-        provenance: of a snapshot of any backend.
-    """
+    """Number of slices whose data were not where the schedule places them; 0 on models."""
     return len(provenance.get("data", {}).get("not_in_place", ()))
 
 
 def misplaced_lines(provenance: Mapping[str, Any], name: str) -> list[str]:
-    """Lines of text that list the misplaced slices and the causes; [] without any.
-
-    Args:
-        provenance: of a snapshot of any backend.
-        name: of the schedule.
-    """
+    """Lines of text that list the misplaced slices and the causes; [] without any."""
     if not misplaced(provenance):
         return []
     causes = provenance["data"]["not_in_place"]
@@ -91,11 +82,7 @@ def misplaced_lines(provenance: Mapping[str, Any], name: str) -> list[str]:
 
 
 def placement_lines(provenance: Mapping[str, Any]) -> list[str]:
-    """Lines of text about the nodes of the data; [] if the kernel was not asked.
-
-    Args:
-        provenance: of a snapshot of any backend.
-    """
+    """Lines of text about the nodes of the data; [] if the kernel was not asked."""
     data = provenance.get("data", {})
     lines = []
     if data.get("pages_by_node"):

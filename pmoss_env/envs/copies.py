@@ -32,7 +32,6 @@ class EpisodeHistory:
     """The arguments, the seed and the actions of an episode.
 
     Attributes:
-        arguments: keyword arguments of the environment.
         generator: state of the bit generator before reset(); None before the first episode.
         options: of reset().
         actions: of step(); without those that raised an error.

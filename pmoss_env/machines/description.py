@@ -38,8 +38,6 @@ class Machine(Topology):
     Environments and policies share it: its arrays are read-only.
 
     Attributes:
-        name: catalogue name.
-        description: one line.
         cpu_of_core: (C,) the operating system's CPU number of each core.
         tile_of_core: (C,) int32, tile row * cols + col of each core; a tile may have no core.
         parameters: performance parameters by name; empty for a machine without a model.

@@ -47,10 +47,6 @@ LINE_BYTES = 64
 class Distances:
     """The matrices of a topology with D last-level domains, N nodes and S sockets.
 
-    Args:
-        topology: cores, caches, nodes and sockets.
-        parameters: performance parameters by name.
-
     Raises:
         DescriptionError: a parameter is missing, or does not fit the topology or another one.
     """

@@ -28,9 +28,6 @@ def describe_host(root: str = "/") -> Machine:
     threads of these cores stay idle ("other"). On smaller nodes every CPU is a worker, and the
     roles share cores, which the snapshot notes.
 
-    Args:
-        root: folder that holds /sys; tests describe other machines in files.
-
     Raises:
         PlatformError: a portable build, which does not read its host.
     """

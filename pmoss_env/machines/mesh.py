@@ -34,8 +34,6 @@ class Mesh:
     """The mesh of each last-level domain.
 
     Attributes:
-        rows: rows of stops.
-        cols: columns of stops.
         cores_per_stop: number of physical cores that share a stop. In their order, the cores of a
             domain fill the first row, then the next one.
         hop_ns: time from a stop to the next one, one way.

@@ -20,8 +20,6 @@ class Parameter:
 
     Attributes:
         value: a number; a list or a matrix where the parameter allows it.
-        unit: its unit.
-        source: publication, measurement or estimate.
         confidence: "high", "medium" or "low".
     """
 
@@ -36,10 +34,6 @@ class Kind:
     """The unit and the valid values of a parameter.
 
     Attributes:
-        unit: its unit.
-        minimum: smallest valid value.
-        maximum: largest valid value.
-        whole: whether it is a whole number.
         forms: valid forms: "number", "list" (one per node) and "matrix".
     """
 
@@ -130,11 +124,6 @@ def read_parameters(
     kinds: Mapping[str, Kind] = PARAMETERS,
 ) -> dict[str, Parameter]:
     """Reads the parameters of a table of a machine file.
-
-    Args:
-        entries: contents of the table.
-        table: its name.
-        kinds: its parameters.
 
     Raises:
         DescriptionError: names the key, the value and the valid values.

@@ -34,8 +34,6 @@ class Topology:
     """C cores on N nodes, drawn as a grid of r x c tiles; cores are numbered node by node.
 
     Attributes:
-        rows: rows of tiles, r.
-        cols: columns of tiles, c.
         socket_of_node: (N,) int32; a node may have memory and no cores.
         node_of_core: (C,) int32.
         llc_of_core: (C,) int32, last-level cache domain.

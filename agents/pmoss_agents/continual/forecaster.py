@@ -47,9 +47,8 @@ from pmoss_agents.pytorch import F, Tensor, torch
 from pmoss_agents.trainer import Course, cosine
 from pmoss_agents.weights import torch_threads
 from pmoss_datasets import Dataset
-from pmoss_datasets.continual.checks import MOST_FUTURES
 from pmoss_datasets.continual.domain import CONTINUAL
-from pmoss_datasets.continual.planners import FittedPlanner
+from pmoss_datasets.continual.planners import MOST_FUTURES, FittedPlanner
 from pmoss_datasets.continual.rounds import Move, need_described
 from pmoss_datasets.continual.thorough import Reading, ThoroughPlanner
 from pmoss_datasets.continual.worlds import World
@@ -187,7 +186,7 @@ class _Planner(ThoroughPlanner):
         self._remembered: Tensor | None = None
 
     def plan(self, cores: Int32Array) -> list[Move]:
-        """As the planner that the config asks for."""
+        """Plans as the planner that the config asks for."""
         return super().plan(cores) if self._config.ahead else FittedPlanner.plan(self, cores)
 
     def forecast(self, shares: Float64Array) -> Sequence[Float64Array]:

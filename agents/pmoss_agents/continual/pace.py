@@ -83,11 +83,7 @@ def speeds_of(machine: Machine, counters: Array, tiles: Array) -> Float64Array:
 
 
 class Phases:
-    """The phases of some cores' speeds.
-
-    Args:
-        cores: how many.
-    """
+    """The phases of some cores' speeds."""
 
     def __init__(self, cores: int) -> None:
         self._level, self._before = np.ones(cores), np.ones(cores)
@@ -200,12 +196,7 @@ class Caution:
         return min(max(self.power + self.step, _MIN_POWER), _MAX_POWER)
 
     def tried(self, power: float, kept: bool) -> None:
-        """Takes what came of a try: the search goes on there, or turns back in smaller steps.
-
-        Args:
-            power: that was tried.
-            kept: the verdict.
-        """
+        """Takes what came of a try: the search goes on there, or turns back in smaller steps."""
         if kept:
             self.power = power
             return

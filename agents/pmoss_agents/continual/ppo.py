@@ -236,7 +236,7 @@ class ContinualPPO(SB3Learner):
 
 
 def _task_of(env: Any) -> dict[str, Any]:
-    """What an agent can be used for that learns in an environment, as plain JSON values."""
+    """The task of an agent that learns in an environment, as plain JSON values."""
     machine = env.machine
     return {
         "grid": [machine.rows, machine.cols],

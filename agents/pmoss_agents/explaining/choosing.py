@@ -87,7 +87,7 @@ def _episode(options: Mapping[str, Any], rows: Sequence[Row]) -> tuple[str, Mapp
 
 
 def _choice(word: str, trust: bool) -> Any:
-    """What a word means, as far as no environment is needed to know."""
+    """The choice that a word names, before there is an environment."""
     if names_row(word):
         return read_row(word)
     if word.endswith(".json"):

@@ -33,13 +33,7 @@ _LINK = re.compile(r"link(\d+)to(\d+)_gb_per_s")
 
 @dataclass(frozen=True)
 class Run:
-    """One schedule and what it measured.
-
-    Attributes:
-        name: what people call it.
-        schedule: the schedule.
-        snapshot: its snapshot.
-    """
+    """One schedule and what it measured."""
 
     name: str
     schedule: Schedule
@@ -108,9 +102,6 @@ class Comparison:
     """Two schedules of the same machine, workload and load.
 
     Attributes:
-        machine: that both ran on.
-        before: the first.
-        after: the second.
         tables: by kind. "machine" has one place per counter, with its rate and its count per
             query; "core" and "node" have the slices and every counter, nodes also their memory's
             traffic; "channel" the traffic of each node's memory by direction; "link" that of each

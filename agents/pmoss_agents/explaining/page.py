@@ -127,7 +127,7 @@ def _misplaced(run: Run) -> str:
 
 
 def _table(table: Table, comparison: Comparison) -> str:
-    """All places, biggest difference first, and all that was counted there."""
+    """A table of all places, biggest difference first."""
     title = f"<h2>{_TITLES[table.kind]}</h2>"
     counted = np.any(np.isfinite(table.before) & np.isfinite(table.after), axis=0)
     names = [table.quantities[column] for column in np.flatnonzero(counted)]

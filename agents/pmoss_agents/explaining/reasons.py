@@ -61,7 +61,7 @@ def headline(comparison: Comparison) -> str:
 
 
 def reasons(comparison: Comparison) -> list[Reason]:
-    """All that changed enough to be said, the greatest change first."""
+    """All changes above a threshold, the greatest first."""
     every = [
         *_balance(comparison),
         *_slowed_cores(comparison),
@@ -76,7 +76,7 @@ def reasons(comparison: Comparison) -> list[Reason]:
 
 
 def moved_slices(comparison: Comparison) -> tuple[int, int]:
-    """How many slices have another core, and how many have their data on another node."""
+    """Number of slices on another core, and of those with data on another node."""
     a, b = comparison.before.schedule, comparison.after.schedule
     return int((a.cores != b.cores).sum()), int((a.nodes != b.nodes).sum())
 
@@ -112,7 +112,7 @@ def _balance(comparison: Comparison) -> list[Reason]:
 
 
 def _slowed_cores(comparison: Comparison) -> list[Reason]:
-    """How much of the work is done on cores that something else takes time from."""
+    """The share of the work on cores that co-tenants slow down."""
     machine = comparison.machine
     slowed = slowed_cores(machine, comparison.before) | slowed_cores(machine, comparison.after)
     shares = []

@@ -20,10 +20,6 @@ class Row:
     """One episode of a result file.
 
     Attributes:
-        name: the policy's.
-        env_id: of the environment.
-        env_kwargs: its arguments.
-        env_seed: of its reset.
         actions: what the policy chose, of `pmoss evaluate`; else empty.
         cores: where the slices came to lie, of `pmoss run rollout`; else empty.
     """

@@ -35,12 +35,7 @@ class Modules:
 
 
 class Learner:
-    """All networks, and an update of them.
-
-    Attributes:
-        config: of the agent.
-        modules: networks and optimiser.
-    """
+    """All networks, and an update of them."""
 
     def __init__(self, config: Any, modules: Modules) -> None:
         self.config, self.modules = config, modules

@@ -72,7 +72,7 @@ class SpatialAgent(Agent):
 
 
 def task_of(dataset: Dataset, *, plans: bool = False) -> dict[str, Any]:
-    """What an agent fitted to ``dataset`` can be used for, as plain JSON values.
+    """The task of an agent that is fitted to ``dataset``, as plain JSON values.
 
     Args:
         dataset: to be learned from.
@@ -108,7 +108,7 @@ def task_of_env(env: Any) -> dict[str, Any]:
 
 
 def _facts_of(env: Any) -> dict[str, Any]:
-    """What of an agent's task an environment has as attributes; None where it lacks one."""
+    """The facts of a task that an environment has as attributes; None for the others."""
     machine = getattr(env, "machine", None)
     return {
         "grid": None if machine is None else [machine.rows, machine.cols],
@@ -120,12 +120,7 @@ def _facts_of(env: Any) -> dict[str, Any]:
 
 
 def refuse_nodes(who: str, actions: str) -> None:
-    """Raises UnsupportedError where actions name the node of the data, too.
-
-    Args:
-        who: the agent, which chooses a tile.
-        actions: of the environment.
-    """
+    """Raises UnsupportedError where actions name the node of the data, too."""
     if actions != "core":
         raise UnsupportedError(
             f"{who}: chooses a core tile, and with actions={actions!r} an action names the data's "
@@ -139,9 +134,6 @@ class PaddedAgent:
     The other machine's grid of core tiles lies in the upper left corner of the agent's, and the
     rest is masked. Entries of ``meta`` go by their names: nodes and links that the other machine
     lacks carry no traffic, those that the agent never had are not shown to it.
-
-    Attributes:
-        agent: who decides.
     """
 
     def __init__(self, agent: SpatialAgent) -> None:
@@ -162,9 +154,6 @@ class PaddedAgent:
 
     def check_env(self, env: Any) -> None:
         """Takes the environment's machine; to be called before the first episode.
-
-        Args:
-            env: a spatial scheduling environment.
 
         Raises:
             CheckpointError: its grid does not fit into the agent's, or it has another number of

@@ -172,9 +172,6 @@ class DecisionTransformer(SpatialAgent, NetworkAgent[Dataset]):
     def agreement(self, dataset: Dataset) -> tuple[Array, Array]:
         """How well the network predicts the actions of other data.
 
-        Args:
-            dataset: of the same task.
-
         Returns:
             (episodes,) float64 losses in nats, and (episodes,) float64 accuracies.
 

@@ -38,11 +38,6 @@ def check_groups(
 ) -> tuple[str, ...]:
     """Groups of inputs in the order of those allowed.
 
-    Args:
-        groups: their names.
-        field: what holds them, for the message.
-        allowed: all names that exist.
-
     Raises:
         DescriptionError: no list; a name is unknown or given twice; or the list is empty.
     """

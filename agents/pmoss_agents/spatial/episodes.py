@@ -26,10 +26,6 @@ SAMPLE, STRIDE = 64, 8
 def check_learnable(dataset: Dataset, reward: Reward) -> None:
     """Refuses, before training, a dataset that would only teach nonsense.
 
-    Args:
-        dataset: what an agent was asked to learn from.
-        reward: whose returns it will learn from.
-
     Raises:
         DatasetError: all actions are the same; a value is impossible (a tile that is forbidden, a
             counter or throughput that is not finite); a step has no mask; a reward is unknown.

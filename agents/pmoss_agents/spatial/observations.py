@@ -48,11 +48,7 @@ def in_own_counters(
 
 
 def in_full(observation: Mapping[str, Array]) -> dict[str, Array]:
-    """An observation with ``slice_view`` and ``incumbent_view`` all zero, whatever they were.
-
-    Args:
-        observation: of the environment, or several with leading axes.
-    """
+    """An observation with ``slice_view`` and ``incumbent_view`` all zero, whatever they were."""
     machine = observation["machine_view"]
     *leading, _, _, counters = machine.shape
     return {
@@ -63,11 +59,7 @@ def in_full(observation: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def full_shapes(space: spaces.Dict) -> list[tuple[int, ...]]:
-    """Shapes of the full observation's arrays in the order of KEYS, whatever the space leaves out.
-
-    Args:
-        space: of the environment's observation.
-    """
+    """Shapes of the full observation's arrays in the order of KEYS, also of those left out."""
     machine = space["machine_view"].shape or ()
     absent = {"incumbent_view": machine, "slice_view": machine[-1:]}
     shapes = absent | {key: part.shape or () for key, part in space.spaces.items()}

@@ -67,7 +67,6 @@ class TileAgent(SpatialAgent):
     """
 
     def __init__(self, **config: Any) -> None:
-        """Makes an agent that is not fitted yet; see Agent."""
         super().__init__(**config)
         self.networks: dict[str, nn.Module] = {}
 

@@ -42,12 +42,7 @@ DEFAULT_DEMAND = Demand()
 
 @dataclass(frozen=True)
 class Conditions:
-    """The conditions of one epoch, besides the schedule.
-
-    Attributes:
-        co_tenants: programs of others.
-        demand: queries of the index.
-    """
+    """The conditions of one epoch, besides the schedule."""
 
     co_tenants: tuple[CoTenant, ...] = ()
     demand: Demand = DEFAULT_DEMAND
@@ -88,9 +83,6 @@ class DriftFamily(ABC):
     def workloads(self, workload: Workload) -> tuple[Workload, ...]:
         """The mixes of queries; usually the first is the index's own.
 
-        Args:
-            workload: of the environment.
-
         Raises:
             DescriptionError: a mix is invalid.
         """
@@ -111,12 +103,7 @@ class DriftFamily(ABC):
 
 @dataclass(frozen=True)
 class Drift:
-    """The course of a family in an episode.
-
-    Attributes:
-        family: with its parameters.
-        states: of each epoch.
-    """
+    """The course of a family in an episode."""
 
     family: DriftFamily
     states: tuple[State, ...]
@@ -174,11 +161,6 @@ def make_family(
 ) -> DriftFamily:
     """A family by name, with parameters.
 
-    Args:
-        families: by name.
-        name: of one of them.
-        options: parameters that differ from the defaults; lists stand for pairs.
-
     Raises:
         UnknownNameError: no such family, or no such parameter.
         DescriptionError: a value of a wrong type.
@@ -217,12 +199,7 @@ def _like(default: Any, key: str, value: Any) -> Any:
 
 
 def height_of_day(hour: int, day: int) -> float:
-    """0 at the lowest hour of a day, 1 at its peak.
-
-    Args:
-        hour: epochs since the begin of a day.
-        day: epochs of a day.
-    """
+    """0 at the lowest hour of a day, 1 at its peak."""
     return 0.5 * (1.0 + sin(2.0 * pi * hour / day))
 
 

@@ -192,12 +192,7 @@ class ContinualSchedulingEnv(RepeatableEnv[Observation, npt.NDArray[np.int64]]):
         self._joined, self._history = False, EpisodeHistory(values)
 
     def join(self, episodes: Episodes, row: int) -> None:
-        """Makes this a view of a row of a batch, for a vector environment.
-
-        Args:
-            episodes: the batch, with the same arguments.
-            row: of the batch.
-        """
+        """Makes this a view of a row of a batch, for a vector environment."""
         self._episodes, self._row, self._joined = episodes, row, True
         self.session.join(episodes, row)
 
@@ -256,11 +251,7 @@ class ContinualSchedulingEnv(RepeatableEnv[Observation, npt.NDArray[np.int64]]):
         return masks
 
     def context(self, rng: np.random.Generator) -> Context:
-        """The information for a baseline: schedule and snapshot of the last epoch.
-
-        Args:
-            rng: its source of randomness.
-        """
+        """The information for a baseline: schedule and snapshot of the last epoch."""
         self.session.need_episode()
         return Context(
             machine=self.machine,

@@ -106,11 +106,7 @@ class Episodes:
         self.add_noise((row,))
 
     def add_noise(self, rows: Iterable[int]) -> None:
-        """Puts noise on response times, which the native batch shows as they are.
-
-        Args:
-            rows: that took a step; those whose step was a move are left as they are.
-        """
+        """Puts noise on response times, which the native batch shows as they are."""
         for row in rows if self._noise else ():
             if self.results["moves"][row]:  # the epoch has not begun
                 continue

@@ -30,12 +30,9 @@ class Job:
     """A batch job in one epoch.
 
     Attributes:
-        node: of the job.
-        cores: worker cores of the node.
         compute: share of these cores in the compute phase.
         shuffle: share of the node's memory bandwidth in the shuffle phase.
         lengths: epochs of precursor, compute and shuffle, before jitter.
-        phase: IDLE, PRECURSOR, COMPUTE or SHUFFLE.
         age: number of epochs of the phase, this one included.
     """
 

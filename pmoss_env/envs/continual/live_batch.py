@@ -25,9 +25,6 @@ class LiveBatch:
 
     native/environment/epochs.hpp describes the arrays.
 
-    Attributes:
-        snapshot: of the last epoch.
-
     Args:
         arguments: of the environment.
         machine: the described machine.

@@ -53,7 +53,6 @@ class Epoch:
     """The result of an epoch.
 
     Attributes:
-        queries: million queries served.
         within: of these, million within the limit on the response time; all without a limit.
         moved_bytes: bytes copied.
         snapshot: means over the epoch. While data are copied, counters are those of the middle

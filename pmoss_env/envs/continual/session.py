@@ -33,20 +33,12 @@ class Session:
     Attributes:
         backend: checks the descriptions; on hardware it holds the index.
         live: the index on this host; None on a model.
-        machine: the described machine.
-        slices: of the index.
-        workloads: mixes of queries.
-        running: whether an episode is running.
-        index: the running index.
-        drift: of this episode, hidden from policies.
-        workload_seed: of this episode's workload instance.
     """
 
     index: RunningIndex | LiveIndex | SimulatedIndex
     drift: Drift
 
     def __init__(self, arguments: Arguments) -> None:
-        """Loads and checks the descriptions."""
         self.arguments = arguments
         # The backend loads and checks the same descriptions as in the spatial environment.
         self.backend = make_backend(
@@ -78,12 +70,7 @@ class Session:
         self._latest: tuple[int, HardwareSnapshot] | None = None
 
     def join(self, episodes: Episodes, row: int) -> None:
-        """Makes the session's episodes a row of a batch.
-
-        Args:
-            episodes: the batch, with the same arguments.
-            row: of the batch.
-        """
+        """Makes the session's episodes a row of a batch."""
         self.episodes, self._row = episodes, row
 
     def need_episode(self) -> None:
@@ -92,11 +79,7 @@ class Session:
             raise ResetNeeded("there is no episode yet: call reset() first")
 
     def begin(self, rng: np.random.Generator) -> None:
-        """Draws an episode and runs epoch 0.
-
-        Args:
-            rng: source of randomness.
-        """
+        """Draws an episode and runs epoch 0."""
         arguments, self.running = self.arguments, False
         self.workload_seed = int(rng.integers(_SEEDS))
         drift_seed, self._noise_seed = (int(seed) for seed in rng.integers(_SEEDS, size=2))
@@ -153,12 +136,12 @@ class Session:
 
     @property
     def p99_us(self) -> float:
-        """Of the last epoch, as measured."""
+        """99th percentile of the response times of the last epoch, us."""
         return float(self.episodes.results["p99_us"][self._row])
 
     @property
     def moved_gb(self) -> float:
-        """Copied in the last epoch."""
+        """Gigabytes copied in the last epoch."""
         return float(self.episodes.results["moved_gb"][self._row])
 
     @property

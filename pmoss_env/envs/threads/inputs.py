@@ -10,10 +10,7 @@ class Input:
     """An input.
 
     Attributes:
-        name: as in the observation.
-        unit: of the unscaled value.
         scale: divisor for observations, so that values are about one.
-        meaning: description.
     """
 
     name: str

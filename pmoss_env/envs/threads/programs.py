@@ -29,12 +29,9 @@ class ThreadProgram:
     """The requests of every thread of a program.
 
     Attributes:
-        name: as in the catalogue.
         write_share: share of writing requests.
         sequential: whether keys come in order, so that the index stays in the caches.
-        threads: number of threads.
         value_bytes: bytes that a request reads or writes.
-        keys: number of values in the store.
         requests: total number of requests. By default the 50/50 mix with all threads beside their
             data takes the paper's 9 minutes.
         user_cycles: processor cycles per request without memory waits: 400 kB copied at 16 bytes

@@ -278,7 +278,6 @@ class Guesses:
     """Medians of parameters over the presets of a vendor, or over all presets."""
 
     def __init__(self, vendor: str) -> None:
-        """Args: vendor: as the processor reports it; others count as unknown."""
         self.vendor = _VENDORS.get(vendor, "")
         presets = [load_machine(name) for names in PEERS.values() for name in names]
         peers = [load_machine(name) for name in PEERS.get(self.vendor, ())]

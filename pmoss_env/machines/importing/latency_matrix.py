@@ -15,12 +15,7 @@ from pmoss_env.types import Float64Array, Int32Array, plain_number
 
 @dataclass(frozen=True)
 class ClassMedian:
-    """The median of a class of pairs.
-
-    Attributes:
-        ns: the median.
-        pairs: number of pairs.
-    """
+    """The median of a class of pairs."""
 
     ns: float
     pairs: int

@@ -31,8 +31,6 @@ class Fact:
     """A value that was read.
 
     Attributes:
-        value: in the unit of its parameter.
-        source: file or field that was read.
         confidence: "high" or "medium".
     """
 

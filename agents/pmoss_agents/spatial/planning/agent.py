@@ -71,7 +71,7 @@ class PlanningAgent(SpatialAgent, NetworkAgent[Any]):
 
     @property
     def topology(self) -> Topology:
-        """Of the machine at hand; CheckpointError before use()."""
+        """The topology of the machine to plan for; CheckpointError before use()."""
         if self._topology is None:
             raise CheckpointError(f"{self.name}: call check_env(env) first: it acts anywhere")
         return self._topology

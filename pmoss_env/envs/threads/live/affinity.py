@@ -23,9 +23,6 @@ class Affinity:
     failure). A CPU that is offline at that time is not restored: the kernel drops it from every
     affinity that is set.
 
-    Args:
-        process: id of the target.
-
     Raises:
         ProcessError: it does not exist, or this user may not set its affinity.
     """

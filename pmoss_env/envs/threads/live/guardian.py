@@ -47,7 +47,6 @@ class Record:
     Attributes:
         early: start time of every thread that existed before the first pin: it has inherited none.
         masks: start time and old affinity of each pinned thread.
-        cpus: CPUs of the pins.
     """
 
     early: dict[int, int] = field(default_factory=dict)
@@ -79,10 +78,6 @@ class Record:
 
 def restore(process: int, record: Record) -> int:
     """Restores the affinity of the threads of a process.
-
-    Args:
-        process: its id.
-        record: of its pins.
 
     Returns:
         The number of changed threads. Ended threads, and threads that reuse an id, are skipped.

@@ -18,7 +18,6 @@ from pmoss_env.baselines import Context, make_baseline
 from pmoss_env.errors import BackendError, PluginError, UnsupportedError
 from pmoss_env.index_check import check_index
 from pmoss_env.indexes import index_kind, register_plugin
-from pmoss_env.machines import load_machine
 from tests.native.builds import REPOSITORY
 from tests.native.examples import EXAMPLES, need_example
 
@@ -84,22 +83,6 @@ def test_bound_loaders_place_what_a_library_hides(faulty) -> None:
     assert "hides its memory" in line
     if not data["loaded"]["not_known"]:
         assert sum(data["loaded"]["pages_by_node"].values()) > 20_000 * 32 // 4096
-
-
-@pytest.mark.parametrize("fault", ["good", "hidden"])
-def test_an_autopilot_tells_where_the_data_lie(faulty, fault: str) -> None:
-    if load_machine("host").workers.size < 2:
-        pytest.skip("needs two worker cores")
-    words = ["--slices", "8", "--records", "5000", "--epochs", "1", "--epoch-seconds", "0.1"]
-    command = [PMOSS, "run", "autopilot", "--index", f"plugin:{faulty(fault)}", *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    if _native.placement_refusal():
-        pytest.skip("NOT RUN: this process may not place memory")
-    output = done.stdout.partition("in the mean")[2]
-    if fault == "good":
-        assert re.search(r"^Data: [\d,]+ pages \(node \d+: ", output, re.M)
-    else:
-        assert re.search(r"^The library hides its memory: \d+ bound loaders", output, re.M)
 
 
 def test_wrong_answers_are_named(faulty) -> None:
@@ -169,21 +152,6 @@ def test_impossible_numbers_are_refused(faulty) -> None:
     for words in ({"operations": 999}, {"threads": 0}, {"threads": 16}):
         with pytest.raises(ValueError, match="there must be at least 1000 operations"):
             check_index(faulty("good"), **words)
-
-
-def test_a_check_and_a_load_tell_how_far_they_are(faulty) -> None:
-    checked: list[tuple[int, int]] = []
-    check_index(
-        faulty("good"),
-        operations=20_000,
-        threads=2,
-        progress=lambda done, total: checked.append((done, total)),
-    )
-    assert checked and checked == sorted(checked)
-    assert {total for _, total in checked} == {60_000}
-    loaded: list[int] = []
-    measure(faulty("good"), progress=loaded.append)
-    assert loaded == sorted(set(loaded)) and loaded[-1] == SMALL["records"]
 
 
 def test_only_libraries_are_registered(tmp_path) -> None:

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -70,32 +68,6 @@ def test_a_busy_sibling_takes_smt_and_no_second_worker():
     grace = load_machine("grace-hopper")
     with pytest.raises(UnsupportedError, match="'busy_sibling': grace-hopper has no core"):
         drawn("busy_sibling", grace, 0)
-
-
-def test_mixed_has_one_family_per_episode_and_all_has_every_one():
-    machine = load_machine("skylake-x-8n")
-    met = set()
-    for seed in range(60):
-        (family,) = {co_tenant.family for co_tenant in drawn("mixed", machine, seed)}
-        met.add(family)
-        assert {n.family for n in drawn("all", machine, seed)} == set(SINGLE)
-    assert met == set(SINGLE)
-
-
-def test_a_machine_without_links_has_no_stream_on_one():
-    toy = load_machine("toy")
-    single = replace(toy, socket_of_node=np.zeros_like(toy.socket_of_node))
-    with pytest.raises(UnsupportedError, match="'link_stream': toy has no link"):
-        drawn("link_stream", single, 0)
-    for seed in range(20):
-        for name in ("mixed", "all"):
-            assert "link_stream" not in {n.family for n in drawn(name, single, seed)}
-
-
-def test_none_is_none_and_draws_nothing():
-    rng = np.random.default_rng(0)
-    assert draw_co_tenants("none", load_machine("toy"), rng) == ()
-    assert rng.random() == np.random.default_rng(0).random()
 
 
 def test_families_are_described_and_unknown_ones_refused():

@@ -371,13 +371,3 @@ def test_a_cost_is_shown_without_its_minus(folder: Path) -> None:
     assert "all bits equal" in pmoss("study", "replay", "r.jsonl")
     message = refusal("study", "replay", __file__)
     assert "is not JSON" in message
-
-
-def test_who_learns_while_acting_needs_no_data(folder: Path) -> None:
-    assert "linucb" in pmoss("evaluate", "linucb", *ENVS["access-path"], *FEW)
-
-
-def test_help_says_what_a_policy_may_be() -> None:
-    for command in (["evaluate"], ["run", "rollout"]):
-        text = " ".join(pmoss(*command, "--help").split())
-        assert "module:Class@CHECKPOINT" in text and "pmoss.agents" in text

@@ -5,7 +5,6 @@ import json
 import subprocess
 from pathlib import Path
 
-import gymnasium
 import numpy as np
 import pytest
 
@@ -133,17 +132,6 @@ def test_models_measure_a_recorded_library(library: Path, backend: str) -> None:
     assert subject.measure(schedule, seed=0).throughput == first.throughput
     with pytest.raises(DescriptionError, match="records = 5"):
         make_backend(backend, slices=SLICES, records=5, **options)
-
-
-def test_an_episode_of_a_recorded_library(library: Path) -> None:
-    index = register_plugin(library)
-    env = gymnasium.make("pmoss/toy-v0", index=index, workload="lookups", slices=SLICES)
-    env.reset(seed=1)
-    done = False
-    while not done:
-        mask = env.get_wrapper_attr("action_masks")()
-        _, _, done, _, info = env.step(int(np.flatnonzero(mask)[0]))
-    assert info["throughput"] > 0
 
 
 def test_recordings_of_something_else_are_refused(library: Path) -> None:

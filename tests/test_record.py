@@ -81,15 +81,6 @@ def test_a_crash_is_an_error(tmp_path: Path) -> None:
 
 
 @needs_valgrind
-def test_an_exit_is_no_end_of_a_recording(tmp_path: Path) -> None:
-    library = build("tests/kinds/faulty_plugin.cpp", tmp_path / "exits.so")
-    message = r"exits\.so' ended the recording with status 0 .*pmoss index check"
-    with pytest.raises(PluginError, match=message):
-        record(library, tmp_path / "out", **SMALL)
-    assert not (tmp_path / "out").exists()
-
-
-@needs_valgrind
 @pytest.mark.parametrize(
     ("fault", "message"),
     [

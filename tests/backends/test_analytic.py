@@ -56,16 +56,6 @@ def test_moves_and_measurements_agree_in_every_bit() -> None:
         assert moved == other.place(backend.machine.local_schedule(cores))
 
 
-def test_marginal_names_every_worker() -> None:
-    backend = make()
-    before = backend.place(random_schedule(backend, 1))
-    marginal = backend.marginal(5)
-    assert np.array_equal(~np.isnan(marginal), backend.machine.worker_mask)
-    core = int(backend.machine.workers[3])
-    assert backend.move(5, core) == marginal[core]
-    assert before in marginal
-
-
 @pytest.mark.parametrize("deviation", [0.0, 0.2])
 def test_other_co_tenants_of_an_instance_give_the_bits_of_a_fresh_backend(deviation: float) -> None:
     backend = make(deviation=deviation)

@@ -5,7 +5,6 @@ import pytest
 
 from pmoss_env.backends import (
     Backend,
-    IncrementalBackend,
     backend_class,
     backend_names,
     backend_options,
@@ -72,8 +71,3 @@ def test_what_no_package_has_is_refused() -> None:
         make_backend("slow", machine="toy", workload="ycsb-a")
     with pytest.raises(UnknownNameError, match="unknown backend 7"):
         backend_class(7)  # type: ignore[arg-type]
-
-
-def test_incremental_backends_have_what_they_say() -> None:
-    backend = make_backend("analytic", machine="toy", workload="ycsb-a", slices=8)
-    assert isinstance(incremental(backend), IncrementalBackend)

@@ -2,7 +2,6 @@
 
 import json
 import os
-import time
 from collections.abc import Iterator
 
 import gymnasium
@@ -81,16 +80,6 @@ def test_provenance_says_where_and_why_not(backend: HardwareBackend) -> None:
         if counter.source != "runtime":
             available = snapshot.counters_available[COUNTER_INDEX[counter.name]]
             assert (provenance["counters"][counter.name] == counter.source) == available
-
-
-def test_points_in_the_plane_are_served_by_an_rtree() -> None:
-    backend = make(workload="rtree-ranges-inserts", index="rtree", batch=8)
-    snapshot = backend.measure(spread(backend), seed=1)
-    assert snapshot.throughput > 0
-    assert snapshot.provenance["index"] == "rtree"
-    assert snapshot.provenance["records_after"] > snapshot.provenance["records_before"] == 20_000
-    assert snapshot.slice_throughput.sum() == pytest.approx(snapshot.throughput)
-    backend.close()
 
 
 def test_an_environment_places_the_cells_of_an_rtree_on_this_host() -> None:
@@ -187,16 +176,6 @@ def test_schedules_are_checked_first(backend: HardwareBackend) -> None:
         make(seconds=0)
 
 
-def test_an_open_load_is_served_as_it_comes() -> None:
-    backend = make(load="open:0.02", seconds=0.5, warmup_seconds=0.0)
-    began = time.monotonic()
-    snapshot = backend.measure(spread(backend), seed=1)
-    # No more than comes, however fast the host is. A busy host serves late what came before.
-    come = 0.02 * (time.monotonic() - began)
-    assert 0 < snapshot.throughput * snapshot.provenance["seconds"] <= come
-    backend.close()
-
-
 @pytest.mark.parametrize("family", ["busy_core", "cache_thrash", "memory_stream"])
 def test_co_tenants_are_real_threads(family: str) -> None:
     backend = make()
@@ -208,28 +187,6 @@ def test_co_tenants_are_real_threads(family: str) -> None:
     assert (provenance["co_tenant_gb_per_s"] > 0) == (family != "busy_core")
     with pytest.raises(DescriptionError, match=f"co-tenant '{family}' on .* 9999"):
         backend.set_instance(Instance(0, (CoTenant(family, 9999, 0.5),)))
-    backend.close()
-
-
-def test_the_snapshot_says_which_roles_share_a_core(backend: HardwareBackend) -> None:
-    provenance = backend.measure(spread(backend), seed=1).provenance
-    on_cpu: dict[int, list[str]] = {}
-    for i, cpu in enumerate(provenance["worker_cpus"]):
-        on_cpu.setdefault(cpu, []).append(f"worker {i}")
-    for i, cpu in enumerate(provenance["router_cpus"]):
-        on_cpu.setdefault(cpu, []).append(f"router {i}")
-    crowded = {role for roles in on_cpu.values() if len(roles) > 1 for role in roles}
-    assert crowded <= {role for core in provenance["shared_cores"] for role in core["roles"]}
-    if not any(role == "sweeper" for role in backend.machine.role_of_core):
-        assert {"sweeper off the cores", "stitcher"} <= set(provenance["unbound_roles"])
-    data = provenance["data"]
-    assert data["queues_home_share"] == 1 or data["not_known"]
-
-
-def test_every_worker_may_route() -> None:
-    backend = make(routers="workers")
-    provenance = backend.measure(spread(backend), seed=0).provenance
-    assert provenance["router_cpus"] == provenance["worker_cpus"]
     backend.close()
 
 
@@ -259,22 +216,6 @@ def test_options_are_checked() -> None:
     assert make(batch=16, window=1024).measure(spread(make()), seed=0).throughput > 0
 
 
-def test_another_instance_loads_other_keys(backend: HardwareBackend) -> None:
-    hot = []
-    for seed in (1, 2, 3, 4):
-        backend.set_instance(Instance(seed))
-        snapshot = backend.measure(spread(backend), seed=1)
-        model = make_backend("analytic", machine="toy", workload=backend.workload, slices=SLICES)
-        model.set_instance(Instance(seed))
-        modelled = model.measure(make_baseline("spread")(Context(model.machine, SLICES)), seed=0)
-        # The model and the machine agree on which slices are hot.
-        share = snapshot.slice_throughput / snapshot.throughput
-        expected = modelled.slice_throughput / modelled.throughput
-        assert np.abs(share - expected).max() < 0.05
-        hot.append(int(share.argmax()))
-    assert len(set(hot)) > 1
-
-
 @pytest.mark.parametrize("growth", [None, 0.1])
 def test_every_measurement_begins_with_the_same_records(growth: float | None) -> None:
     backend = make(records=20_000, seconds=0.2, **({} if growth is None else {"max_growth": 0.1}))
@@ -283,17 +224,6 @@ def test_every_measurement_begins_with_the_same_records(growth: float | None) ->
         assert 20_000 <= provenance["records_before"] <= 20_000 * (1 + (growth or 0))
         assert provenance["records_after"] > provenance["records_before"]
     backend.close()
-
-
-def test_measuring_by_name(backend: HardwareBackend) -> None:
-    done = []
-    snapshots = measure_schedules(
-        backend, ["lpt", "random"], seed=0, progress=lambda at, total: done.append((at, total))
-    )
-    assert list(snapshots) == ["lpt", "random"]
-    assert done[-1] == (3, 3)
-    snapshots = measure_schedules(backend, ["lpt", "random"], seed=0, again=True)
-    assert list(snapshots) == ["lpt", "random", "lpt, again"]
 
 
 def test_the_environment_runs_on_this_host() -> None:

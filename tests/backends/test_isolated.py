@@ -201,15 +201,3 @@ def test_the_child_dies_with_a_parent_that_is_killed() -> None:
     parent.wait()
     parent.stdout.close()
     assert wait_until_gone(child)
-
-
-def test_a_child_outlives_the_thread_that_started_it() -> None:
-    backend = make()
-    thread = threading.Thread(target=lambda: backend.measure(schedule_for(backend), seed=0))
-    thread.start()
-    thread.join()
-    process = backend.process_id
-    time.sleep(0.5)
-    assert backend.measure(schedule_for(backend), seed=1).throughput > 0
-    assert backend.process_id == process
-    backend.close()

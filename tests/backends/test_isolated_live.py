@@ -11,7 +11,6 @@ import pytest
 from pmoss_env.backends import make_backend
 from pmoss_env.backends.hardware import HardwareBackend
 from pmoss_env.backends.isolated_live import IsolatedLiveRuntime, live_runtime
-from pmoss_env.backends.live import LiveRuntime
 from pmoss_env.baselines import Context, make_baseline
 from pmoss_env.errors import BackendError, ScheduleError
 from pmoss_env.indexes import register_plugin
@@ -69,13 +68,6 @@ def test_it_serves_as_a_live_run_in_this_process_does(faulty) -> None:
     assert not live.running and live.process_id == process
     live.unload()
     assert wait_until_gone(process)
-
-
-def test_our_own_trees_stay_in_this_process() -> None:
-    backend = make_backend(
-        "hardware", machine="host", workload="ycsb-a", slices=SLICES, own_process=False
-    )
-    assert type(live_runtime(backend)) is LiveRuntime
 
 
 @pytest.mark.parametrize(

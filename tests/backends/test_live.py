@@ -155,28 +155,6 @@ def test_no_call_waits_for_a_reader_in_another_thread(
     assert rounds == [None]
 
 
-def test_one_thread_reads_while_another_switches(
-    backend: HardwareBackend, schedules: list[Schedule]
-) -> None:
-    with LiveRuntime(backend, sweep_seconds=0.005) as live:
-        live.start(schedules[0])
-        switches: list[int] = []
-
-        def read() -> None:
-            while len(switches) < 2 or switches[-1] < 20:
-                read_round = live.next_round(timeout=60.0)
-                assert read_round is not None
-                switches.append(read_round.switches)
-
-        reader = threading.Thread(target=read)
-        reader.start()
-        for number in range(20):
-            live.switch(schedules[number % 2])
-        reader.join()
-        assert switches == sorted(switches)
-        assert live.stop()["schedules"] == 20
-
-
 def _in_child(live: LiveRuntime, schedule: Schedule, out: Path) -> None:
     outcomes = [str(live.running)]
     for call in (live.next_round, live.stop, lambda: live.switch(schedule)):

@@ -69,17 +69,3 @@ def test_the_part_of_the_time_that_an_event_ran_reaches_the_snapshot() -> None:
     counted = snapshot.counters_available & [counter.source != "runtime" for counter in COUNTERS]
     assert counted.any()
     assert (snapshot.running_ratio[counted] == 0.625).all()
-
-
-def test_without_windows_no_slice_was_counted_and_none_says_otherwise() -> None:
-    backend = made()
-    schedule = make_baseline("spread")(Context(backend.machine, SLICES))
-    snapshot = backend.measure(schedule, seed=1)
-    backend.close()
-    runtime = np.array([counter.source == "runtime" for counter in COUNTERS])
-    assert snapshot.counters_available[runtime].all()
-    assert not snapshot.counters_available[~runtime].any()
-    assert not snapshot.running_ratio[~runtime].any()
-    for counter in COUNTERS:
-        if counter.source == "software":
-            assert "of the queries only" in snapshot.provenance["counters"][counter.name]

@@ -1,13 +1,10 @@
 """The R-tree on the backends."""
 
 import dataclasses
-from importlib.resources import files
-from pathlib import Path
 
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.utils.env_checker import check_env
 
 from pmoss_env import _native
 from pmoss_env.backends import make_backend
@@ -126,18 +123,6 @@ def test_long_work_is_logged(caplog: pytest.LogCaptureFixture) -> None:
         tell("profiling", seconds)
     lines = [record.getMessage() for record in caplog.records]
     assert lines == [f"profiling: {s} s so far" for s in (2, 12, 3)]
-
-
-@pytest.mark.parametrize("name", ["rtree-ranges", "rtree-hot-region", "rtree-ranges-inserts"])
-def test_the_environment_places_cells(name: str, tmp_path: Path) -> None:
-    preset = files("pmoss_env.workloads.presets") / f"{name}.toml"
-    described = tmp_path / "few.toml"
-    described.write_text(preset.read_text().replace("50000000", "50000"))
-    env = gymnasium.make(
-        "pmoss/SpatialScheduling-v0", index="rtree", workload=str(described), slices=16
-    )
-    check_env(env.unwrapped, skip_render_check=True)
-    env.close()
 
 
 def test_the_workload_must_be_for_the_index() -> None:

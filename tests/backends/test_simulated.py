@@ -19,10 +19,9 @@ from pmoss_env.errors import (
     UnknownNameError,
     UnsupportedError,
 )
-from pmoss_env.interference import INTERFERENCE, draw_co_tenants
 from pmoss_env.machines import Machine
 from pmoss_env.machines.catalog import PRESETS
-from pmoss_env.types import CO_TENANT_FAMILIES, CoTenant, Instance
+from pmoss_env.types import CoTenant, Instance
 
 SMALL = {"records": 50_000, "queries": 20_000, "line_sampling": 4, "page_sampling": 2}
 
@@ -115,36 +114,6 @@ def test_same_bits_in_other_processes():
     ours = backend.measure(backend.machine.local_schedule([1, 2, 3, 5, 6, 7, 1, 2] * 2), seed=7)
     assert runs[0].split()[0] == ours.throughput.hex()
     assert bytes.fromhex(runs[0].split()[1]) == ours.slice_counters.tobytes()
-
-
-def test_an_instance_says_which_keys_are_hot_and_is_recorded_once(monkeypatch):
-    from pmoss_env import _native
-
-    backend, recorded = make(queries=5_000), []
-    record = _native.IndexKind.record
-
-    def counted(kind, workload, *args, **kwargs):
-        recorded.append(workload.seed)
-        return record(kind, workload, *args, **kwargs)
-
-    monkeypatch.setattr(_native.IndexKind, "record", counted)
-    hottest = {}
-    for seed in (1, 2, 1, 2, 3, 4, 1):
-        backend.set_instance(Instance(seed))
-        snapshot = backend.measure(schedule_of(backend), seed=0)
-        hot = int(snapshot.slice_throughput.argmax())
-        assert hottest.setdefault(seed, hot) == hot
-    assert recorded == [1, 2, 3, 4, 1]  # the two latest are kept
-    assert len(set(hottest.values())) > 1
-
-
-def test_every_family_is_run():
-    backend = make("sandy-bridge", 64, records=100_000)
-    assert set(backend.co_tenant_families) == set(CO_TENANT_FAMILIES)
-    for name in INTERFERENCE:
-        co_tenants = draw_co_tenants(name, backend.machine, np.random.default_rng(0))
-        backend.set_instance(Instance(0, co_tenants))
-        assert backend.measure(schedule_of(backend), seed=0).throughput > 0
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import pytest
@@ -40,13 +41,17 @@ def _leaves(command: Any, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, .
         yield from _leaves(command.commands[name], (*words, name))
 
 
+@cache
+def every_leaf() -> list[tuple[str, ...]]:
+    return [words for words, _ in _leaves(typer.main.get_command(make_app()), ())]
+
+
 @pytest.mark.parametrize("old", RENAMED)
 def test_an_old_spelling_is_answered_with_the_new_one(old: str) -> None:
     message = pmoss(*old.split(), "--json", status=2)
     assert f"`pmoss {old}` is now `pmoss {RENAMED[old]}`" in message
     new = tuple(RENAMED[old].partition(" --")[0].split())
-    leaves = {words for words, _ in _leaves(typer.main.get_command(make_app()), ())}
-    leaves |= {("list", kind) for kind in KINDS}
+    leaves = {*every_leaf(), *(("list", kind) for kind in KINDS)}
     # What follows the words of a command is its argument.
     assert any(new[: len(words)] == words for words in leaves)
 

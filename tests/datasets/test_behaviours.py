@@ -11,40 +11,8 @@ from pmoss_datasets import Behaviour, Recipe, collect
 from pmoss_datasets.spatial.domain import SPATIAL
 from pmoss_env.errors import DescriptionError
 from pmoss_env.machines import load_machine
-from pmoss_env.types import COUNTER_NAMES
 
 TOY = {"machine": "toy", "slices": 8, "interference": "busy_core", "order": "load"}
-
-
-def test_search_is_at_least_as_good_as_the_schedules_it_is_compared_with(tmp_path):
-    behaviours = ("random", "lpt", "greedy", "greedy-capacity", "local-search")
-    dataset = collect(
-        Recipe(
-            env=TOY,
-            episodes=36,
-            seed=1,
-            tier="compared",
-            behaviours=tuple(Behaviour(name) for name in behaviours),
-            reference_episodes=5,
-            reference_budget=300,
-        ),
-        tmp_path / "dataset",
-    )
-    final = dataset.column("final_throughput")
-    mean = {
-        name: final[dataset.column("policy") == i].mean()
-        for i, name in enumerate(dataset.metadata.policy_names)
-    }
-    best = max(mean[name] for name in behaviours[:4])
-    assert mean["local-search"] > 0.98 * best  # not the same episodes
-    assert mean["greedy-capacity"] > mean["random"]
-    scores = dataset.metadata.reference_scores
-    assert scores["search"]["n"] == scores["random"]["n"] == 5
-    assert dataset.normalized_score(scores["search"]["mean"]) == pytest.approx(100)
-    assert dataset.normalized_score(scores["random"]["mean"]) == pytest.approx(0)
-    start = scores["incumbent"]["mean"]
-    gain = scores["search"]["mean"] - start
-    assert dataset.normalized_score(gain, "improvement") == pytest.approx(100)
 
 
 @pytest.mark.parametrize("policy", ["annealing", "greedy-marginal", "exact"])
@@ -55,25 +23,6 @@ def test_every_search_can_be_collected_from(policy, tmp_path):
     dataset = collect(recipe, tmp_path / "data")
     assert len(dataset) == 2
     assert np.isfinite(dataset.column("final_throughput")).all()
-
-
-def test_the_step_wise_rules_place_in_the_episodes_order(tmp_path):
-    recipe = Recipe(
-        env={**TOY, "order": "index"},
-        episodes=6,
-        tier="greedy",
-        behaviours=(Behaviour("greedy"),),
-        reference_episodes=0,
-    )
-    busy = COUNTER_NAMES.index("task_clock_us")
-    for episode in collect(recipe, tmp_path / "dataset"):
-        load = np.zeros(32)
-        work = episode.incumbent_counters[:, busy].astype(float)
-        for slice_ in range(8):
-            core = episode.final_cores[slice_]
-            workers = load_machine("toy").workers
-            assert load[core] == pytest.approx(load[workers].min())
-            load[core] += work[slice_]
 
 
 def test_epsilon_noise_respects_the_constraint(tmp_path):
@@ -145,19 +94,6 @@ def test_imported_policies_play(tmp_path, monkeypatch):
         recipe = Recipe(env=env, episodes=1, tier="mine", behaviours=(Behaviour(policy),))
         with pytest.raises(DescriptionError, match=text):
             collect(recipe, tmp_path / "other")
-
-
-def test_a_policy_of_the_working_folder_plays(tmp_path, monkeypatch):
-    lines = ["from pmoss_datasets.policies import SchedulePolicy", "def make():"]
-    lines += ["    return SchedulePolicy('lpt')", ""]
-    (tmp_path / "lies_here.py").write_text("\n".join(lines))
-    # As the `pmoss` program finds it: without the working folder.
-    monkeypatch.setattr(sys, "path", [path for path in sys.path if path not in ("", ".")])
-    monkeypatch.chdir(tmp_path)
-    recipe = Recipe(
-        env=TOY, episodes=1, behaviours=(Behaviour("lies_here:make"),), reference_episodes=0
-    )
-    assert len(collect(recipe, tmp_path / "dataset")) == 1
 
 
 def test_propensities_are_the_chances_of_what_was_chosen(tmp_path):

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pmoss_datasets import Recipe, collect, open_dataset
+from pmoss_datasets import Recipe, collect
 from pmoss_datasets.collection import about, partial_path
-from pmoss_env.errors import DatasetError, UnknownNameError
+from pmoss_env.errors import DatasetError
 from pmoss_env.result_files import ResultFile
 
 TOY = {"machine": "toy", "slices": 8, "interference": "busy_core", "order": "load"}
@@ -169,17 +169,3 @@ def _command(pid):
         return Path(f"/proc/{pid}/cmdline").read_text()
     except OSError:
         return ""
-
-
-def test_collected_datasets_verify(tmp_path):
-    recipe = Recipe(env=TOY, episodes=2, reference_episodes=0)
-    dataset = collect(recipe, tmp_path / "dataset")
-    dataset.verify()
-    assert open_dataset(tmp_path / "dataset").policy_name(0) in dataset.metadata.policy_names
-
-
-def test_errors_of_workers_are_the_errors_of_this_process(tmp_path):
-    recipe = Recipe(env={"machine": "toi"}, episodes=2, reference_episodes=0)
-    with pytest.raises(UnknownNameError, match="unknown machine 'toi'"):
-        collect(recipe, tmp_path / "dataset", processes=2)
-    assert list(tmp_path.iterdir()) == []

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from pmoss_datasets import executors
-from pmoss_datasets.executors import at_once, run_tasks
+from pmoss_datasets.executors import run_tasks
 from pmoss_env.errors import BackendError, DescriptionError, PmossError, UnknownNameError
 
 
@@ -59,21 +59,6 @@ def test_who_leaves_early_leaves_no_process() -> None:
     assert len(multiprocessing.active_children()) == 2
     results.close()
     assert multiprocessing.active_children() == []
-
-
-class Careful(Doubling):
-    """Says when it is closed."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def close(self) -> None:
-        self.path.write_text("closed")
-
-
-def test_work_of_other_processes_is_closed(tmp_path: Path) -> None:
-    assert len(dict(run_tasks(partial(Careful, tmp_path / "file"), [1, 2], processes=2))) == 2
-    assert (tmp_path / "file").read_text() == "closed"
 
 
 class Odd(Exception):
@@ -222,10 +207,3 @@ def test_without_a_living_node_the_loss_is_an_error():
 def test_a_task_that_ends_every_actor_is_blamed():
     with pytest.warns(RuntimeWarning), pytest.raises(BackendError, match="task 1 has ended 3"):
         over(FakeRay(ends=range(1, 100)))
-
-
-def test_a_cluster_works_on_all_its_cpus_by_default():
-    ray = FakeRay(ends=[])
-    assert over(ray, processes=0) == {1: 1, 2: 4, 3: 9}
-    assert ray.actors == 2
-    assert [at_once(None, "ray"), at_once(None, "processes"), at_once(3, "ray")] == [0, 1, 3]

@@ -235,20 +235,6 @@ def test_a_schedule_has_as_many_slices_as_its_name_says(tmp_path, name, slices):
             read_schedule(path, machine)
 
 
-def test_garbage_slices_are_dropped_and_said_so(tmp_path):
-    make_original(tmp_path, "amd_x")
-    path = tmp_path / "kb_b__" / "1" / "data_view.txt"
-    rows = np.loadtxt(path)
-    rows[:, 4 + 244 * 13 + 3] = 6.9e-310
-    rows[:, 4 + 7 * 13 + 2] = -5
-    np.savetxt(path, rows, fmt="%.10g")
-    snapshots = import_folder(tmp_path, "amd_x").snapshots
-    assert np.flatnonzero(snapshots.dropped.any(axis=0)).tolist() == [7, 244]
-    assert np.isnan(snapshots.counters[:, [7, 244]]).all()
-    assert not np.isnan(snapshots.counters[:, 8, 0]).any()
-    assert not np.isnan(snapshots.queries).any()
-
-
 @pytest.mark.parametrize(
     ("file", "change", "text"),
     [

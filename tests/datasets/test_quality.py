@@ -54,18 +54,6 @@ def test_an_instance_is_its_own_scale(tmp_path):
     assert "relative to the instance" in text and "each episode's own instance" in text
 
 
-def test_visits_of_one_search_share_their_instance(tmp_path):
-    behaviours = ({"policy": "local-search", "budget": 40, "visits": 4},)
-    recipe = Recipe(
-        env=TOY, episodes=8, tier="x", behaviours=behaviours, reference_budget=100, relative=True
-    )
-    dataset = collect(recipe, tmp_path / "way")
-    assert len(set(dataset.column("instance_search").tolist())) == 2
-    # Any number of processes gives the same bits.
-    again = collect(recipe, tmp_path / "again", processes=2)
-    assert again.checksum == dataset.checksum
-
-
 @pytest.mark.parametrize("id_", SHIPPED)
 def test_every_shipped_card_tells_both(id_):
     text = card(load(id_))
@@ -80,8 +68,3 @@ def test_what_cannot_be_compared_is_refused():
 
     with pytest.raises(UnsupportedError, match="cannot be searched"):
         find_domain("spatial").player(Recipe(env=env, relative=True))
-
-
-def test_old_recipes_are_described_as_ever():
-    assert "relative" not in Recipe(env=TOY).as_dict()
-    assert Recipe.from_dict(Recipe(env=TOY, relative=True).as_dict()).relative

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from pmoss_datasets import Behaviour, Recipe, collect
+from pmoss_datasets import Behaviour, Recipe
 from pmoss_datasets.spatial.playing import SEARCH
-from pmoss_env.errors import DescriptionError, PmossError, UnknownNameError
+from pmoss_env.errors import DescriptionError, PmossError
 
 TOY = {"machine": "toy", "slices": 8, "interference": "busy_core", "order": "load"}
 
@@ -119,9 +119,3 @@ def test_a_task_is_named_after_all_that_its_datasets_differ_in(change, task):
     recipe = Recipe(env={"machine": "toy", **change})
     assert recipe.task == task
     assert recipe.id == f"pmoss/{task}/mixed-v0"
-
-
-def test_unknown_machines_are_refused_before_anything_is_written(tmp_path):
-    with pytest.raises(UnknownNameError, match="machine"):
-        collect(Recipe(env={"machine": "toi"}, episodes=1), tmp_path / "dataset")
-    assert list(tmp_path.iterdir()) == []

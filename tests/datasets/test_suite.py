@@ -11,7 +11,6 @@ import pytest
 from pmoss_benchmarks.offline.episodes import EVALUATION_SEED, VALIDATION_SEED
 from pmoss_benchmarks.study import Results
 from pmoss_datasets import Behaviour, Recipe, catalog, collect, collection, suite
-from pmoss_datasets.card import card
 from pmoss_datasets.evaluation import episode_seed
 from pmoss_datasets.merging import merge
 from pmoss_datasets.playing import PLAY, REFERENCE, chance
@@ -32,15 +31,6 @@ def headroom_rows():
     results = Results(Path(__file__).parents[2])
     names = ("headroom", "headroom/machines", "headroom/rtree")
     return [row for name in names for row in results[name].rows]
-
-
-def test_the_suite_is_broad_enough():
-    tasks = [suite.load_task(name) for name in suite.task_names() if name != suite.TOY]
-    assert len(tasks) >= 12
-    assert sum(bool(task.headroom.get("has_headroom")) for task in tasks) >= 6
-    assert {task.env["index"] for task in tasks} == {"btree", "rtree"}
-    assert len(suite.suite_ids()) == len(tasks) * len(suite.TIERS)
-    assert set(suite.TIERS) < set(tier_names())
 
 
 @pytest.mark.parametrize("name", suite.task_names())
@@ -79,12 +69,6 @@ def test_core_tasks_are_noisy_and_of_several_kinds():
 
 
 @pytest.mark.parametrize("domain", ["spatial", "threads", "access-path", "continual"])
-def test_tiers_are_played_apart(domain):
-    seeds = [tier(name, domain)["seed"] for name in tier_names(domain)]
-    assert len(set(seeds)) == len(seeds) >= 4
-
-
-@pytest.mark.parametrize("domain", ["spatial", "threads", "access-path", "continual"])
 def test_no_data_hold_an_episode_of_an_evaluation(domain):
     played = [
         chance(values["seed"], stream, number)[0]
@@ -100,20 +84,6 @@ def test_no_data_hold_an_episode_of_an_evaluation(domain):
         for episode in range(100)
     }
     assert len(set(played)) == len(played) and not evaluated & set(played)
-
-
-def test_the_large_tier_holds_a_million_steps_of_the_mixed_one():
-    large, split = tier("large"), tier("validation")
-    assert large["episodes"] * 256 > 1_000_000
-    assert large["behaviours"] == split["behaviours"] == tier("mixed")["behaviours"]
-
-
-@pytest.mark.parametrize("domain", ["threads", "access-path"])
-def test_committed_tasks_of_other_domains_bear_their_names(domain):
-    for name in suite.task_names(domain):
-        assert suite.load_task(name).domain == domain
-        assert suite.recipe_of(f"pmoss/{name}/expert-v0").id == f"pmoss/{name}/expert-v0"
-    assert len(suite.suite_ids(domain=domain)) == 4 * len(suite.task_names(domain))
 
 
 @pytest.mark.parametrize("name", ["pmoss/nowhere/mixed-v0", f"pmoss/{suite.TOY}/golden-v0"])
@@ -182,14 +152,6 @@ def test_building_keeps_what_is_built_and_refuses_what_is_other(tmp_path, few):
     assert twice.startswith(f"id {id_}: more than once: ")
 
 
-def test_a_task_hands_its_headroom_to_its_datasets(tmp_path, few, monkeypatch):
-    task = suite.Task(
-        suite.TOY, suite.load_task(suite.TOY).env, {"headroom": 0.5, "simulated_headroom": 0.4}
-    )
-    monkeypatch.setattr(suite, "load_task", lambda name: task)
-    assert suite.build(f"pmoss/{suite.TOY}/random-v0", tmp_path).metadata.headroom == task.headroom
-
-
 def test_datasets_are_found_by_id(tmp_path, few, monkeypatch):
     monkeypatch.setenv(catalog.VARIABLE, str(tmp_path))
     id_ = f"pmoss/{suite.TOY}/random-v0"
@@ -256,20 +218,6 @@ def test_merging_unites_policies_and_refuses_what_is_there_twice(tmp_path):
         merge([first], tmp_path / "x", "x")
     with pytest.raises(DescriptionError, match="makes no id"):
         merge([first, second], tmp_path / "x", "X y")
-
-
-def test_a_card_tells_what_there_is(tmp_path, few):
-    text = card(suite.build(f"pmoss/{suite.TOY}/medium-v0", tmp_path))
-    for part in (
-        "# pmoss/",
-        "## How it was measured",
-        "Mq/s",
-        "| lpt+eps0.3 |",
-        "score 100: local",
-    ):
-        assert part in text
-    assert text.count("#", text.index("```")) >= 30  # the histogram's highest bar
-    assert "## Known limits" in text
 
 
 def test_a_dataset_that_comes_out_otherwise_says_what_to_do(tmp_path, few):

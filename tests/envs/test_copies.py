@@ -82,16 +82,6 @@ def test_a_copy_goes_on_alone(clone, name, options):
     assert first.np_random.random() != second.np_random.random()
 
 
-def test_a_copy_of_a_copy_goes_on():
-    env = make(CONTINUAL)
-    env.reset(seed=3)
-    played(env, 1, 2)
-    for part in range(3):
-        other = copy.deepcopy(env)
-        alike(played(env, part, 1), played(other, part, 1))
-        env = other
-
-
 @pytest.mark.parametrize("name", SMALL)
 def test_a_copy_before_reset_and_after_the_end_is_to_be_reset(name):
     env = make(name)
@@ -149,26 +139,6 @@ def test_an_action_that_is_refused_is_not_repeated(name, options):
     other = copy.deepcopy(env)
     action = legal(env, rng)
     alike(env.step(action), other.step(action))
-
-
-def test_a_generator_of_another_kind_is_copied():
-    env = make(SPATIAL).unwrapped
-    env.np_random = np.random.Generator(np.random.MT19937(5))
-    env.reset()
-    played(env, 1, 3)
-    other = copy.copy(env)  # shares nothing, either
-    assert other.np_random_seed == env.np_random_seed == -1
-    alike(played(env, 2, 2), played(other, 2, 2))
-    alike(other.reset(), env.reset())
-
-
-def test_arguments_are_those_that_the_environment_was_made_of():
-    options = {"strength": [0.2, 0.4]}
-    env = ContinualSchedulingEnv(**TOY, drift="busy-cores", drift_options=options)
-    env.reset(seed=0)
-    options["strength"][0] = 0.3
-    other = copy.deepcopy(env)
-    assert other.arguments.drift_options == {"strength": [0.2, 0.4]}
 
 
 CHILD = """

@@ -14,7 +14,7 @@ from tests.envs.episodes import SMALL, TOY, alike
 sb3 = pytest.importorskip("stable_baselines3")
 contrib = pytest.importorskip("sb3_contrib")
 
-from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor  # noqa: E402
+from stable_baselines3.common.vec_env import DummyVecEnv  # noqa: E402
 
 from pmoss_env.envs.continual.stable_baselines import ContinualVecEnv  # noqa: E402
 from pmoss_env.envs.spatial.stable_baselines import SpatialVecEnv  # noqa: E402
@@ -70,24 +70,6 @@ def test_maskable_ppo_never_leaves_its_masks(make_native, make, arguments):
         observation, _, terminated, truncated, info = env.step(action)
         ended = terminated or truncated
     assert info["illegal_actions"] == 0
-
-
-def test_ppo_learns_on_it():
-    envs = VecMonitor(SpatialVecEnv(4, threads=2, **TOY))
-    learner = sb3.PPO("MultiInputPolicy", envs, **LEARNER)
-    learner.learn(128)
-    # 8 episodes in each of 4 environments.
-    assert len(learner.ep_info_buffer) == 4 * 128 // 4 // 8
-    envs.close()
-
-
-def test_masks_are_where_sb3_contrib_looks_for_them():
-    envs = SpatialVecEnv(2, **TOY)
-    assert envs.has_attr("action_masks")
-    masks = np.stack(envs.env_method("action_masks"))
-    assert masks.shape == (2, 8)
-    assert masks.dtype == np.bool_
-    assert envs.env_method("action_masks", indices=[1])[0].tolist() == masks[1].tolist()
 
 
 def test_changes_of_one_sub_environment_are_refused():

@@ -116,14 +116,13 @@ VARIANTS = [(SPATIAL, options) for options in SPATIAL_VARIANTS] + [
 ]
 
 
-@pytest.mark.parametrize("copy", [True, False])
 @pytest.mark.parametrize(("name", "options"), VARIANTS, ids=str)
-def test_every_row_has_the_bits_of_a_single_environment(name, options, copy):
-    assert follow(*pair(name, copy=copy, **options), steps=30) >= 9
+def test_every_row_has_the_bits_of_a_single_environment(name, options):
+    assert follow(*pair(name, **options), steps=30) >= 9
 
 
 @pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
-@pytest.mark.parametrize(("num_envs", "threads"), [(1, 1), (5, 2), (5, 3), (2, 8)])
+@pytest.mark.parametrize(("num_envs", "threads"), [(5, 3), (2, 8)])
 @pytest.mark.parametrize(
     ("name", "options"),
     [
@@ -175,15 +174,6 @@ def test_gymnasium_makes_it_and_declares_its_autoreset():
     assert observations in envs.observation_space
     assert envs.observation_space["machine_view"].shape == (3, 2, 4, 21)
     envs.step(envs.action_space.sample())
-    envs.close()
-
-
-def test_in_processes_it_returns_the_same():
-    envs = gymnasium.make_vec("pmoss/toy-v0", num_envs=2, vectorization_mode="async")
-    native = gymnasium.make_vec("pmoss/toy-v0", num_envs=2)
-    alike(native.reset(seed=4), envs.reset(seed=4))
-    for action in (1, 2, 3):
-        alike(native.step(np.array([1, action])), envs.step(np.array([1, action])))
     envs.close()
 
 
@@ -265,11 +255,11 @@ def test_nothing_leaks():
     envs = SpatialVectorEnv(64, copy=True, **TOY)
     envs.reset(seed=0)
     actions = np.ones(64, dtype=np.int64)
-    for t in range(600):
+    for t in range(300):
         envs.step(actions)
         if t == 100:
             before = resident()
-    # 500 steps deliver 60 MB of observations.
+    # 200 steps deliver 24 MB of observations.
     assert resident() - before < 8e6
 
 
@@ -330,36 +320,6 @@ def test_other_threads_run_while_it_steps():
         stop.set()
         sys.setswitchinterval(interval)
         counter.join()
-
-
-def test_a_training_loop_with_masks():
-    """As in CleanRL: a storage of fixed size, episode statistics, and next-step resets."""
-    torch = pytest.importorskip("torch")
-    torch.manual_seed(0)
-    envs = gymnasium.make_vec("pmoss/toy-v0", num_envs=4, copy=False)
-    envs = gymnasium.wrappers.vector.RecordEpisodeStatistics(envs)
-    size = sum(np.prod(space.shape) for space in envs.single_observation_space.values())
-
-    def flat(observations):
-        return torch.cat([torch.tensor(o).float().flatten(1) for o in observations.values()], 1)
-
-    policy = torch.nn.Linear(int(size), 8)
-    observations, infos = envs.reset(seed=1)
-    returns, losses = [], []
-    for _ in range(36):
-        logits = policy(flat(observations))
-        logits[~torch.tensor(infos["action_mask"], dtype=torch.bool)] = -torch.inf
-        choice = torch.distributions.Categorical(logits=logits)
-        actions = choice.sample()
-        observations, rewards, _, _, infos = envs.step(actions.numpy())
-        assert not infos["illegal_actions"].any()
-        losses.append(-(choice.log_prob(actions) * torch.tensor(rewards)).mean())
-        if "episode" in infos:
-            returns.append(infos["episode"]["r"][infos["_episode"]])
-    torch.stack(losses).sum().backward()
-    assert np.isfinite(policy.weight.grad).all()
-    assert len(returns) == 4
-    assert np.isfinite(np.concatenate(returns)).all()
 
 
 BAD_ACTIONS = [

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pmoss_env.backends.native_forms import native_machine
 from pmoss_env.errors import DescriptionError, ScheduleError, UnknownNameError
 from pmoss_env.machines import Machine, load_machine, machine_names
 from pmoss_env.machines.catalog import PRESETS
@@ -29,13 +28,6 @@ def test_skylake_is_the_papers_machine() -> None:
     assert machine.roles() == {"other": 24, "router": 8, "sweeper": 8, "worker": 56}
     assert machine.parameter("l2_kib") * 96 == 96 * 1024
     assert machine.parameter("llc_kib") * 8 == 132 * 1024
-
-
-def test_milan_has_two_workers_on_one_ccd_of_a_node_and_four_on_the_other() -> None:
-    machine = load_machine("milan-nps4")
-    assert len(machine.workers) == 48
-    per_ccd = np.bincount(machine.llc_of_core[machine.workers])
-    assert per_ccd.tolist() == [2, 4] * 8
 
 
 @pytest.mark.parametrize("name", MODELLED)
@@ -118,26 +110,6 @@ def test_cores_count_only_where_queries_are_routed_by_them() -> None:
 @pytest.mark.parametrize("name", MODELLED)
 def test_the_models_take_every_preset(name: str) -> None:
     assert_served(name)
-
-
-def test_sandy_bridge_has_diagonals_and_siblings_at_work() -> None:
-    machine = load_machine("sandy-bridge")
-    distances = machine.distances
-    assert distances.hops.tolist() == [[0, 1, 2, 1], [1, 0, 1, 2], [2, 1, 0, 1], [1, 2, 1, 0]]
-    # Around the ring.
-    assert distances.next_socket[[0, 1, 2, 3], [2, 3, 0, 1]].tolist() == [1, 2, 3, 0]
-    assert distances.dram_ns[0].tolist() == [95, 165, 230, 165]
-    assert len(machine.workers) == 40
-    _, at_work = np.unique(machine.physical_of_core[machine.workers], return_counts=True)
-    assert sorted(at_work.tolist()) == [1] * 24 + [2] * 8
-
-
-def test_optane_is_two_nodes_without_cores() -> None:
-    machine = load_machine("xeon-6240m-optane")
-    assert np.bincount(machine.node_of_core, minlength=4).tolist() == [36, 36, 0, 0]
-    native = native_machine(machine)
-    assert native.dram_ns[2] == 305
-    assert native.dram_write_gb_per_s[2:] == pytest.approx([9.2, 9.2])
 
 
 @pytest.mark.parametrize(

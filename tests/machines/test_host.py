@@ -22,15 +22,6 @@ def four_cores_per_node(sysfs_root: Path) -> str:
     return str(sysfs_root)
 
 
-def test_a_still_larger_host_gives_each_node_a_sweeper(
-    four_cores_per_node: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("pmoss_env.machines.host.MIN_CORES_FOR_SWEEPER", 4)
-    machine = describe_host(four_cores_per_node)
-    assert machine.roles() == {"router": 4, "sweeper": 4, "worker": 8}
-    assert machine.role_of_core[:3] == ("router", "sweeper", "worker")
-
-
 def test_a_larger_host_gives_each_node_a_router(four_cores_per_node: str) -> None:
     machine = describe_host(four_cores_per_node)
     assert (machine.sockets, machine.nodes, machine.cores) == (2, 4, 16)

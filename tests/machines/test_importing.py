@@ -70,14 +70,6 @@ def test_without_distances_nodes_differ_by_socket(lstopo_file: LstopoFile) -> No
     assert "dram_ns" not in machine.parameters
 
 
-def test_siblings_are_idle_and_small_nodes_share_the_roles(lstopo_file: LstopoFile) -> None:
-    machine = imported(lstopo_file())
-    assert (machine.sockets, machine.nodes, machine.cores) == (2, 4, 16)
-    assert machine.roles() == {"other": 8, "worker": 8}
-    assert machine.physical_of_core.tolist()[:4] == [0, 1, 0, 1]
-    assert machine.llc_of_core.tolist() == [0] * 4 + [1] * 4 + [2] * 4 + [3] * 4
-
-
 def test_intel_caches_that_span_nodes_are_split(sysfs_root: Path) -> None:
     text = import_machine(read_host(str(sysfs_root)), "made-up")
     machine = Machine.from_dict(tomllib.loads(text))

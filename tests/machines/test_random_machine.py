@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 from pmoss_env.backends.native_forms import native_machine
 from pmoss_env.errors import UnknownNameError
 from pmoss_env.machines import load_machine, random_machine
-from tests.machines.serving import assert_served
 
 
 @given(st.integers(0, 2**63 - 1))
@@ -61,14 +60,6 @@ def test_some_second_threads_may_be_workers(seed: int) -> None:
     assert not set(partly.workers) & {
         core for core in range(smt.cores) if smt.role_of_core[core] in ("router", "sweeper")
     }
-
-
-def test_an_environment_takes_one_by_name() -> None:
-    assert load_machine("random:3").parameters == random_machine(3).parameters
-    assert load_machine("random-smt:3").parameters == random_machine(3, smt=True).parameters
-    partly = random_machine(3, partly=True)
-    assert load_machine("random-partly:3").role_of_core == partly.role_of_core
-    assert_served("random-smt:3")
 
 
 @pytest.mark.parametrize("name", ["random:", "random:x", "random:-1", "random-smt:1.5"])

@@ -15,7 +15,7 @@ from tests.agents.spatial.playing import TOY, check_masks, collected, optimum, p
 
 import_d3rlpy()
 
-NAMES = ["bc", "percentile-bc", "cql", "bcq", "iql", "xql", "rebrac", "cdqac"]
+NAMES = ["bc", "cql", "bcq", "iql", "xql", "rebrac", "cdqac"]
 SMALL = {"channels": 8, "width": 16, "batch_size": 64, "updates": 200, "learning_rate": 3e-3}
 SEARCH = Behaviour("local-search", 1, budget=100)
 MASK = KEYS.index("position_mask")

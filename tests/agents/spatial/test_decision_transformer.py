@@ -44,9 +44,15 @@ def exported_form(model):
 # ---- network and decoding
 
 
-@pytest.mark.parametrize("context", [1, 3, 256])
-@pytest.mark.parametrize("meta_position", ["first", "last"])
-@pytest.mark.parametrize("reward", ["terminal", "slice", "improvement"])
+@pytest.mark.parametrize(
+    ("meta_position", "reward", "context"),
+    [
+        ("first", "terminal", 256),
+        ("last", "slice", 3),
+        ("first", "slice", 1),
+        ("last", "improvement", 256),
+    ],
+)
 def test_cached_decoding_equals_the_whole_sequence(dataset, meta_position, reward, context):
     agent = learned(dataset, meta_position=meta_position, reward=reward, context=context)
     batch = Episodes(dataset, agent.config).batch(0, agent._foresight())

@@ -28,8 +28,8 @@ EPISODES, SEARCH, DRAWS = 10, 300, 40
 #: plays twice as many episodes, the first ones of the benchmarks.
 CORE = "skylake-x-8n-btree-ycsb-a-busy-core"
 PLANNED, BENCHMARK = 20, 101
-#: Two in every run; all five once in a while.
-SEEDS = [0, 1, *(pytest.param(seed, marks=pytest.mark.heavy) for seed in (2, 3, 4))]
+#: One in every run; all five once in a while.
+SEEDS = [0, *(pytest.param(seed, marks=pytest.mark.heavy) for seed in (1, 2, 3, 4))]
 
 
 @pytest.fixture(scope="module")
@@ -91,6 +91,7 @@ def test_an_untrained_planner_knows_no_more_than_lpt(name, seed, task):
     assert scores[name] <= scores["lpt"] < scores["best-fit"] - 40
 
 
+@pytest.mark.heavy
 def test_inputs_for_other_machines_give_no_more_than_lpt_reads(task):
     """Measured times are the loads that rules read, and a cache's size places no slice."""
     env, data, references = task(CORE)

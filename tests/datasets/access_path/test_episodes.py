@@ -1,6 +1,5 @@
 """Datasets of access-path episodes, beside those of measured scans."""
 
-import numpy as np
 import pytest
 
 from pmoss_datasets import Recipe, collect, find_domain
@@ -40,10 +39,3 @@ def test_nothing_beats_the_oracle():
     assert min(outcomes["always-cpu"], outcomes["always-offload"]) <= low < high
     judge.close()
     env.close()
-
-
-def test_the_chances_of_rules_are_known(dataset):
-    chances = dataset.column("propensity")
-    names = [dataset.policy_name(i) for i in range(len(dataset))]
-    for name, row in zip(names, chances, strict=True):
-        np.testing.assert_array_equal(row, 0.5 if name == "random" else 1.0)

@@ -1,18 +1,13 @@
 """Datasets and opponents of continual scheduling."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
 from pmoss_datasets import Recipe, collect, find_domain
-from pmoss_datasets.card import card
 from pmoss_datasets.continual.domain import ORACLES, POLICIES
 from pmoss_datasets.continual.fitting import Fit, co_tenants
-from pmoss_datasets.continual.worlds import World, improved
-from pmoss_datasets.formats import D4RLView
+from pmoss_datasets.continual.worlds import World
 from pmoss_env.backends.native_counts import model_snapshot
-from pmoss_env.envs.continual.drift import Conditions, Demand
 from pmoss_env.errors import DatasetError, DescriptionError, UnsupportedError
 from pmoss_env.types import CoTenant
 
@@ -57,27 +52,9 @@ def test_every_step_is_the_live_one(dataset):
     env.close()
 
 
-def test_only_datasets_with_noise_have_another_version():
-    for noise, version in ((0.0, 1), (1.0, 2)):
-        recipe = Recipe(domain="continual", env={**ENV, "noise": noise})
-        assert recipe.id.endswith(f"/mixed-v{version}")
-
-
-def test_the_bits_do_not_depend_on_processes(dataset, tmp_path):
-    recipe = Recipe.from_dict(dataset.metadata.recipe)
-    assert collect(recipe, tmp_path / "two", processes=2).checksum == dataset.checksum
-
-
 def test_no_oracle_is_among_the_data_and_the_opponents(dataset):
     assert not set(ORACLES) & {*dataset.metadata.policy_names, *CONTINUAL.opponents()}
     assert set(POLICIES) - set(ORACLES) <= set(CONTINUAL.opponents())
-
-
-def test_a_card_and_flat_arrays(dataset):
-    assert "million queries" in card(dataset)
-    flat = D4RLView(dataset).dictionary()
-    assert flat["infos/action_mask"].shape[1] == sum(dataset.metadata.parts)
-    assert len(flat["actions"]) == dataset.lengths.sum()
 
 
 def test_views_of_single_actions_say_so(dataset):
@@ -149,21 +126,6 @@ def _taken(env, co_tenants):
     return native_interference(co_tenants, env.session.index.native)
 
 
-def test_search_keeps_to_its_moves_and_gets_better():
-    env = CONTINUAL.make_env({"slices": 64, "epochs": 2, "drift": "none", "incumbent": "grouped"})
-    env.reset(seed=0)
-    world = World(env.session)
-    cores = env.session.index.cores
-    before = world.place(cores)
-    moves = improved([world], cores, 4, 0.0)
-    assert 0 < len(moves) <= 4 and len({s for s, _ in moves}) == len(moves)
-    after = cores.copy()
-    for slice_, core in moves:
-        after[slice_] = core
-    assert world.place(after) > before
-    assert improved([world], cores, 4, 10.0) == []  # no move is worth that
-
-
 def test_impossible_tasks_are_refused():
     with pytest.raises(DescriptionError, match="machine = 3: must be a text"):
         Recipe(domain="continual", env={"machine": 3})
@@ -198,23 +160,3 @@ def test_a_planner_without_noise_knows_what_the_last_epoch_was_like(drift, load)
     }
     assert served["planner"] == served["delayed-oracle"]
     assert min(served["planner"], served["now-oracle"]) > served["stay"]
-
-
-def test_a_jump_of_the_load_is_not_repeated():
-    planner = CONTINUAL.policy("planner")
-    places = iter([60, 62, 30, 32, 34])
-    planner.env = SimpleNamespace(
-        slices=64,
-        session=SimpleNamespace(
-            epoch=0,
-            drift=SimpleNamespace(
-                conditions=lambda _: Conditions(demand=Demand(shift=next(places)))
-            ),
-        ),
-    )
-    planner._past_asked = []
-    shifts = [(planner.asked().shift, planner.ahead().shift) for _ in range(5)]
-    assert shifts == [(60, 60), (62, 64), (30, 32), (32, 34), (34, 36)]
-    planner._past_asked, places = [], iter([62, 0, 2])
-    shifts = [(planner.asked().shift, planner.ahead(2).shift) for _ in range(3)]
-    assert shifts == [(62, 62), (0, 4), (2, 6)]

@@ -7,7 +7,7 @@ import pytest
 
 from pmoss_datasets import Recipe, collect, find_domain
 from pmoss_datasets.card import card
-from pmoss_datasets.continual.domain import ORACLES, POLICIES
+from pmoss_datasets.continual.domain import ORACLES
 from pmoss_datasets.recipes import Behaviour
 from pmoss_env.envs.continual.live_index import LiveIndex
 from pmoss_env.errors import DescriptionError, UnsupportedError
@@ -58,17 +58,6 @@ def test_who_plans_in_a_model_is_named_with_a_way_out(name: str) -> None:
         policy.begin(env, np.random.default_rng())
     with pytest.raises(DescriptionError, match=f"{name}: plans in a described machine, and this"):
         Recipe(domain="continual", env=HERE, behaviours=[Behaviour(name)], reference_episodes=0)
-
-
-def test_what_needs_no_model_is_refused_nowhere() -> None:
-    env = CONTINUAL.make_env(HERE)
-    for name in sorted(
-        set(POLICIES) - {*ORACLES, "planner", "seasonal-planner", "thorough-planner"}
-    ):
-        CONTINUAL.policy(name).check_env(env)
-    described = CONTINUAL.make_env({"machine": "toy", "slices": 8})
-    for name in POLICIES:
-        CONTINUAL.policy(name).check_env(described)
 
 
 def test_a_dataset_of_this_host_has_no_scores_and_says_that_it_does_not_repeat(tmp_path) -> None:

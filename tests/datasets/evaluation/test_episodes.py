@@ -76,14 +76,6 @@ def test_a_policy_has_no_influence_on_the_others(rows, name):
     ]
 
 
-def test_schedule_policies_place_what_they_planned():
-    for order in ("index", "load"):
-        kwargs = {**KWARGS, "order": order, "interference": "none"}
-        result = evaluate(kwargs, {"incumbent": SchedulePolicy("incumbent")}, [5], 3, 10, 2).rows
-        assert all(r.throughput == r.incumbent_throughput for r in result)
-        assert len(result) == 3
-
-
 def test_functions_of_the_seed_and_progress():
     asked, progress = [], []
 
@@ -287,22 +279,6 @@ def test_unknown_environments_and_arguments_are_named(tmp_path, evaluation):
     path = written(tmp_path / "r.jsonl", replace(evaluation, env_kwargs=wrong))
     with pytest.raises(DescriptionError, match="'foo'"):
         replay(path)
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"seeds": []}, {"episodes_per_seed": 0}, {"random_schedules": 0}, {"policies": {}}]
-)
-def test_nothing_to_evaluate_is_an_error(wrong):
-    arguments = {
-        "policies": {"first": FirstTile()},
-        "seeds": [0],
-        "episodes_per_seed": 1,
-        "search_budget": 5,
-        "random_schedules": 1,
-        **wrong,
-    }
-    with pytest.raises(DescriptionError, match=next(iter(wrong))):
-        evaluate(KWARGS, **arguments)
 
 
 def test_data_that_the_kernel_left_elsewhere_are_reported(monkeypatch, tmp_path):

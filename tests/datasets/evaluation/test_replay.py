@@ -19,15 +19,6 @@ from pmoss_env.errors import (
 from tests.datasets.evaluation.policies import written
 
 
-def test_replay_finds_nothing_where_nothing_changed(tmp_path, evaluation):
-    progress = []
-    report = replay(written(tmp_path / "r.jsonl", evaluation), lambda *at: progress.append(at))
-    rows = evaluation.rows
-    assert report.episodes == len(rows)
-    assert report.mismatches == ()
-    assert progress == [(n, len(rows)) for n in range(1, len(rows) + 1)]
-
-
 def test_replay_names_every_mismatch(tmp_path, evaluation):
     path = written(tmp_path / "r.jsonl", evaluation)
     rows = evaluation.rows

@@ -67,27 +67,6 @@ def test_bootstrap_interval_repeats_and_narrows():
     assert bootstrap_interval(groups[:1]) == (None, None)
 
 
-def test_bootstrap_interval_takes_seeds_of_any_number_of_episodes():
-    # Seeds of equal means: all that is left is the chance within the first.
-    low, high = bootstrap_interval([np.array([0.0, 2.0]), np.array([1.0]), np.ones(5)])
-    assert 0 <= low < 1 < high <= 2
-
-
-@pytest.mark.parametrize(
-    ("between", "lowest", "highest"), [(0.0, 0.93, 0.99), (0.5, 0.90, 0.97), (2.0, 0.83, 0.92)]
-)
-def test_bootstrap_intervals_cover_the_true_mean(monkeypatch, between, lowest, highest):
-    """Five seeds of four episodes; drawing seeds alone covers 82, 83 and 86 %."""
-    monkeypatch.setattr("pmoss_datasets.evaluation.statistics.BOOTSTRAPS", 1000)
-    rng = np.random.default_rng(1)
-    trials, hits = 600, 0
-    for trial in range(trials):
-        groups = rng.normal(rng.normal(0, between, size=(5, 1)), 1, size=(5, 4))
-        low, high = bootstrap_interval(list(groups), trial)
-        hits += low <= 0 <= high
-    assert lowest < hits / trials < highest
-
-
 def test_paired_differences_tell_more_than_both_means():
     rng = np.random.default_rng(0)
     hard = rng.normal(0, 12, size=100)

@@ -56,33 +56,6 @@ def test_boundaries_values_and_actions_are_kept(dataset: Dataset, form: Any) -> 
                 np.testing.assert_array_equal(theirs.observations[t], flat)
 
 
-def test_d3rlpy_learns_from_the_flat_form(dataset: Dataset, d3rlpy: Any) -> None:
-    data = to_d3rlpy(dataset, observation="flat")
-    algo = d3rlpy.algos.DiscreteCQLConfig(batch_size=8).create(device=False)
-    losses = algo.fit(
-        data,
-        n_steps=4,
-        n_steps_per_epoch=4,
-        logger_adapter=d3rlpy.logging.NoopAdapterFactory(),
-        show_progress=False,
-    )
-    assert len(losses) == 1 and np.isfinite(losses[0][1]["loss"])
-    assert algo.predict(data.episodes[0].observations[:1]).shape == (1,)
-
-
-def test_what_d3rlpy_collects_is_scored(dataset: Dataset, d3rlpy: Any) -> None:
-    env: Any = gymnasium.wrappers.FlattenObservation(
-        gymnasium.make("pmoss/SpatialScheduling-v0", **TASK)
-    )
-    explorer = d3rlpy.algos.DiscreteRandomPolicyConfig().create(device=False)
-    buffer = d3rlpy.dataset.create_fifo_replay_buffer(100, env=env)
-    collected = explorer.collect(env, buffer=buffer, n_steps=24, show_progress=False)
-    scores = score_buffer(collected, dataset)
-    assert scores.returns.shape == (3,)
-    np.testing.assert_array_equal(scores.scores, dataset.normalized_score(scores.returns))
-    assert scores.illegal_actions.sum() > 0  # the explorer knows no masks
-
-
 def test_our_own_data_are_scored_as_they_were(dataset: Dataset) -> None:
     scores = score_buffer(to_d3rlpy(dataset, observation="flat"), dataset)
     for theirs, mine in zip(scores.returns, dataset, strict=True):

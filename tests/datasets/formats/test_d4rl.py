@@ -40,21 +40,6 @@ def test_every_step_is_the_live_one(dataset):
     assert data["terminals"].sum() == len(dataset) and not data["timeouts"].any()
 
 
-def test_the_forms_agree(dataset):
-    view = D4RLView(dataset, "slice")
-    data, learning = view.dictionary(), view.qlearning()
-    assert set(learning) - set(data) == {"next_observations", "infos/next_action_mask"}
-    rows = list(view.sequences([2, 0]))
-    steps = dataset.steps
-    for key, value in data.items():
-        np.testing.assert_array_equal(learning[key], value, err_msg=key)
-        if not key.startswith("metadata/"):
-            np.testing.assert_array_equal(rows[0][key], value[2 * steps : 3 * steps], err_msg=key)
-            np.testing.assert_array_equal(rows[1][key], value[:steps], err_msg=key)
-    mask = data["observations"][:, view.columns["position_mask"]]
-    np.testing.assert_array_equal(mask, data["infos/action_mask"])
-
-
 @pytest.mark.parametrize("mode", REWARDS)
 def test_scores_are_those_of_the_dataset(dataset, mode):
     view = D4RLView(dataset, mode)

@@ -1,6 +1,5 @@
 """Stock Minari opens what we write, and what its tools write on our environment comes back."""
 
-import json
 import shutil
 
 import gymnasium
@@ -56,21 +55,6 @@ def test_stock_minari_loads_it(dataset, root, mode, recwarn):
 
 def first_of(loaded, key):
     return next(iter(loaded.iterate_episodes([0]))).observations[key][0]
-
-
-def test_the_file_is_compressed_and_has_one_chunk_per_array(dataset, root):
-    to_minari(dataset, root)
-    path = root / dataset.metadata.id / "data" / "main_data.hdf5"
-    raw = stored = 0
-    with h5py.File(path) as file:
-        for key, array in file["episode_0/observations"].items():
-            assert array.compression == "gzip" and array.chunks == array.shape, key
-            raw += array.nbytes
-            stored += array.id.get_storage_size()
-    assert stored < raw / 3
-    about = json.loads((path.parent / "metadata.json").read_text())
-    assert about["requirements"] == [f"pmoss-env=={dataset.metadata.code_version}"]
-    assert "## Known limits" in about["description"]
 
 
 def test_what_is_there_is_kept_and_failures_leave_nothing(dataset, root, monkeypatch):

@@ -31,16 +31,6 @@ def dataset(tmp_path_factory):
     return collect(recipe, tmp_path_factory.mktemp("datasets") / "one")
 
 
-def test_it_is_valid_and_named(dataset):
-    assert list(dataset.problems()) == []
-    assert "-actions-core-node-node-memory-gib-0_1-0_6/" in dataset.id
-    nodes = np.stack([episode.final_nodes for episode in dataset])
-    assert all((np.bincount(row, minlength=2) <= [1, 7]).all() for row in nodes)
-    home = dataset.machine.node_of_core[dataset.column("final_cores")]
-    assert (nodes != home).any()
-    assert np.isnan(dataset.column("propensity")).all()
-
-
 def test_expansion_is_what_the_environment_showed(dataset):
     env = SpatialSchedulingEnv(**ENV)
     expander = dataset.domain.expander(dataset)

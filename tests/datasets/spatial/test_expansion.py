@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import pmoss_env  # noqa: F401 (registers the environments)
-from pmoss_datasets import Recipe, collect, open_dataset
+from pmoss_datasets import Recipe, collect
 from pmoss_datasets.spatial.expansion import Expander, returns_to_go, rewards
 from pmoss_env.envs.spatial.env import REWARDS
 from pmoss_env.errors import DatasetError, UnknownNameError
@@ -100,11 +100,3 @@ def test_unmeasured_steps_give_no_improvement_reward(tmp_path):
         rewards(episode, "improvement")
     with pytest.raises(UnknownNameError, match="reward"):
         rewards(episode, "penalty")
-
-
-def test_views_without_copies_hold_the_same_values(dataset):
-    expander = Expander(open_dataset(dataset.path))
-    episode = dataset[0]
-    copied, viewed = (expander.observations(episode, copies=c) for c in (True, False))
-    for key in copied:
-        np.testing.assert_array_equal(copied[key], viewed[key])

@@ -8,7 +8,6 @@ from pmoss_datasets import Recipe, collect
 from pmoss_datasets.card import card
 from pmoss_datasets.spatial import playing
 from pmoss_datasets.spatial.rollouts import in_words
-from pmoss_env.backends.data_facts import misplaced
 
 ROW: dict[str, Any] = {
     "incumbent_mq_per_s": 1.0,
@@ -25,12 +24,6 @@ def _provenance(*slices: int) -> dict[str, Any]:
     return {"data": {"not_in_place": {str(slice_): "the node is full" for slice_ in slices}}}
 
 
-def test_slices_with_a_cause_are_counted() -> None:
-    assert misplaced(_provenance(0, 5)) == 2
-    assert misplaced(_provenance()) == 0
-    assert misplaced({"backend": "analytic"}) == 0
-
-
 def test_a_dataset_tells_of_every_episode(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     # The incumbent and the end of each episode; the last has all data in place.
     counts = iter([0, 2, 1, 0, 0, 0])
@@ -39,13 +32,6 @@ def test_a_dataset_tells_of_every_episode(tmp_path: Any, monkeypatch: pytest.Mon
     dataset = collect(recipe, tmp_path / "data")
     assert dataset.metadata.provenance["slices_not_in_place"] == {"0": [0, 2], "1": [1, 0]}
     assert "In 2 of 3 episodes the kernel had not put the data" in card(dataset)
-
-
-def test_a_dataset_says_nothing_where_all_are_in_place(tmp_path: Any) -> None:
-    recipe = Recipe(env={"machine": "toy", "slices": 8}, episodes=2, reference_episodes=0)
-    dataset = collect(recipe, tmp_path / "data")
-    assert "slices_not_in_place" not in dataset.metadata.provenance
-    assert "not put the data" not in card(dataset)
 
 
 def test_a_rollout_says_that_data_stayed_elsewhere() -> None:

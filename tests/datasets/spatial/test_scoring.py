@@ -2,8 +2,8 @@
 
 import pytest
 
-from pmoss_datasets.domain import domain_of_env, find_domain
-from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError, UnsupportedError
+from pmoss_datasets.domain import find_domain
+from pmoss_env.errors import DatasetError
 
 SPATIAL = find_domain("spatial")
 ENV = {"machine": "toy", "slices": 6, "interference": "busy_core"}
@@ -41,24 +41,3 @@ def test_recorded_actions_give_the_same_again(env):
         SPATIAL.rerun(env, 5, rollout.actions[:3])
     with pytest.raises(DatasetError, match="cannot be run again"):
         SPATIAL.rerun(env, 5, [*rollout.actions, 0])
-
-
-def test_an_incumbent_can_be_given(env):
-    SPATIAL.play(env, SPATIAL.policy("lpt"), 5)
-    wanted = env.schedule
-    SPATIAL.play(env, SPATIAL.policy("incumbent"), 6, incumbent=wanted)
-    assert (env.incumbent.cores == wanted.cores).all()
-
-
-def test_environments_are_made_by_id_and_checked():
-    assert domain_of_env("pmoss/toy-v0") is SPATIAL
-    assert SPATIAL.make_env({}, "pmoss/toy-v0").slices == 8
-    with pytest.raises(DescriptionError, match="unknown; did you mean 'slices'"):
-        SPATIAL.make_env({"slice": 4})
-    for name in ("pmoss/nothing-v0", "pmoss/AccessPath-v0"):
-        with pytest.raises(UnknownNameError):
-            SPATIAL.make_env({}, name)
-    with pytest.raises(UnknownNameError):
-        domain_of_env("pmoss/nothing-v0")
-    with pytest.raises(UnsupportedError, match="budget"):
-        SPATIAL.policy("lpt", budget=3)

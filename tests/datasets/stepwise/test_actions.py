@@ -24,14 +24,6 @@ def test_numbers_and_actions_are_one_to_one(parts, data):
         assert actions.chance(mask) == pytest.approx(1 / np.prod([sum(m) for m in masks]))
 
 
-def test_all_legal_actions_are_equally_likely():
-    actions, mask = Actions((2, 3)), np.array([0, 1, 1, 0, 1], np.int8)
-    rng = np.random.default_rng(1)
-    drawn = [actions.draw(mask, rng) for _ in range(400)]
-    assert set(drawn) == {3, 5} and 150 < drawn.count(3) < 250
-    assert actions.chance(mask) == 0.5
-
-
 def test_what_is_no_action_is_refused():
     actions = Actions((2, 3))
     assert actions.columns == 5

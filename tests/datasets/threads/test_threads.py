@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 
 from pmoss_datasets import Recipe, collect, find_domain
-from pmoss_datasets.card import card
-from pmoss_datasets.formats import D4RLView
 from pmoss_env.errors import DescriptionError
 
 THREADS = find_domain("threads")
@@ -43,29 +41,6 @@ def test_every_step_is_the_live_one(dataset):
         assert episode.outcome == info["requests"] / info["seconds"] / 1e3
         assert episode.infos["moved"].sum() >= 0
     env.close()
-
-
-def test_the_rules_beat_the_kernel_and_scores_say_so(dataset):
-    by_policy = {}
-    for number, outcome in enumerate(dataset.column("outcome")):
-        by_policy.setdefault(dataset.policy_name(number), []).append(outcome)
-    assert np.mean(by_policy["rule"]) > np.mean(by_policy["stay"])
-    scores = dataset.metadata.reference_scores
-    assert scores["best"]["mean"] > scores["stay"]["mean"]
-    env = THREADS.make_env(dataset.metadata.env_kwargs)
-    judge = THREADS.judge(env)
-    low, high = judge.reference(11, budget=1, draws=1)
-    stay = THREADS.play(env, THREADS.policy("stay"), 11, judge)
-    assert judge.outcome(stay) == low < high
-    judge.close()
-    env.close()
-
-
-def test_a_card_and_flat_arrays(dataset):
-    assert "thousand requests/s" in card(dataset)
-    flat = D4RLView(dataset).dictionary()
-    assert len(flat["actions"]) == dataset.lengths.sum()
-    assert flat["terminals"].sum() == len(dataset)
 
 
 def test_impossible_tasks_are_refused():

@@ -1,7 +1,6 @@
 """Continual scheduling: spaces, masks, rewards and bits of an index that runs."""
 
 import hashlib
-import itertools
 
 import numpy as np
 import pytest
@@ -13,10 +12,7 @@ from pmoss_env.errors import (
     UnknownNameError,
     UnsupportedError,
 )
-from pmoss_env.noise import THROUGHPUT_NOISE
 from tests.envs.episodes import CONTINUAL, SMALL, play
-
-EPOCHS = SMALL[CONTINUAL]["epochs"]
 
 
 def make(**options):
@@ -146,28 +142,6 @@ def test_impossible_arguments_are_named(options, error, named):
         make(**options)
 
 
-def test_without_drift_the_best_schedule_at_once_is_the_best_that_can_be_served():
-    """By enumeration: no sequence of moves serves more than the best schedule all the time."""
-    env = make(drift="none", slices=4, epochs=2, incumbent="grouped", workload_seed=1)
-    env.reset(seed=0)
-    model, workers = env.session.index.model, env.machine.workers
-    nodes = env.machine.node_of_core
-    schedules = (np.array(s, np.int32) for s in itertools.product(workers, repeat=4))
-    best = max(model.place(s, nodes[s].astype(np.int32)) for s in schedules)
-    served = []
-    for first in range(5):
-        env.reset(seed=0)
-        for epoch in range(2):
-            if epoch == 0 and first < 4:
-                env.step([first, int(env.machine.tile_of_core[workers[-1]])])
-            _, reward, *_ = env.step(leave(env))
-            served.append(reward)
-    assert max(served) <= best * (1 + 1e-9)
-    env.reset(seed=0)
-    rewards = [env.step(leave(env))[1] for _ in range(2)]
-    assert rewards[0] == rewards[1]  # who stays serves the same in every epoch
-
-
 def test_a_limit_on_the_response_time_and_a_price_are_paid():
     served = make(drift="none")
     limited = make(drift="none", p99_limit_us=50.0)
@@ -185,13 +159,6 @@ def test_a_limit_on_the_response_time_and_a_price_are_paid():
     assert reward == pytest.approx(info["throughput"] - 0.5 * info["moved_gb"])
 
 
-def test_a_machine_that_deviates_serves_otherwise_with_the_same_description():
-    plain, true = make(drift="none"), make(drift="none", deviation=0.3)
-    (_, a), (_, b) = plain.reset(seed=2), true.reset(seed=2)
-    assert a["throughput"] != b["throughput"]
-    assert true.machine.distances.dram_ns.tolist() == plain.machine.distances.dram_ns.tolist()
-
-
 @pytest.mark.parametrize("mode", ["ansi", "rgb_array"])
 def test_pictures_show_chip_and_time(mode):
     env = make(render_mode=mode)
@@ -201,34 +168,6 @@ def test_pictures_show_chip_and_time(mode):
         assert "epoch 6 of 6" in shown and "one bar per epoch" in shown
     else:
         assert shown.dtype == np.uint8 and shown.ndim == 3
-
-
-@pytest.mark.parametrize("backend", ["analytic", "simulated"])
-def test_response_times_have_noise_and_all_else_keeps_its_bits(backend):
-    sample = {"backend_options": {"queries": 20_000, "records": 20_000}, "drift": "busy-cores"}
-    options = {"backend": backend, **({} if backend == "analytic" else sample)}
-    plain, strong = (play(make(noise=noise, **options), 5) for noise in (0.0, 1.0))
-    factors = []
-    for exact, noisy in zip(plain, strong, strict=True):
-        last, noisy_last = exact.observation["last"], noisy.observation["last"]
-        p50, p99 = noisy_last[1:3] / last[1:3]
-        assert p50 == pytest.approx(p99, rel=1e-5)  # so that they keep their order
-        factors.append(float(p99))
-        assert last[2] == np.float32(exact.info["p99_us"])
-        assert last[3] == noisy_last[3]
-    # One for each epoch; a move shows the last one again.
-    assert len(set(factors)) == 1 + EPOCHS and 1.0 not in factors
-    assert all(abs(factor - 1.0) < 6 * THROUGHPUT_NOISE for factor in factors)
-
-
-def test_a_context_has_the_response_times_of_the_observation():
-    env = make(noise=1.0)
-    observation, _ = env.reset(seed=5)
-    for _ in range(2):
-        snapshot = env.context(np.random.default_rng(0)).snapshot
-        shown = snapshot.throughput, snapshot.latency_p50_us, snapshot.latency_p99_us
-        assert observation["last"][:3] == pytest.approx(shown, rel=1e-6)
-        observation, *_ = env.step(leave(env))
 
 
 #: SHA-256 of what an episode shows, before response times had noise.

@@ -1,7 +1,6 @@
 """Families of drift: their courses for a seed, and how states follow each other."""
 
 import hashlib
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -9,8 +8,7 @@ import pytest
 from pmoss_env.envs.continual import FAMILIES, draw_drift
 from pmoss_env.envs.continual.drift import make_family
 from pmoss_env.envs.continual.families import MovingLoad
-from pmoss_env.envs.continual.jobs import IDLE, Jobs
-from pmoss_env.envs.continual.other_indexes import OtherIndexes
+from pmoss_env.envs.continual.jobs import Jobs
 from pmoss_env.envs.continual.own_day import DailyMix
 from pmoss_env.errors import DescriptionError, UnknownNameError
 from pmoss_env.interference import check_co_tenants
@@ -87,15 +85,6 @@ def test_several_epochs_are_sampled_from_a_state():
     assert sample == family.conditions(state)
 
 
-def test_without_jitter_a_running_job_is_deterministic():
-    drift = draw_drift(Jobs(jitter=0), SERVER, 16, 80, 5)
-    rng = np.random.default_rng(1)
-    for epoch in range(1, 80):
-        for job, then in zip(drift.states[epoch - 1], drift.states[epoch], strict=True):
-            if job.phase != IDLE:
-                assert drift.family.advance((job,), rng) == (then,)
-
-
 def test_the_load_moves_at_its_speed_and_jumps():
     shifts = [each.demand.shift for each in courses(MovingLoad(speed=2.0), epochs=20)]
     assert shifts == [2 * epoch % 16 for epoch in range(20)]
@@ -103,19 +92,6 @@ def test_the_load_moves_at_its_speed_and_jumps():
         each.demand.shift for each in courses(MovingLoad(speed=0.0, jump_every=4), epochs=200)
     ]
     assert 25 < np.count_nonzero(np.diff(jumping)) < 75
-
-
-def test_other_indexes_are_re_scheduled_to_nodes_that_serve_none():
-    states = draw_drift(OtherIndexes(count=4, lifetime=10), SERVER, 16, 2000, 3).states
-    nodes = [[index.place for index in indexes] for _, indexes in states]
-    assert all(len(set(each)) == 4 for each in nodes)
-    moved = sum(
-        a != b for before, after in pairwise(nodes) for a, b in zip(before, after, strict=True)
-    )
-    assert 8 < 4 * len(nodes) / moved < 12
-    # No node is free: all stay.
-    full = draw_drift(OtherIndexes(count=8, lifetime=1), SERVER, 16, 50, 3).states
-    assert len({tuple(index.place for index in indexes) for _, indexes in full}) == 1
 
 
 def test_the_mix_goes_from_its_own_to_another_and_back():

@@ -94,7 +94,6 @@ def find(kind: str, name: str, known: Mapping[str, EntryPoint], others: Iterable
         others: further names, for the error.
 
     Raises:
-        UnknownNameError: the name is in neither form.
         PluginError: the object cannot be loaded.
     """
     if name in known:

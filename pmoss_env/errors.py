@@ -35,8 +35,6 @@ def unknown_key(where: str, key: str, known: Iterable[str]) -> str:
 
     Args:
         where: the kind of key, and the key: "environment argument 'machin'".
-        key: the key itself.
-        known: the valid keys.
     """
     names = sorted(known)
     close = get_close_matches(key, names, n=1)

@@ -32,9 +32,6 @@ def require(*modules: str) -> None:
 
     Args:
         *modules: e.g. "h5py" or "matplotlib".
-
-    Raises:
-        MissingExtraError: the first that is not installed.
     """
     for module in modules:
         if find_spec(module) is None:

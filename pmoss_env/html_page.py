@@ -40,8 +40,6 @@ def html_page(
 
     Args:
         title: plain text, also the first heading.
-        body: HTML below that heading.
-        style: additional CSS.
         colours: additional (light, dark) colours by name.
     """
     shown = escape(title)

@@ -41,7 +41,6 @@ def check_index(
         path: of the library (native/include/pmoss/index.h).
         operations: per thread; at least MIN_OPERATIONS.
         threads: 1 to MAX_THREADS.
-        seed: of the operations.
         seconds: time limit of the check; it also ends if no operation finishes for a minute.
         progress: called with the number of finished operations, and of all.
 

@@ -36,7 +36,6 @@ def index_kind(name: str) -> IndexKind:
     """A kind of index by its name.
 
     Raises:
-        UnknownNameError: no such kind.
         PluginError: a library that is not registered.
     """
     for kind in index_kinds():
@@ -99,9 +98,6 @@ def holds_points(name: str) -> bool:
     """Whether the records of a kind are points in the plane, the same in all instances.
 
     Their slices are the cells of a grid; the slices of other kinds are key ranges.
-
-    Raises:
-        UnknownNameError: no such kind.
     """
     return index_kind(name).records == "points"
 

@@ -24,7 +24,6 @@ class Draw:
     """The distribution of an episode's co-tenants of one family.
 
     Attributes:
-        family: a key of CO_TENANT_FAMILIES.
         strength: range of the strengths, drawn uniformly.
         one_in: at most one in this many possible targets has a co-tenant; at least one target has.
     """
@@ -121,7 +120,6 @@ def possible_draws(interference: str, machine: Machine) -> tuple[Draw, ...]:
     """The distributions of an episode's co-tenants on ``machine``.
 
     Raises:
-        UnknownNameError: no such interference.
         UnsupportedError: the machine has no target for such a co-tenant.
     """
     if interference not in INTERFERENCE:
@@ -142,7 +140,6 @@ def draw_co_tenants(
     """Draws one episode's co-tenants.
 
     Raises:
-        UnknownNameError: no such interference.
         UnsupportedError: the machine has no target for such a co-tenant.
     """
     draws = possible_draws(interference, machine)

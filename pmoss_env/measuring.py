@@ -29,11 +29,7 @@ _INTERVAL, _NOISE = 1.96, 3.0
 
 
 def round_error(snapshot: HardwareSnapshot) -> float | None:
-    """Relative standard error of a throughput, by its sweeping rounds; None with too few of them.
-
-    Args:
-        snapshot: of a host. Models have no rounds.
-    """
+    """Relative standard error of a throughput over sweeping rounds; None with too few of them."""
     rounds = snapshot.provenance.get("rounds", {}).get("node_mq_per_s", ())
     rates = [float(sum(of_nodes)) for of_nodes in rounds]
     if len(rates) < _LEAST_ROUNDS or not fmean(rates) > 0:
@@ -148,9 +144,6 @@ def measure_schedules(
     """Measures baselines by name; those that read counters read Grouped's snapshot.
 
     Args:
-        backend: with its workload instance.
-        names: baselines, see pmoss_env.baselines.
-        seed: of the baselines and the measurements.
         again: whether the first schedule is measured once more, at the end.
         progress: called with (measured so far, to measure).
         on_schedule: called with (name, schedule) before each is measured.
@@ -197,8 +190,6 @@ def measure_rounds(
     """Measures baselines in several rounds, so that changes of the host affect all of them.
 
     Args:
-        backend: with its workload instance.
-        names: baselines, see pmoss_env.baselines.
         rounds: number of measurements of each.
         seed: of the baselines and the measurements; each round has its own.
         again: whether each round ends with its first schedule, see measure_schedules().

@@ -84,7 +84,6 @@ def check_memory(machine: Machine, schedule: Schedule, room: Int32Array | None) 
     """Raises ScheduleError if a schedule puts too much data on a node.
 
     Args:
-        machine: runs the schedule.
         schedule: checked only if it places data slice by slice.
         room: (N,) result of slices_of_node().
     """
@@ -122,7 +121,6 @@ def spilled(
     Linux allocates memory in the same way. Data of the first slices stay local.
 
     Args:
-        machine: gives the nodes.
         cores: (slices,) the core of each slice.
         room: (N,) result of slices_of_node().
         order: (slices,) order of allocation; None: by index.
@@ -153,7 +151,6 @@ def relocated(
     worker on a node with room.
 
     Args:
-        machine: gives the nodes.
         cores: (slices,) the core of each slice.
         room: (N,) result of slices_of_node().
         load: (slices,) non-negative, in any unit.

@@ -94,7 +94,6 @@ class Noise:
         shares still sum to the total. Response times stay as measured; see response_times().
 
         Args:
-            snapshot: as measured.
             throughput: the total already read, Mq/s; a new reading is drawn if None.
         """
         if self._strength == 0:

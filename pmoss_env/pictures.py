@@ -23,9 +23,6 @@ def new_figure(width: float, height: float, dpi: int = 100) -> Figure:
         width: inches.
         height: inches.
         dpi: pixels per inch.
-
-    Raises:
-        MissingExtraError: matplotlib is not installed.
     """
     require("matplotlib")
     from matplotlib.backends.backend_agg import FigureCanvasAgg

@@ -259,7 +259,6 @@ def recording_for(
 
     Raises:
         UnsupportedError: there is no recording, or the index needs none.
-        RecordingError: see recording_of().
         DescriptionError: another number of records than recorded.
     """
     if not is_plugin(workload.index):

@@ -72,7 +72,6 @@ def record(
         queries: number of recorded queries per instance.
         instances: number of workload instances, with the seeds 0 to instances - 1.
         tool: "drd", "lackey", or "auto" for the first that works.
-        progress: see Progress.
 
     Raises:
         PluginError: no library, or it failed or crashed.

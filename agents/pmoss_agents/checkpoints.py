@@ -43,7 +43,6 @@ def check_output(path: str | Path) -> None:
 
     Raises:
         CheckpointError: the ending is that of an export.
-        MissingExtraError: safetensors is not installed.
     """
     if Path(path).suffix == EXPORTED:
         raise CheckpointError(
@@ -56,13 +55,8 @@ def write(path: str | Path, header: Mapping[str, Any], arrays: Mapping[str, Arra
     """Writes a checkpoint, whole or not at all.
 
     Args:
-        path: of the file.
         header: what the agent is, as plain JSON values; ``agent`` is its registry name.
         arrays: what it has learned, by name.
-
-    Raises:
-        CheckpointError: see check_output().
-        MissingExtraError: safetensors is not installed.
     """
     check_output(path)
     # safetensors writes an array's memory as it lies, so that it must lie in C order.
@@ -96,7 +90,6 @@ def read(path: str | Path) -> tuple[dict[str, Any], dict[str, Array]]:
 
     Raises:
         CheckpointError: the file is missing, damaged, foreign or of another version.
-        MissingExtraError: safetensors is not installed.
     """
     path = Path(path)
     if not path.exists():

@@ -60,7 +60,6 @@ def joined(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
 
     Args:
         before: those that it began under; empty if they are unknown.
-        now: of this process.
 
     Returns:
         Those of now. ``mixed`` is true where they are not those from the beginning.

@@ -46,7 +46,6 @@ def read_config(name: str | Path, task: str = "") -> dict[str, Any]:
     the tasks whose name the pattern (as of a shell) fits, the last one that fits winning.
 
     Args:
-        name: of the config, or its file.
         task: as in dataset ids: ``skylake-x-8n-btree-ycsb-a`` of
             ``pmoss/skylake-x-8n-btree-ycsb-a/mixed-v0``.
 
@@ -81,7 +80,6 @@ class Range:
     """A method's range of settings, the same for all tasks.
 
     Attributes:
-        values: of each field that is varied.
         tuning: how the committed settings were found, in words.
     """
 
@@ -137,9 +135,6 @@ def identity(config: Any) -> dict[str, Any]:
 
     A field marked as LATER counts only where it is not at its default: what was trained before the
     field was there is still the same agent.
-
-    Args:
-        config: a dataclass.
     """
     return {
         field.name: value

@@ -16,7 +16,6 @@ def go_on_at(agent: Any, changes: Mapping[str, Any]) -> None:
     """Lets an agent go on learning on another device, with those that it holds.
 
     Args:
-        agent: of a checkpoint.
         changes: its ``device``, or nothing.
 
     Raises:

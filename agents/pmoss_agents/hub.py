@@ -44,7 +44,6 @@ def export(name: str, out: Path) -> Path:
         The folder.
 
     Raises:
-        UnknownNameError: no such agent.
         CheckpointError: its checkpoint or card are damaged.
         DatasetError: something else is there, or nothing can be written there.
     """

@@ -27,7 +27,6 @@ class Lesson:
     """A dataset, or an environment, to learn from.
 
     Attributes:
-        domain: whose agents can.
         data: a dataset, or other data of the domain; None to learn by playing.
         env: arguments of the environment to play in.
     """
@@ -65,11 +64,9 @@ def find_lesson(
         env: arguments of the environment to play in.
         domain: name of the domain, where it is named.
         agent: as of new_agent().
-        config: likewise.
 
     Raises:
         DescriptionError: data of another domain than the one named.
-        UnknownNameError: no such dataset, domain or agent.
         DatasetError: damaged data.
     """
     if isinstance(dataset, Sequence) and not isinstance(dataset, str):
@@ -100,10 +97,8 @@ def new_agent(
         lesson: what it is to learn from.
         agent: a name, or ``module:Class``; None: the config's, or the usual one of the domain.
         config: of read_config(); None: the agent's own if it has one.
-        changes: fields of the config.
 
     Raises:
-        UnknownNameError: no such agent in the domain.
         DescriptionError: an agent of another domain, or a domain without a usual agent.
     """
     name = agent or _named_in(config) or _usual(lesson)
@@ -142,14 +137,11 @@ def learn(
 
     Args:
         agent: goes on where its checkpoint stopped.
-        lesson: what from.
-        progress: called after every update.
         checkpoint: where to save now and then, at the end, and when interrupted.
         allow_other_code: go on with what other code has trained.
 
     Raises:
         DescriptionError: the agent learns otherwise, or nothing.
-        PmossError: see OfflineAgent.fit() and OnlineAgent.fit().
     """
     options: dict[str, Any] = {"progress": progress, "checkpoint": checkpoint}
     if allow_other_code:  # agents of other packages may do without

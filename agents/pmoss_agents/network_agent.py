@@ -66,8 +66,6 @@ class NetworkAgent(OfflineAgent[DatasetT]):
         """Prepares a gradient step, which ``optimiser.step()`` then makes.
 
         Args:
-            update: its number.
-            rate: of learning.
             loss: () with a gradient.
             clip: largest norm of the gradient.
 

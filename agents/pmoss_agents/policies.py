@@ -43,7 +43,6 @@ def named_policies(
 
     Raises:
         DescriptionError: two of the same name, or agents of different domains.
-        UnknownNameError: no such policy, agent or domain.
         UnsupportedError: a policy that cannot be padded.
     """
     every = [str(policy) for policy in policies or ()]

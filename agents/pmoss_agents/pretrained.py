@@ -32,11 +32,8 @@ class Score:
     """An agent's score in episodes that its data do not hold.
 
     Attributes:
-        value: the mean.
         low: lower end of its 95 % interval over the episodes.
-        high: its upper end.
         unit: what the value is, in words.
-        episodes: how many.
         results: the stored file that holds the episodes, or a folder of such.
     """
 
@@ -54,18 +51,12 @@ class Card:
 
     Attributes:
         name: what load() knows it by.
-        agent: its registered name.
         domain: the environment that it is for.
         env: arguments of the environment that it was trained for, plain JSON; empty for any.
         dataset: ``id``, ``checksum`` and number of ``episodes`` or ``worlds`` of its data.
-        seed: of its training.
-        updates: of its training.
-        score: see Score.
         commands: that make it again.
         licence: of the weights, an SPDX name.
-        code_version: of the package that trained it.
         size: bytes of the checkpoint.
-        sha256: of the checkpoint.
     """
 
     name: str
@@ -131,7 +122,6 @@ def slim(checkpoint: str | Path, out: Path) -> None:
     """Writes a checkpoint without what only an interrupted training needs.
 
     Args:
-        checkpoint: of a trained agent.
         out: of the new one, ``.safetensors``.
 
     Raises:

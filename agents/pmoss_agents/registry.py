@@ -124,9 +124,7 @@ def agent_class(name: str) -> type[Agent]:
         name: one of agent_names(), or ``module:Class``, which is imported.
 
     Raises:
-        UnknownNameError: neither.
         PluginError: it cannot be imported, or is no agent.
-        MissingExtraError: it needs a package that is not installed.
     """
     agent = find("agent", name, _entries())
     if not (isinstance(agent, type) and issubclass(agent, Agent)):
@@ -146,9 +144,7 @@ def policy_maker(name: str) -> Callable[..., Any]:
         name: one of agent_names(), or ``module:Class``, which is imported.
 
     Raises:
-        UnknownNameError: neither.
         PluginError: it cannot be imported, or makes nothing.
-        MissingExtraError: it needs a package that is not installed.
     """
     maker = find("policy" if ":" in name else "agent", name, _entries())
     if isinstance(maker, type) and issubclass(maker, Agent):

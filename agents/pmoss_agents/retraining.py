@@ -91,7 +91,6 @@ def retrain(training: Training) -> Retrained:
     Raises:
         CheckpointError: the training failed.
         DatasetError: the data are others.
-        UnknownNameError: the data are not here.
     """
     data = load(training.dataset["id"])
     if data.checksum != training.dataset["checksum"]:

@@ -23,7 +23,6 @@ class RidgeArms:
     """K ridge regressions over d features.
 
     Attributes:
-        ridge: strength of the regularisation.
         gram: (K, d, d) ridge * I + the sum of x x' over an arm's observations.
         moment: (K, d) sum of y x.
         inverse: (K, d, d) inverse of gram.

@@ -31,7 +31,6 @@ class Course:
             and on u alone: a run that is resumed from a checkpoint then ends with the same weights
             as one that was never stopped.
         total: updates at the end, those made before included.
-        save_every: updates between checkpoints.
         judge: asked for further metrics every ``save_every`` updates, and after the last one. Its
             argument is the path of the checkpoint, if one is written.
         metrics: those of a training that has nothing left to do.
@@ -51,8 +50,6 @@ def train(
 
     Args:
         agent: goes on from its ``updates``, and has ``save(path)``.
-        course: the updates.
-        progress: called after every update.
         checkpoint: where to save now and then, at the end, and when interrupted.
 
     Returns:

@@ -80,7 +80,6 @@ def means_of_windows(
 
     Args:
         rows: of read_log().
-        points: windows, at most.
         last: what is the last value of a window, not a mean.
 
     Returns:

@@ -23,7 +23,6 @@ def card(dataset: Dataset, licence: str = "") -> str:
     """Markdown: contents, measurement, units, returns by policy, limits, licence.
 
     Args:
-        dataset: to be described.
         licence: of data of one's own, an SPDX name; what committed recipes give has one.
     """
     metadata, domain = dataset.metadata, dataset.domain

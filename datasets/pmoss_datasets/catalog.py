@@ -74,7 +74,6 @@ def load_data(name: str | Path, root: str | Path | None = None) -> tuple[Domain,
     """A dataset by folder or id as load() finds it, or other data of a domain, and the domain.
 
     Raises:
-        UnknownNameError: no such id.
         DatasetError: it is damaged.
     """
     return open_data(_folder_of(name, root))
@@ -109,7 +108,6 @@ class Listing:
         id: its id; of a damaged one its folder.
         size: how many episodes, or what else it holds, or "damaged".
         outcome: mean outcome of the episodes with its unit; empty without episodes.
-        megabytes: of all its files.
         place: "built" or "shipped".
     """
 

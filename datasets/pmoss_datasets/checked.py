@@ -34,7 +34,6 @@ def check(kind: Any, values: Mapping[str, Any], where: str = "") -> None:
 
     Raises:
         DescriptionError: a key is unknown or missing, or a value is of another type.
-        MissingExtraError: msgspec is not installed.
     """
     msgspec = _msgspec()
     try:

@@ -55,7 +55,6 @@ def run_tasks(
     Args:
         make_work: makes what does tasks, once per process; it can be sent to another process, and
             so can tasks and results.
-        tasks: what to do.
         executor: "processes" or "ray".
         processes: how many at once; on a Ray cluster 0 means as many as it has CPUs (for tasks
             on servers always one per server that declares the resource SERVER).
@@ -63,9 +62,7 @@ def run_tasks(
         on_servers: on a Ray cluster, the tasks measure the node that does them.
 
     Raises:
-        UnknownNameError: no such executor.
         DescriptionError: a number of processes that is not possible.
-        MissingExtraError: Ray is not installed.
         BackendError: a Ray cluster without a server, or that lost all its nodes.
         PmossError: a worker process was killed.
     """

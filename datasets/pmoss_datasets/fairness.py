@@ -42,7 +42,6 @@ def policy_stream(seed: int, stream: int = 2, key: bytes = PUBLIC_KEY) -> np.ran
     """A policy's source of chance in an episode: its state does not reveal the episode's seed.
 
     Args:
-        seed: of the environment's reset.
         stream: another one draws anew on the same episode.
         key: of the keyed hash (HMAC-SHA-256). With the public one a seed can still be guessed.
     """

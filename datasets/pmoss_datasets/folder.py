@@ -57,7 +57,6 @@ def check_arrays(file: h5py.File, names: Iterable[str]) -> None:
     """Refuses arrays that lie in other files, or that declare more than the file can hold.
 
     Args:
-        file: to be read.
         names: of its arrays that will be read; all must be there.
 
     Raises:
@@ -118,7 +117,6 @@ def check_target(path: str | Path, overwrite: bool, what: str = METADATA) -> Non
     """Finds out whether a dataset could be written, and leaves no trace of it.
 
     Args:
-        path: the folder.
         overwrite: whether a dataset that is there may be replaced.
         what: a file in it by which such a dataset is known.
 

@@ -25,7 +25,6 @@ def card_text(facts: Mapping[str, Any], text: str) -> str:
 
     Args:
         facts: strings, numbers, or lists of them; other values are written in one line.
-        text: Markdown.
     """
     lines = ["---"]
     for key, value in facts.items():

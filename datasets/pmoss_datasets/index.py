@@ -25,7 +25,6 @@ def line(dataset: Dataset, licence: str = "") -> dict[str, Any]:
     known is None.
 
     Args:
-        dataset: to be listed.
         licence: as of card().
     """
     domain, scores = dataset.domain, dataset.metadata.reference_scores

@@ -158,8 +158,6 @@ def planned_actions(
     """(slices,) int32: the actions that place a schedule.
 
     Args:
-        machine: whose tiles they name.
-        schedule: where the slices go.
         order: (slices,) the slice placed at each step.
         chooses_node: whether actions name the nodes of data, too.
     """

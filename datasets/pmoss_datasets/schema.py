@@ -254,7 +254,6 @@ def stack(
 
     Args:
         rows_of: the values of each episode by field; None or absent where it lacks one.
-        expected: the fields.
         ragged: symbols of the axes that may differ in length between episodes.
 
     Raises:

@@ -140,7 +140,6 @@ def recipe_of(id_: str) -> Recipe:
     """The recipe of a dataset of the suite, by its id.
 
     Raises:
-        UnknownNameError: no such task or tier.
         DescriptionError: something else than ``pmoss/<task>/<tier>-v0``, or of another version.
     """
     parts = id_.split("/")
@@ -164,7 +163,6 @@ def suite_ids(
     Args:
         tasks: names; all but the toy if empty.
         tiers: names; if empty TIERS, as far as the domain has them.
-        domain: whose tasks, where none are named.
     """
     chosen = tasks or [name for name in task_names(domain) if name != TOY]
     ids = [
@@ -190,8 +188,6 @@ def build(
     """Builds ``<root>/<id>``, or takes it as it is there if it has this recipe and version.
 
     Args:
-        id_: of the suite.
-        root: folder of datasets.
         progress: as of collect().
         overwrite: build it again in any case.
         processes: as of collect().
@@ -224,8 +220,6 @@ def obtain(
     """The dataset of a recipe: as it lies at ``path``, or collected there.
 
     Args:
-        recipe: of the dataset.
-        path: its folder.
         progress: as of collect().
         overwrite: collect it again in any case.
         **how: further arguments of collect().
@@ -287,8 +281,6 @@ def rebuild(
     """Collects a dataset again from the recipe in its metadata.
 
     Args:
-        dataset: the old one.
-        path: the folder to write.
         processes: as of collect().
         trusted: the "module:function" policies that the recipe may name, which are imported.
 

@@ -35,8 +35,6 @@ def find_problems(
     Args:
         arrays: of all fields, axis 0 the episode. Rules about fields that are missing or have a
             wrong shape are left out.
-        metadata: the dataset's.
-        machine: the dataset's.
     """
     yield from metadata_problems(metadata, stored=False)
     sound: dict[str, Array] = {}

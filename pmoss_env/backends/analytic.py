@@ -40,9 +40,7 @@ class AnalyticBackend(SubjectBackend):
     records. Creating a backend is cheap: profiles are computed at their first use.
 
     Args:
-        subject: the modelled system.
         records: number of records in the index; None: the workload's.
-        dispatch: one of DISPATCH.
         overhead_cycles: cycles of a worker per query, in addition to the index's own code.
         numa_balancing: whether the operating system has moved the pages that it placed.
         deviation: relative deviation of latencies, bandwidths and core speeds from the description;

@@ -108,7 +108,6 @@ class SubjectBackend:
     """Base of the backends here.
 
     Args:
-        subject: the measured system.
         records: number of records in the index; None: the workload's.
     """
 
@@ -128,7 +127,6 @@ def check_dispatch(dispatch: str, load: LoadRegime) -> None:
     """Checks a kind of dispatch.
 
     Raises:
-        UnknownNameError: none of DISPATCH.
         UnsupportedError: modelled routers under the load "saturated:mix".
     """
     if dispatch not in DISPATCH:

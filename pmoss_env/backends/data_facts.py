@@ -22,8 +22,6 @@ def data_facts(
 
     Args:
         raw: result of the native runner.
-        strategy: how data were moved.
-        pace: when data were moved.
         not_asked: why the kernel was not asked; empty if it was.
         loading: report of bound loaders, if they placed the data. Then the pages of a slice are
             unknown, and only the growth of the process on each node is reported.

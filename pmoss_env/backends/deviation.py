@@ -43,9 +43,7 @@ def true_machine(
     time, as to interrupts and heat.
 
     Args:
-        machine: the description.
         deviation: 0 to MAX_DEVIATION.
-        rng: source of randomness.
         overhead_cycles: cycles of a worker per query, in addition to the index's own code.
     """
     native = native_machine(machine, overhead_cycles)

@@ -52,8 +52,6 @@ def snapshot_of(
     """The snapshot of a measurement, or of one round of a run.
 
     Args:
-        raw: result of the runner.
-        load: of the measurement.
         provenance: of the snapshot; the source of each counter is added as "counters".
     """
     seconds = raw["seconds"]
@@ -106,7 +104,6 @@ def rounds_of(raw: dict[str, Any], began: float = 0.0) -> dict[str, Any]:
     """The ends of sweeping rounds, and the throughput of each node in them.
 
     Args:
-        raw: rounds of the runner.
         began: begin of the first one, in seconds of the measurement.
     """
     ends = np.asarray(raw["seconds"])

@@ -24,7 +24,6 @@ def native_machine(machine: Machine, overhead_cycles: float = 0.0) -> _native.Ma
     """The C++ form of a machine.
 
     Args:
-        machine: with parameters.
         overhead_cycles: cycles of a worker per query, in addition to the index's own code.
 
     Raises:
@@ -130,9 +129,6 @@ def record_shares(workload: Workload, slices: int) -> tuple[float, ...]:
     """Share of the records in each slice; 0 for an empty slice.
 
     For an index on points it is estimated from a sample.
-
-    Raises:
-        DescriptionError: see native_workload().
     """
     native = native_workload(workload)
     shares = native.cell_shares if holds_points(workload.index) else native.record_shares

@@ -37,7 +37,6 @@ def make_profiler(
     A profiler that runs the index does so once per process, workload and number of slices.
 
     Args:
-        workload: the queries.
         slices: number of key ranges or cells.
         progress: see with_progress().
 

@@ -19,11 +19,7 @@ class RecordingOptions:
     """The content of a recording.
 
     Attributes:
-        workload: the queries.
-        slices: number of key ranges.
-        queries: number of recorded queries.
         line_sampling: one cache line in this many is recorded.
-        page_sampling: likewise for pages.
 
     Raises:
         DescriptionError: an impossible value.

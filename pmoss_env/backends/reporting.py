@@ -46,7 +46,6 @@ def with_progress(
     """Runs native work in a thread, with reports of progress; Ctrl-C interrupts it.
 
     Args:
-        what: name of the work.
         work: releases the GIL.
         progress: called every REPORT_EVERY seconds with (what, seconds so far), from REPORT_AFTER
             seconds on.

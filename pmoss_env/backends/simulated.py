@@ -59,12 +59,10 @@ class SimulatedBackend(SubjectBackend):
     give the same bits.
 
     Args:
-        subject: the simulated system.
         records: number of records in the index; None: the workload's.
         queries: number of queries that are recorded per instance and executed per measurement; the
             first half warms the caches. None: enough for the machine and the workload.
         line_sampling: one cache line in this many is simulated, in proportionally smaller caches.
-        page_sampling: likewise for pages.
         dispatch: "ideal" (queries reach their workers at once) or "modelled" (routers dispatch
             them and take the machine's ``dispatch_ns`` for each).
         overhead_cycles: cycles of a worker per query, in addition to the index's own code.
@@ -78,7 +76,6 @@ class SimulatedBackend(SubjectBackend):
 
     Raises:
         DescriptionError: an invalid option, or a machine without parameters.
-        UnknownNameError: another dispatch.
         UnsupportedError: a library without a recording.
         RecordingError: a recording of something else.
     """
@@ -201,7 +198,6 @@ class SimulatedBackend(SubjectBackend):
 
         Args:
             machine: None: this backend's own.
-            **options: of the native server.
 
         Raises:
             ValueError: the simulator does not support the machine.

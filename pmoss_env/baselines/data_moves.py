@@ -28,7 +28,6 @@ def settled(walk: Walk, context: Context, budget: int) -> Walk:
 
     Args:
         walk: of a search. The evaluations of both walks count.
-        context: of the search.
         budget: of the search; at most half of it is used.
     """
     half = budget // 2
@@ -62,8 +61,6 @@ def settle_data(walk: Walk, context: Context, budget: int) -> None:
 
     Args:
         walk: of a search; updates its ``homes``.
-        context: of the search.
-        budget: of the search.
     """
     machine = context.machine
     near = nearest_nodes(machine)

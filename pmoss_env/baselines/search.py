@@ -70,8 +70,6 @@ def promising_changes(
     Args:
         context: its rng orders equal estimates.
         cores: (slices,) of the schedule.
-        snapshot: of the schedule.
-        limit: largest number of changes.
 
     Yields:
         A change as moves (slice, core).

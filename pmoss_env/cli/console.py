@@ -88,7 +88,6 @@ def show_rows(
     """Prints a table, or its rows as a JSON list of objects by column.
 
     Args:
-        title: of the table.
         columns: see table().
         rows: a cell for each column.
         as_json: whether to print JSON.

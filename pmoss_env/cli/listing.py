@@ -21,7 +21,6 @@ class Request:
     Attributes:
         name: of the one to show in full; None: list all.
         as_json: print JSON.
-        slices: of a workload.
         root: folder of datasets; None: the default one.
     """
 

@@ -16,7 +16,6 @@ def printable(text: str, *, lines: bool = True) -> str:
     Names come from files, and an escape sequence in one could change the screen.
 
     Args:
-        text: any text.
         lines: whether line ends and tabs are kept.
     """
     kept = "\n\t" if lines else ""
@@ -30,7 +29,6 @@ def one_line(text: str, limit: int = 140) -> str:
 
     Args:
         text: any text; white space becomes single spaces.
-        limit: characters of the line.
     """
     line = printable(" ".join(text.split()), lines=False)
     if len(line) <= limit:
@@ -44,7 +42,6 @@ def check_absent(path: Path, overwrite: bool, otherwise: str = "") -> None:
     """Raises DescriptionError for an existing file that may not be replaced.
 
     Args:
-        path: output file.
         overwrite: whether it may be replaced.
         otherwise: another way out, for the message.
     """

@@ -76,7 +76,6 @@ def index_and_workload(index: str | None, workload: str | None) -> tuple[str, st
     """Both, from either: the index of the workload, or the usual workload of the index.
 
     Raises:
-        UnknownNameError: no such index or workload.
         PluginError: an index that is no shared library.
     """
     from pmoss_env.indexes import DEFAULT, index_kind

@@ -59,11 +59,7 @@ RENAMED: Mapping[str, str] = {
 
 
 def check_renamed(words: Sequence[str]) -> None:
-    """Raises UnsupportedError with the new name of a command.
-
-    Args:
-        words: of the command line, the command first.
-    """
+    """Raises UnsupportedError with the new name of a command."""
     for count in (2, 1):
         old = " ".join(words[:count])
         if new := RENAMED.get(old):

@@ -15,7 +15,6 @@ def whole_action(action: Any, count: int, rule: str) -> int:
 
     Args:
         action: argument of step().
-        count: number of actions.
         rule: begins the sentence that ends "0 to <count - 1>", for the error.
 
     Raises:

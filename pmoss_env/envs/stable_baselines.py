@@ -32,9 +32,7 @@ class BatchVecEnv(VecEnv):
         """Creates the sub-environments.
 
         Args:
-            num_envs: number of sub-environments.
             threads: number of native threads that step them.
-            **arguments: of the single environment.
 
         Raises:
             UnsupportedError: another backend than "analytic".

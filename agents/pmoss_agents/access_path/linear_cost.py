@@ -73,11 +73,7 @@ class LinearCost(AccessPathAgent):
         return 1.0 / expected_ms(features) if self.config.weighted else np.ones(len(features))
 
     def predict_us(self, features: Floats) -> Floats:
-        """(n, P) predicted microseconds of each path.
-
-        Raises:
-            CheckpointError: it was not fitted.
-        """
+        """(n, P) predicted microseconds of each path."""
         if not self.task:
             raise CheckpointError(f"{self.name}: call fit() or learn() first")
         return self.models.mean(EXPANSIONS[self.config.features](features) / self.scale) * 1e3

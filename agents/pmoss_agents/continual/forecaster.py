@@ -125,11 +125,6 @@ def forecast_loss(forecast: Forecast, streams: Tensor, busy: Tensor) -> Tensor:
 def fitted_shares(dataset: Dataset, quiet: float = 0.0, calm: float = 0.0) -> Float64Array:
     """(episodes, epochs + 1, cores + nodes) what the logged counters say of co-tenants.
 
-    Args:
-        dataset: of continual scheduling.
-        quiet: see Config.
-        calm: likewise.
-
     Raises:
         DatasetError: no episodes of continual scheduling, or such as cannot be explained.
     """
@@ -276,11 +271,7 @@ class Forecaster(NetworkAgent[Dataset]):
         need_described(env, self.name)
 
     def begin(self, env: Any, rng: np.random.Generator) -> None:
-        """Takes the environment and the generator of an episode that has just begun.
-
-        Raises:
-            CheckpointError: nothing was learned yet.
-        """
+        """Takes the environment and the generator of an episode that has just begun."""
         if self.network is None:
             raise CheckpointError(f"{self.name}: call fit() or load a checkpoint first")
         self._planner = _Planner(self.network, self.config)

@@ -142,7 +142,6 @@ def draw(
 
     Args:
         forecast: of one epoch, without further axes; or of each future, along the first axis.
-        machine: whose cores and nodes.
         futures: how many; a node's numbers are spread evenly over them.
         rng: the only source of randomness.
     """

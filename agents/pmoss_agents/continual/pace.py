@@ -69,7 +69,6 @@ def speeds_of(machine: Machine, counters: Array, tiles: Array) -> Float64Array:
     """(workers,) float64, the speed of each worker core; 1 where nothing was counted.
 
     Args:
-        machine: whose workers they are.
         counters: (slices, H) of an epoch, as observed.
         tiles: (slices,) of the schedule that served in it.
     """

@@ -17,8 +17,6 @@ class RoundsVecEnv(ContinualVecEnv):
     """A ``ContinualVecEnv`` that shows the history of its episodes, and scales rewards.
 
     Args:
-        num_envs: how many.
-        counters: how many are shown.
         usual: what an epoch pays in the mean; a reward is what it paid beyond that.
         scale: what rewards are divided by.
         **arguments: of ``ContinualVecEnv``.

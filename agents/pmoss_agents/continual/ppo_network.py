@@ -45,7 +45,6 @@ class History:
     """The epochs of some episodes as networks see them; episodes are rows that advance together.
 
     Args:
-        rows: how many episodes.
         nodes: of nodes_of().
         counters: how many of an observation are used; those that came later are left out.
     """
@@ -128,7 +127,6 @@ class RoundEncoder(nn.Module):
     Args:
         nodes: of nodes_of().
         counters: H.
-        width: of the tokens.
     """
 
     member: Tensor
@@ -208,7 +206,6 @@ class RoundActor(nn.Module):
     Args:
         nodes: of nodes_of().
         counters: H.
-        width: of all tokens.
     """
 
     def __init__(self, nodes: Sequence[int], counters: int, width: int) -> None:

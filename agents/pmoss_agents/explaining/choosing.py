@@ -32,7 +32,6 @@ def explain_words(
 
     Args:
         a: a baseline, an agent as of pmoss_agents.find_policy(), a schedule file or a row.
-        b: likewise.
         options: of the episode, those that are given: "machine" and "backend" by name, "env" and
             "option" with arguments of the environment and the backend, and "seed".
         rounds: see explain().

@@ -186,7 +186,6 @@ def per_core(machine: Machine, schedule: Schedule, of_slices: Float64Array) -> F
     """What slices count, summed over the core that serves them or divided among those that do.
 
     Args:
-        machine: whose cores.
         schedule: which core serves which slice.
         of_slices: (slices, ...) values.
 

@@ -31,8 +31,6 @@ def explain(
 
     Args:
         env: bare; its backend measures.
-        env_seed: of its reset.
-        choices: two, by name.
         rounds: how often both are measured in turn; what is compared is the measurement of median
             throughput. More than one makes sense on hardware.
         progress: called with (what, done, total).

@@ -54,7 +54,6 @@ def explain_page(comparison: Comparison, task: str, *, title: str = "", above: s
         comparison: of compare().
         task: what both ran, in a few words.
         title: of the page; otherwise both names.
-        above: HTML that stands first.
     """
     a, b = comparison.before, comparison.after
     cores, data = moved_slices(comparison)

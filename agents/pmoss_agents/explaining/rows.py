@@ -61,7 +61,6 @@ def read_row(word: str) -> Row:
 
     Raises:
         DatasetError: the file cannot be read or is no result file.
-        UnknownNameError: it holds no such row.
     """
     stem, _, which = word.rpartition(".jsonl:")
     path = Path(f"{stem}.jsonl")

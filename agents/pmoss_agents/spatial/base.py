@@ -75,7 +75,6 @@ def task_of(dataset: Dataset, *, plans: bool = False) -> dict[str, Any]:
     """The task of an agent that is fitted to ``dataset``, as plain JSON values.
 
     Args:
-        dataset: to be learned from.
         plans: whether it is a PlanningAgent, which acts where nodes are chosen, too.
 
     Raises:

@@ -126,7 +126,6 @@ class Block(nn.Module):
         """Maps (B, n, width) to the same shape.
 
         Args:
-            x: embeddings of n tokens.
             mask: (n, end) bool, what each token may attend to; None: ``x`` is the whole sequence,
                 and each token attends to all before it.
             cache: (2, heads, L, width / heads) keys and values of one episode; those of ``x`` are
@@ -200,7 +199,6 @@ class Model(nn.Module):
 
         Args:
             samples: of input_samples().
-            machine: whose tiles they are of.
             returns: (n,) float64, returns-to-go.
         """
         self.states.inputs.set_up(samples, machine)
@@ -385,7 +383,6 @@ class Decoder:
 
         Args:
             state: the state's arrays and ``meta``, as of Step.forward().
-            return_to_go: as in training.
             action: the tile chosen at the step before; ignored at the first.
 
         Raises:

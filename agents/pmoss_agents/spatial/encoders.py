@@ -89,10 +89,7 @@ class TileInputs(nn.Module):
         """Makes a layer.
 
         Args:
-            tiles: of the grid.
             counters: H, of the observation.
-            outputs: features per tile.
-            groups: of inputs, some of GROUPS.
         """
         super().__init__()
         self.groups = check_groups(groups)
@@ -127,7 +124,6 @@ class TileInputs(nn.Module):
 
         Args:
             samples: ``machine_view`` and ``incumbent_view`` (n, tiles, H), ``slice_view`` (n, H).
-            machine: whose tiles they are of.
         """
         self.set_places(places_of(machine))
         views = {"placed": samples["machine_view"], "before": samples["incumbent_view"]}
@@ -237,8 +233,6 @@ class StateEncoder(nn.Module):
         Args:
             grid: rows and columns of core tiles.
             counters: H, of the observation.
-            channels: features per tile.
-            width: size of a token.
             inputs: groups of inputs, some of GROUPS.
         """
         super().__init__()
@@ -295,8 +289,6 @@ class TileEncoder(nn.Module):
 
         Args:
             shapes: of the observation's arrays, in the order of KEYS.
-            channels: features per tile.
-            width: size of the token.
             inputs: groups of inputs, some of GROUPS.
         """
         super().__init__()

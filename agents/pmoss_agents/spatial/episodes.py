@@ -51,7 +51,6 @@ def best_episodes(dataset: Dataset, share: float, reward: Reward = "terminal") -
     """Numbers, ascending, of the episodes with the highest returns; at least one.
 
     Args:
-        dataset: of the episodes.
         share: how many of them, in (0, 1].
         reward: "improvement" ranks by the gain over the incumbent, the others by the final
             throughput.
@@ -76,8 +75,6 @@ def input_samples(
     """Samples to standardise a network's inputs with.
 
     Args:
-        dataset: of the episodes.
-        view: of the same dataset.
         episodes: numbers of those to sample from; SAMPLE of them, evenly spaced, are taken.
 
     Returns:
@@ -172,7 +169,6 @@ class Episodes:
         """Whole episodes as they are.
 
         Args:
-            rows: numbers of the episodes.
             foresight: of foresight(): returns are in units of what was to be expected; None: Mq/s.
         """
         batch = self._view.batch(rows)

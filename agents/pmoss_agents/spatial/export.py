@@ -94,9 +94,6 @@ def export_weights(agent: DecisionTransformer, path: str | Path) -> None:
     """Writes an agent's weights and description, without the state of its learning.
 
     The file is a checkpoint, in which there is no code; a third as large as one that can go on.
-
-    Raises:
-        CheckpointError: it was not fitted.
     """
     if agent.network is None:
         raise CheckpointError(f"{agent.name}: nothing to export: call fit() or load a checkpoint")
@@ -108,7 +105,6 @@ def load_policy(path: str | Path, *, trust: bool = False) -> DecisionTransformer
     """An agent that acts by an exported program; it cannot go on learning.
 
     Args:
-        path: of the file.
         trust: whether its code may run.
 
     Raises:

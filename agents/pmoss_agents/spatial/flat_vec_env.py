@@ -28,7 +28,6 @@ class FlatVecEnv(SpatialVecEnv):
 
         Args:
             scale: what rewards are divided by, Mq/s.
-            num_envs: how many.
             **arguments: of ``SpatialVecEnv``.
         """
         self._scale = np.float32(scale)

@@ -69,9 +69,6 @@ class JudgedTransformer(DecisionTransformer):
     """The agent; see the module's docstring.
 
     Before plan() it acts as the Decision Transformer does.
-
-    Attributes:
-        judge: predicts what schedules serve.
     """
 
     name = "judged-transformer"
@@ -118,11 +115,9 @@ class JudgedTransformer(DecisionTransformer):
         """Samples schedules for an episode, and takes one of them; called after reset().
 
         Args:
-            context: of the episode.
             order: (T,) the slice placed at each step.
 
         Raises:
-            CheckpointError: nothing was learned yet.
             DescriptionError: nothing runs whose counters could be read.
         """
         if self.network is None:

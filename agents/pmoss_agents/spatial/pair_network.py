@@ -63,11 +63,8 @@ class PairNetwork(nn.Module):
 
         Args:
             counters: H, of each slice.
-            width: of the hidden layers.
             hidden: width of the layer that is computed anew for every placed slice.
             features: of a slice and of a core; a multiple of ``heads``.
-            heads: of the attention.
-            blocks: of attention.
             demands: of a slice on the core, cache and node that it shares with others.
         """
         super().__init__()
@@ -122,7 +119,6 @@ class PairNetwork(nn.Module):
         """Predicts what a query of each slice takes where it goes.
 
         Args:
-            topology: of the machine.
             counters: (P, S, H) of each slice in P incumbents.
             columns: (P, S) the worker that had it.
             later: (P, S) the worker that it goes to.
@@ -139,7 +135,6 @@ class PairNetwork(nn.Module):
         """Reads one incumbent.
 
         Args:
-            topology: of the machine.
             counters: (S, H) of each slice.
             columns: (S,) the worker that had it.
         """
@@ -162,8 +157,6 @@ def draw(scores: Scores, topology: Topology, noise: Array) -> Array:
     """Draws schedules.
 
     Args:
-        scores: of the incumbent.
-        topology: of the machine.
         noise: (S, n, W) float32, of Gumbel's distribution: the highest sum of logit and noise is a
             draw by the logits' chances.
 
@@ -190,8 +183,6 @@ def greedy(scores: Scores, topology: Topology, max_per_core: int | None = None) 
     """Places each slice on the likeliest core: in numpy, for its calls on small arrays are faster.
 
     Args:
-        scores: of the incumbent.
-        topology: of the machine.
         max_per_core: slices that a core may get; None: any number.
 
     Returns:

@@ -81,8 +81,6 @@ def log_likelihood(scores: Scores, topology: Topology, chosen: Tensor) -> Tensor
     """Mean logarithm of the chances by which the policy draws each core of a schedule.
 
     Args:
-        scores: of the incumbent.
-        topology: of the machine.
         chosen: (S,) the worker of each slice.
     """
     order = scores.order()

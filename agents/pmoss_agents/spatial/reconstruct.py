@@ -73,8 +73,6 @@ def candidates(
         times: (S, W) what each slice takes on each core.
         schedule: (S,) the core of each slice.
         rng: the only source of randomness.
-        freed: slices per candidate.
-        number: of candidates.
         max_per_core: slices that a core may get; None: any number.
 
     Returns:

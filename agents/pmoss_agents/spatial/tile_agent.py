@@ -111,9 +111,7 @@ def set_up(networks: Iterable[nn.Module], samples: Mapping[str, Array], machine:
     """Gives all encoders in some networks the statistics of their inputs and the machine.
 
     Args:
-        networks: those of targets too.
         samples: of input_samples().
-        machine: whose tiles they see.
     """
     for network in networks:
         for encoder in network.modules():

@@ -61,11 +61,8 @@ class Transitions:
         """Reads the episodes.
 
         Args:
-            dataset: of the episodes.
-            episodes: their numbers.
             reward: its mode; None: no rewards and no next states, for imitation.
             n_steps: steps of a transition, fewer where the episode ends.
-            gamma: discount per step.
             scale: what rewards are divided by, Mq/s.
             seed: of the order.
         """

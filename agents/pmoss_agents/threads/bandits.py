@@ -50,7 +50,6 @@ class ThreadLinUCB(ThreadAgent, OnlineAgent[gymnasium.Env[Any, Any] | Mapping[st
     """Smart Scheduler: LinUCB over the number of threads to migrate (section 6).
 
     Attributes:
-        bandit: the model.
         widths: (arm, alpha x sqrt(x' A^-1 x)): the chosen arm and its confidence width at each
             decision.
     """

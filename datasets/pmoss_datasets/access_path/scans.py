@@ -73,10 +73,7 @@ class AccessPathRecipe:
 
     Attributes:
         machine: a machine with copy engines.
-        combinations: of features.
-        repeats: of each combination on each path.
         relaxed: measure the third path too.
-        seed: of everything that chance decides.
         noise: strength of the measurement noise of the run times; 1 is as on hardware.
         distribution: fields of ``ScanDistribution``; the rest as it has them.
     """
@@ -133,8 +130,6 @@ def collect_scans(
     """Simulates every combination and repeat of a recipe and writes the dataset.
 
     Args:
-        recipe: what to collect.
-        path: the folder to make.
         progress: called with (combinations done, all of them).
         threads: to simulate in; the bits are the same for any number.
         overwrite: replace a dataset that is there already.
@@ -301,7 +296,6 @@ class AccessPathDataset:
 
         Raises:
             DatasetError: the bytes are not those that were written; names the field.
-            UnknownNameError: there is no such field.
         """
         if name not in FIELDS:
             raise UnknownNameError("field", name, FIELDS)

@@ -62,7 +62,6 @@ class Fit:
         Args:
             cores: (slices,) that served in it.
             counters: (slices, H) of it, all in one unit of any size.
-            asked: of the index in it.
         """
         world, machine = self._world, self._world.machine
         elapsed = np.bincount(cores, counters[:, _ELAPSED], machine.cores)

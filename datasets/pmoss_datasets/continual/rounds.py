@@ -21,7 +21,6 @@ class RoundPolicy(ABC):
     Attributes:
         name: by which it was asked for; that of its class otherwise.
         env: of the episode, without wrappers.
-        rng: its source of chance.
         expected: share by which the last round's moves should raise the throughput; None where the
             policy predicts nothing, or moves nothing.
     """
@@ -36,11 +35,7 @@ class RoundPolicy(ABC):
         self.expected: float | None = None
 
     def begin(self, env: Any, rng: np.random.Generator) -> None:
-        """Takes the environment and the chance of an episode that has just begun.
-
-        Raises:
-            UnsupportedError: see check_env().
-        """
+        """Takes the environment and the chance of an episode that has just begun."""
         self.check_env(env)
         self.env, self.rng = env.unwrapped, rng
         self._moves, self.expected = [], None
@@ -77,7 +72,6 @@ class RoundPolicy(ABC):
         Two int32: slice and tile.
 
         Args:
-            observation: of the environment.
             action_mask: (S + 1 + tiles,) of both parts.
 
         Raises:

@@ -139,7 +139,6 @@ class Repair(RoundPolicy):
         Args:
             times: (slices, workers) of each slice on each worker.
             place: (slices,) position of each slice's worker.
-            most_moves: the limit of moves.
             beside: (workers,) of beside().
         """
         slices = times.shape[0]

@@ -45,7 +45,6 @@ def thorough_moves(
         weights: (worlds,) of each.
         speeds: (worlds, workers) share of its time that each worker core has, above 0.
         cores: (slices,) that serve the slices now.
-        most_moves: the limit of moves.
         price: of a move between nodes, as a share of the throughput; within a node a quarter.
 
     Returns:

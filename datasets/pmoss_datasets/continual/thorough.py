@@ -82,8 +82,6 @@ class ThoroughPlanner(FittedPlanner):
         price: of a move between nodes, as a share of the throughput.
         futures: of each epoch that it plans for, all equally likely.
         ahead: how many epochs it plans for; later ones weigh less.
-        quiet: see Reading.
-        calm: see Fit.
     """
 
     def __init__(

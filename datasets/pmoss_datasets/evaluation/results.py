@@ -254,7 +254,6 @@ def check_fields(
 
     Raises:
         DatasetError: it names the field.
-        MissingExtraError: msgspec is not installed.
     """
     if others:
         names = [each.name for each in fields(kind)]

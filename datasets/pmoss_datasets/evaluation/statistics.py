@@ -155,14 +155,10 @@ def share_interval(count: int, total: int) -> tuple[float, float]:
     """The 95 % interval of a share (Wilson, Probable Inference, 1927).
 
     Args:
-        count: of things that are so.
         total: of all things, at least 1.
 
     Returns:
         Its lower and upper end, from 0 to 1.
-
-    Raises:
-        MissingExtraError: SciPy is not installed.
     """
     require("scipy")
     from scipy.stats import binomtest
@@ -268,9 +264,6 @@ def spearman(first: Float64Array, second: Float64Array) -> float:
     Args:
         first: (n,). Values that agree to nine digits are equal.
         second: (n,), likewise.
-
-    Raises:
-        MissingExtraError: SciPy is not installed.
     """
     require("scipy")
     from scipy.stats import rankdata

@@ -180,11 +180,7 @@ _ASIDE = Path(sys.prefix) / "d3rlpy"
 
 
 def find_d3rlpy() -> None:
-    """Makes d3rlpy importable where it is installed; does not import it, which takes seconds.
-
-    Raises:
-        MissingExtraError: it is not installed.
-    """
+    """Makes d3rlpy importable where it is installed; does not import it, which takes seconds."""
     if "d3rlpy" not in sys.modules and find_spec("d3rlpy") is None and _ASIDE.is_dir():
         # At the end: no package of the environment is hidden by another version of it.
         sys.path.append(str(_ASIDE))

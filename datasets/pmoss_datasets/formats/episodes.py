@@ -34,13 +34,9 @@ def worth(
     """(T,) float64 of one episode.
 
     Args:
-        dataset: that holds it.
-        number: its position.
-        mode: of the rewards.
         rewards_of: ``rewards_of`` or ``returns_to_go`` of the dataset's domain; the former if None.
 
     Raises:
-        UnknownNameError: another mode.
         DatasetError: the episode does not know them; names file, episode and field.
     """
     episode = dataset[number]

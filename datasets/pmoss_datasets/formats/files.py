@@ -31,8 +31,6 @@ def write_d4rl(
     until all of them are written.
 
     Args:
-        dataset: what to write.
-        path: the file.
         reward: its mode; the first of the dataset's domain if None.
         progress: called with (episodes done, episodes).
         overwrite: replace a file that is there.

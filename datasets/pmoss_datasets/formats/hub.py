@@ -87,7 +87,6 @@ def export(
     Raises:
         DatasetError: a dataset is given twice, is of another namespace, has no licence, or another
             one lies there.
-        MissingExtraError: Minari is not installed.
     """
     _check(datasets, licence)
     folder = out / datasets[0].id.partition("/")[0]

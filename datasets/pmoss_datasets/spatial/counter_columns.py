@@ -27,7 +27,6 @@ def in_todays_columns(field: str, array: Array, names: tuple[str, ...]) -> Array
     """A field as the table of counters is today.
 
     Args:
-        field: its name.
         array: (N, ...) as stored.
         names: of the counters that were stored, in the order of the last axis.
 

@@ -67,7 +67,6 @@ class Expander:
         """What the environment showed at each step.
 
         Args:
-            episode: of this dataset.
             last: also the observation after the last step: T + 1 rows in place of T.
             copies: False returns what never changes inside an episode, such as ``meta`` and
                 ``incumbent_view``, as read-only views of one row in place of T copies.
@@ -121,7 +120,6 @@ def rewards(episode: Episode, mode: str) -> Float64Array:
     "slice" is the paper's: each slice's own share of the final throughput, known in hindsight.
 
     Raises:
-        UnknownNameError: another mode.
         DatasetError: "improvement" of an episode in which not every step was measured.
     """
     return _native.spatial_rewards(_known(episode, mode), **_outcome(episode))
@@ -131,7 +129,6 @@ def returns_to_go(episode: Episode, mode: str) -> Float64Array:
     """(T,) float64, million queries per second: the sum of this step's and all later rewards.
 
     Raises:
-        UnknownNameError: another mode.
         DatasetError: "improvement" of an episode in which not every step was measured.
     """
     return _native.spatial_returns_to_go(_known(episode, mode), **_outcome(episode))

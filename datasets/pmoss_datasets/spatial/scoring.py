@@ -117,9 +117,7 @@ def play(
         env: the bare environment.
         policy: it is reset first; a Planner also plans. Only a declared search is handed a model,
             which counts what it is asked.
-        seed: of the environment's reset.
         judge: of the same environment; it has the backend that baselines search on.
-        options: of the environment's reset.
     """
     observation, info = env.reset(seed=seed, options=dict(options) or None)
     if judge is not None:

@@ -34,7 +34,6 @@ class Actions:
 
         Args:
             space: Discrete or MultiDiscrete, from 0.
-            name: of the domain, for the error.
 
         Raises:
             UnsupportedError: another space.

@@ -240,11 +240,8 @@ def play(
     """Plays one episode; see Domain.play.
 
     Args:
-        domain: of the environment.
         env: of the domain's make_env().
         policy: it is reset first. If it has ``observe``, that gets the reward of every step.
-        seed: of the environment's reset.
-        options: of the environment's reset.
         stream: of the policy's chance: another one draws anew on the same episode.
     """
     observation, info = env.reset(seed=seed, options=dict(options) or None)

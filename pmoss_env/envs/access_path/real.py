@@ -25,7 +25,6 @@ class ScanResult:
         positions: (matches,) uint32, ascending.
         offloaded: whether an engine copied the whole column.
         reason: the reason if not, and other deviations from the request.
-        seconds: of the scan itself.
     """
 
     positions: npt.NDArray[np.uint32]
@@ -38,11 +37,9 @@ def make_engine(name: str, cpu: int = -1) -> _native.CopyEngine:
     """Creates a copy engine.
 
     Args:
-        name: one of ENGINES.
         cpu: CPU of the helper thread; -1: any.
 
     Raises:
-        UnknownNameError: no such engine.
         UnsupportedError: this host has none, or does not permit its use.
     """
     if name not in ENGINES:
@@ -81,8 +78,6 @@ def scan(
 
     Args:
         values: (n,) int32, contiguous.
-        low: the smallest matching value.
-        high: the largest.
         engine: engine that copies the blocks, or its name; None for plain loads.
         capacity: first size of the buffer, in positions; None: enough for all.
         block_kib: size of each of the two buffers.
@@ -90,7 +85,6 @@ def scan(
 
     Raises:
         DescriptionError: values of another type or shape, or an invalid number.
-        UnknownNameError: no engine of this name.
         PlatformError: a portable build.
     """
     # An empty table is valid, too.

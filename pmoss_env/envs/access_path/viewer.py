@@ -28,11 +28,9 @@ def as_text(
     """The latest scans as a table.
 
     Args:
-        scans: the finished scans.
         features: (n, 5) their features.
         paths: (n,) their paths.
         times_us: (n,) their run times.
-        title: the first line.
     """
     lines = [title, "scan  from > to       MB    ns    links   engine  path       GB/s"]
     for i in range(max(0, len(scans) - _ROWS), len(scans)):
@@ -52,11 +50,7 @@ def as_image(
     times_us: npt.NDArray[Any],
     title: str,
 ) -> npt.NDArray[np.uint8]:
-    """The scans as an (height, width, 3) uint8 image; arguments as of as_text().
-
-    Raises:
-        MissingExtraError: matplotlib is not installed.
-    """
+    """The scans as an (height, width, 3) uint8 image; arguments as of as_text()."""
     figure = new_figure(7.2, 5.2)
     speeds, traffic = figure.subplots(2, 1, height_ratios=[3, 1])
     draw_speeds(speeds, scans, paths, times_us, title)

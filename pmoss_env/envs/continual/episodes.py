@@ -46,11 +46,7 @@ class Episodes:
         batch: the native batch, or a LiveBatch on other backends than analytic.
 
     Args:
-        arguments: of every environment.
-        machine: the described machine.
         space: the observation space of one environment, a ``Dict``.
-        rows: number of episodes.
-        threads: number of native threads.
     """
 
     def __init__(
@@ -96,10 +92,7 @@ class Episodes:
         """Starts an episode on the analytic model and runs epoch 0.
 
         Args:
-            row: of the episode.
-            index: that runs.
             course: conditions of all epochs, from 0.
-            noise_seed: of the episode.
         """
         self._noise_seeds[row] = noise_seed
         self.batch.start(row, index, course, noise_seed)

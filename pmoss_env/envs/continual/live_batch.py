@@ -26,8 +26,6 @@ class LiveBatch:
     native/environment/epochs.hpp describes the arrays.
 
     Args:
-        arguments: of the environment.
-        machine: the described machine.
         state: the arrays of observations, with one row.
         results: the arrays of the other results of a step, with one element.
     """
@@ -52,9 +50,7 @@ class LiveBatch:
         """Runs epoch 0 of an index that is being served.
 
         Args:
-            index: the running index.
             course: conditions of all epochs, from 0.
-            noise_seed: of the episode.
         """
         self._index, self._course, self._noise_seed = index, course, noise_seed
         self._timeline, self._moves = [], []

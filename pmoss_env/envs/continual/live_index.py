@@ -69,12 +69,10 @@ class LiveIndex:
         served: (slices,) int32, current cores.
         nodes: (slices,) int32, nodes of the data.
         pending: (slices,) float64: 1 if the data are still to be moved, else 0.
-        rounds: sweeping rounds per epoch.
 
     Args:
         backend: the index and its load, in this process. A user-defined library is served in
             another process.
-        seconds: length of an epoch.
         always_move: whether data in place are copied, too; see LiveRuntime.
         rounds: sweeping rounds per epoch; None: rounds of about a tenth of a second.
     """
@@ -122,7 +120,6 @@ class LiveIndex:
 
         Args:
             workload_seed: of the workload instance; another one is loaded again.
-            conditions: of the first epoch.
             cores: (slices,) int32.
 
         Raises:
@@ -176,8 +173,6 @@ class LiveIndex:
         the length of the epoch.
 
         Args:
-            conditions: of this epoch, hidden from policies.
-            seconds: its length.
             limit_us: must be 0: the share of queries within a limit is unknown.
 
         Raises:

@@ -71,12 +71,8 @@ class RunningIndex:
     """A running index on a machine.
 
     Args:
-        machine: the described machine.
         native: the true machine, with the described topology.
         workloads: mixes of queries, with the same records.
-        slices: number of key ranges.
-        load: how queries are offered.
-        migration: costs of moves.
     """
 
     def __init__(
@@ -114,8 +110,6 @@ class RunningIndex:
         """Starts under a schedule, with all data at their cores.
 
         Args:
-            workload_seed: of the workload instance.
-            conditions: of the first epoch.
             cores: (slices,) int32.
         """
         native = self.native_conditions(conditions)
@@ -156,8 +150,6 @@ class RunningIndex:
         """Runs a single epoch; the epochs of an episode are run by its batch.
 
         Args:
-            conditions: of this epoch, hidden from policies.
-            seconds: its length.
             limit_us: on the response time; 0: no limit.
         """
         native = self.native_conditions(conditions)

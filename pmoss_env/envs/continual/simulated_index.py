@@ -25,7 +25,6 @@ class SimulatedIndex:
     """A running index on a simulated machine.
 
     Args:
-        backend: records the index.
         model: the same index on the analytic model, for the places and times of data.
     """
 
@@ -50,7 +49,6 @@ class SimulatedIndex:
 
         Args:
             workload_seed: of the workload instance; another one is recorded again.
-            conditions: of the first epoch.
             cores: (slices,) int32.
 
         Raises:
@@ -76,8 +74,6 @@ class SimulatedIndex:
         """Runs an epoch.
 
         Args:
-            conditions: of this epoch, hidden from policies.
-            seconds: its length.
             limit_us: must be 0: the share of queries within a limit is unknown.
         """
         nodes = self.nodes.copy()
@@ -104,7 +100,6 @@ class SimulatedIndex:
         Args:
             nodes: (slices,) int32, nodes of the data at the begin of the epoch.
             arrived: number of slices whose data arrive in the epoch.
-            seconds: moving time.
         """
         first_half = self._copying[: arrived // 2]
         nodes[first_half] = self._backend.machine.node_of_core[self.cores[first_half]]

@@ -21,7 +21,6 @@ def show(session: Session, mode: str) -> Any:
     """Renders a state of an episode.
 
     Args:
-        session: of the episode.
         mode: "ansi" for text, or "rgb_array" for an (height, width, 3) uint8 image.
     """
     return as_text(session) if mode == "ansi" else as_image(session)
@@ -47,11 +46,7 @@ def as_text(session: Session) -> str:
 
 
 def as_image(session: Session) -> npt.NDArray[np.uint8]:
-    """The chip above a timeline of throughput and moves, as an (height, width, 3) uint8 image.
-
-    Raises:
-        MissingExtraError: matplotlib is not installed.
-    """
+    """The chip above a timeline of throughput and moves, as an (height, width, 3) uint8 image."""
     machine = session.machine
     width = max(6.4, 0.62 * machine.cols + 2.2)
     figure = new_figure(width, 0.62 * machine.rows + 3.4)

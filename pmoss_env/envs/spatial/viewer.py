@@ -42,9 +42,6 @@ def show(session: Session, schedule: Schedule, steps: int, throughput: float, mo
     """Renders a state of an episode.
 
     Args:
-        session: of the episode.
-        schedule: the present one.
-        steps: number of placed slices.
         throughput: latest, Mq/s.
         mode: "ansi" for text, or "rgb_array" for an (height, width, 3) uint8 image.
     """
@@ -77,13 +74,8 @@ def as_text(
     routers are R, sweepers S. ``|`` and ``-`` separate nodes, ``#`` and ``=`` sockets.
 
     Args:
-        machine: gives the grid.
-        schedule: gives the cores.
         load_per_core: (C,) load of each core, in any unit.
-        title: the first line.
         unit: unit of the numbers.
-        load: meaning of the shades.
-        roles: legend of the letters.
     """
     counts = slices_per_core(machine, schedule)
     share = _share(load_per_core)
@@ -120,11 +112,7 @@ def as_image(
     title: str,
     **options: Any,
 ) -> npt.NDArray[np.uint8]:
-    """The placement as an (height, width, 3) uint8 image; arguments as of draw_placement().
-
-    Raises:
-        MissingExtraError: matplotlib is not installed.
-    """
+    """The placement as an (height, width, 3) uint8 image; arguments as of draw_placement()."""
     size = (0.62 * machine.cols + 2.2, 0.62 * machine.rows + 1.3)
     figure = new_figure(max(6.4, size[0]), size[1])
     draw_placement(figure.add_subplot(), machine, schedule, load_per_core, title, **options)
@@ -148,11 +136,7 @@ def draw_placement(
     routers (R), sweepers (S) and idle roles. Thin frames are NUMA nodes, thick ones sockets.
 
     Args:
-        axes: of the figure.
-        machine: gives the grid.
-        schedule: gives the cores.
         load_per_core: (C,) load of each core.
-        title: above the picture.
         load_label: meaning of the load, with its unit.
         highest_load: load of the darkest colour, for comparable pictures; None: the largest.
         note: second line of the legend.

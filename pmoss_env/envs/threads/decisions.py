@@ -43,7 +43,6 @@ def least_used_core(machine: Machine, cores: Int32Array, load: Float64Array) -> 
 
     Args:
         machine: gives the hardware threads of each core.
-        cores: the candidates.
         load: (C,) threads or utilisation of every core.
     """
     physical = np.bincount(machine.physical_of_core, load)

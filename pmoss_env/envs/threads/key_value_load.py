@@ -18,11 +18,9 @@ class LoadResult:
     """The result of a load.
 
     Attributes:
-        requests: number answered.
         seconds: real time.
         user_seconds: processor time in user mode, of the whole process since the start.
         kernel_seconds: processor time in the kernel, the same.
-        gb_per_s: of values, read and written.
         p99_ms: 99th percentile of a request's latency.
     """
 
@@ -50,17 +48,13 @@ def run_load(
 
     Args:
         pattern: a key of ``PROGRAMS``.
-        threads: of the load.
         keys: number of values in the store, which takes keys x value_bytes of memory.
-        value_bytes: of each value.
         node: node of the values; None: as the kernel places them.
         requests: limit of requests; None: no limit.
         seconds: time limit; None: no limit.
-        seed: of the chosen keys.
         on_start: called when the store is filled and the threads run.
 
     Raises:
-        UnknownNameError: no such pattern.
         DescriptionError: an invalid value.
         BackendError: memory or the node is refused, or a value was damaged.
     """

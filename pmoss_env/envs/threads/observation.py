@@ -46,7 +46,6 @@ def observe(machine: Machine, sample: Sample, core: int, mask: Int8Array) -> Obs
 
     Args:
         machine: gives the number of cores.
-        sample: of the epoch.
         core: the core to decide on; negative for none.
         mask: (actions,) the legal actions.
     """

@@ -42,7 +42,6 @@ def terms(
 
     Args:
         before: the epoch before the migration.
-        after: the epoch after it.
         form: "normalised" or "raw".
         utilisation: Util is that of the CPUs, or of the slow memory's bandwidth.
         slow_gb_per_s: read bandwidth of all slow memory, for utilisation "bandwidth".

@@ -26,11 +26,7 @@ def as_text(machine: Machine, sample: Sample, title: str) -> str:
 
 
 def as_image(machine: Machine, sample: Sample, title: str) -> npt.NDArray[np.uint8]:
-    """The number of threads per core, coloured by P_ub, as an (height, width, 3) uint8 image.
-
-    Raises:
-        MissingExtraError: matplotlib is not installed.
-    """
+    """The number of threads per core, coloured by P_ub, as an (height, width, 3) uint8 image."""
     return viewer.as_image(
         *_arguments(machine, sample),
         title,

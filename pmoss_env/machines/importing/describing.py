@@ -54,7 +54,6 @@ def describe_server(
 
     Args:
         server: the facts that an importer read.
-        name: of the machine.
         latencies: file name, and (C, C) core-to-core latencies in ns in the order of
             ``server.cpus``, NaN where unknown.
     """
@@ -314,8 +313,6 @@ def fitting_ways(kib: float, preferred: float, *, power_of_two: bool) -> float:
     """The ways closest to ``preferred`` that divide a cache into sets; ``preferred`` if none do.
 
     Args:
-        kib: size of the cache.
-        preferred: wanted number of ways.
         power_of_two: whether the number of sets must be a power of two.
     """
     lines = kib / LINE_KIB

@@ -12,7 +12,6 @@ class HardwareThread:
     """A hardware thread of a server.
 
     Attributes:
-        id: the operating system's number.
         node: position in ``ServerFacts.nodes``.
         socket: any number of the socket.
         physical: number of the physical core, equal for SMT siblings.

@@ -32,7 +32,6 @@ class Report:
     """A report about a process, for people and for logs.
 
     Attributes:
-        moves: number of moved threads.
         intended: number of moves in a dry run.
         refused: number of refused moves, by reason.
         released: number of threads freed of an inherited pin.
@@ -74,12 +73,10 @@ class ProcessServer:
     not counted. ``report.notes`` names the sources.
 
     Args:
-        process: its id.
         slow_node: the kernel's number of the node with the slow memory: CXL, Optane in memory
             mode, or a far node.
         dry_run: decides everything and sets nothing.
         moves_per_second: rate limit over all threads; further moves are refused and counted.
-        seconds_between_moves: of the same thread.
         machine: of the process; None: this host.
         near: the cores near the slow node's memory; None: by the kernel's distances.
         sleep: waits for the end of an epoch; for tests.

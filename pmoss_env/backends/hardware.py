@@ -21,6 +21,7 @@ from pmoss_env.backends.native_counts import native_errors, rounds_of, snapshot_
 from pmoss_env.backends.native_forms import native_workload
 from pmoss_env.errors import BackendError, UnknownNameError, UnsupportedError
 from pmoss_env.interference import check_co_tenants
+from pmoss_env.machines.host import kernel_nodes
 from pmoss_env.platforms import require_host
 from pmoss_env.types import (
     BoolArray,
@@ -177,14 +178,7 @@ class HardwareBackend(SubjectBackend):
         self._llcs = topology["llcs"]
         self._require_online(topology["allowed_cpus"])
         #: The kernel's number of each of the machine's nodes.
-        self._kernel_node = np.array(
-            [
-                self._cpus[int(machine.cpu_of_core[np.flatnonzero(machine.node_of_core == n)[0]])][
-                    "node"
-                ]
-                for n in range(machine.nodes)
-            ]
-        )
+        self._kernel_node = kernel_nodes(machine)
         #: The reason not to ask the kernel for the nodes of data, on a host with one node; or "".
         self.not_asked = _native.placement_refusal() if len(topology["nodes"]) == 1 else ""
         self._instance = Instance()

@@ -11,14 +11,27 @@ import typer
 
 from pmoss_env.cli.console import Stages, console, round_in_words, table
 from pmoss_env.cli.output import check_output
-from pmoss_env.cli.pairs import BackendOption, index_and_workload, pairs
+from pmoss_env.cli.pairs import (
+    EXPORT_TO,
+    BackendOption,
+    ExportOption,
+    ExportToOption,
+    check_export,
+    export_placements,
+    index_and_workload,
+    pairs,
+)
 
 if TYPE_CHECKING:
     from pmoss_env.backends import Backend
-    from pmoss_env.types import HardwareSnapshot
+    from pmoss_env.types import HardwareSnapshot, Schedule
 
 #: Arguments of backends that are no settings.
 _CALLBACKS = ("progress", "on_round")
+RecordsOption = Annotated[
+    int | None,
+    typer.Option(help="Records in the index (hardware: 1,000,000; else the workload's)."),
+]
 
 
 def measure(
@@ -53,16 +66,15 @@ def measure(
             help="closed, closed:<queries in flight per worker>, saturated or open:<Mq/s>."
         ),
     ] = "closed",
-    records: Annotated[
-        int | None,
-        typer.Option(help="Records in the index (hardware: 1,000,000; else the workload's)."),
-    ] = None,
+    records: RecordsOption = None,
     options: BackendOption = None,
     seconds: Annotated[float, typer.Option(help="Length of one measurement (hardware).")] = 2.0,
     seed: Annotated[int, typer.Option(min=0, help="Seed of schedules and measurements.")] = 0,
     rounds: Annotated[
         int, typer.Option(min=1, help="Number of measurements of each schedule, in turn.")
     ] = 1,
+    export: ExportOption = None,
+    export_to: ExportToOption = EXPORT_TO,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -77,6 +89,7 @@ def measure(
 
     Example: pmoss measure -s grouped -s lpt --records 2000000
     Example: pmoss measure -s os-default -s lpt --rounds 5 --out runs/host.jsonl
+    Example: pmoss measure -s os-default -s lpt --export systemd --export-to runs/placement
     Example: pmoss measure --index rtree -s grouped -s lpt
     Example: pmoss measure --index plugin:./libmine.so -s grouped -s lpt
     Example: pmoss measure --backend simulated --machine skylake-x-8n -s os-default -s lpt
@@ -87,6 +100,8 @@ def measure(
 
     if out:
         check_output(out)
+    check_export(export, export_to)
+    schedules: dict[str, Schedule] = {}
     index, workload = index_and_workload(index, workload)
     arguments = pairs(options)
     if records is not None:
@@ -112,8 +127,11 @@ def measure(
             settings=_settings(subject, backend, workload, load, arguments),
             on_snapshot=_print_round if rounds > 1 or out else None,
             progress=lambda done, total: progress("measuring", done, total),
+            on_schedule=schedules.__setitem__,
         )
     _print_measured(subject, measured)
+    if export:
+        export_placements(export, subject.machine, schedules, export_to)
     subject.close()
 
 

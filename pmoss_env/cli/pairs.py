@@ -1,14 +1,20 @@
-"""Options of the form key=value."""
+"""Options that several commands have: key=value, and the export of a placement."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Any
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pmoss_env.errors import DescriptionError
+from pmoss_env.cli.output import check_output
+from pmoss_env.errors import DescriptionError, UnknownNameError
 from pmoss_env.files import parse_json
+
+if TYPE_CHECKING:
+    from pmoss_env.machines import Machine
+    from pmoss_env.types import Schedule
 
 EnvOption = Annotated[
     list[str] | None,
@@ -22,6 +28,42 @@ BackendOption = Annotated[
     list[str] | None,
     typer.Option("--option", "-o", help="key=value of the backend; repeatable, value as JSON."),
 ]
+
+ExportOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Write the placement for programs of yours: numactl, cgroup, systemd or kubernetes."
+    ),
+]
+ExportToOption = Annotated[
+    Path, typer.Option(help="Folder for what --export writes; files that are there are replaced.")
+]
+#: The default of ExportToOption.
+EXPORT_TO = Path("runs/placement")
+
+
+def export_placements(
+    mechanism: str, machine: Machine, schedules: Mapping[str, Schedule], folder: Path
+) -> None:
+    """Writes placements by name, and names the files; DescriptionError without any."""
+    from pmoss_env.cli.console import console
+    from pmoss_env.placement_export import export_placement
+
+    if not schedules:
+        raise DescriptionError("--export: the file has all rounds: ask for more --rounds")
+    for name, schedule in schedules.items():
+        for path in export_placement(mechanism, machine, schedule, folder, name):
+            console.print(f"written to {path}: the placement of {name} by {mechanism}")
+
+
+def check_export(mechanism: str | None, folder: Path) -> None:
+    """Refuses an unknown mechanism, and a folder that cannot be written, before anything runs."""
+    from pmoss_env.placement_export import MECHANISMS
+
+    if mechanism is not None:
+        if mechanism not in MECHANISMS:
+            raise UnknownNameError("mechanism", mechanism, MECHANISMS)
+        check_output(folder, folder=True)
 
 
 def pairs(words: Sequence[str] | None) -> dict[str, Any]:

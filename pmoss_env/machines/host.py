@@ -74,6 +74,19 @@ def describe_host(root: str = "/") -> Machine:
     )
 
 
+def kernel_nodes(machine: Machine) -> Int32Array:
+    """(N,) int32: the kernel's number of each node; of a description's nodes, their own.
+
+    Args:
+        machine: ``load_machine("host")``, or any other.
+    """
+    if machine.name != "host":
+        return np.arange(machine.nodes, dtype=np.int32)
+    node_of_cpu = {cpu["id"]: cpu["node"] for cpu in _native.host_topology()["cpus"]}
+    first = [np.flatnonzero(machine.node_of_core == node)[0] for node in range(machine.nodes)]
+    return np.array([node_of_cpu[cpu] for cpu in machine.cpu_of_core[first].tolist()], np.int32)
+
+
 def _roles(node: Int32Array, physical: Int32Array) -> tuple[str, ...]:
     """The role of each CPU, from its node and its physical core; CPUs go node by node."""
     roles = ["worker"] * node.size

@@ -23,6 +23,17 @@ if TYPE_CHECKING:
 
 #: Epochs that the live view lists.
 _SHOWN = 8
+GrowthOption = Annotated[
+    float,
+    typer.Option(
+        min=0.0,
+        help="Inserted records, as a share of RECORDS, above which the index is loaded anew "
+        "between epochs.",
+    ),
+]
+RetrainOption = Annotated[
+    int, typer.Option(min=0, help="Epochs between two retrainings of an agent on OUT; 0: never.")
+]
 
 
 def autopilot(
@@ -56,14 +67,7 @@ def autopilot(
         ),
     ] = "closed",
     records: Annotated[int, typer.Option(help="Records in the index.")] = 1_000_000,
-    max_growth: Annotated[
-        float,
-        typer.Option(
-            min=0.0,
-            help="Inserted records, as a share of RECORDS, above which the index is loaded anew "
-            "between epochs.",
-        ),
-    ] = 1.0,
+    max_growth: GrowthOption = 1.0,
     env: EnvOption = None,
     epochs: Annotated[int, typer.Option(min=1, help="After so many the loop ends.")] = 100_000,
     epoch_seconds: Annotated[
@@ -80,10 +84,7 @@ def autopilot(
     html: Annotated[
         Path | None, typer.Option(help="A report at the end, also after Ctrl-C (.html).")
     ] = None,
-    retrain: Annotated[
-        int,
-        typer.Option(min=0, help="Epochs between two retrainings of an agent on OUT; 0: never."),
-    ] = 0,
+    retrain: RetrainOption = 0,
     trust: TrustOption = False,
 ) -> None:
     """Serve an index on this host and let an agent re-schedule it while queries run.

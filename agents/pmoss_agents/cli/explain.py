@@ -10,7 +10,17 @@ import typer
 from pmoss_agents.cli.policies import TrustOption
 from pmoss_env.cli.console import Stages, console, table
 from pmoss_env.cli.output import check_output
-from pmoss_env.cli.pairs import BackendOption, EnvOption, MachineOption, pairs
+from pmoss_env.cli.pairs import (
+    EXPORT_TO,
+    BackendOption,
+    EnvOption,
+    ExportOption,
+    ExportToOption,
+    MachineOption,
+    check_export,
+    export_placements,
+    pairs,
+)
 
 if TYPE_CHECKING:
     from pmoss_agents.explaining import Comparison
@@ -58,6 +68,8 @@ def explain(
     svg: Annotated[
         Path | None, typer.Option(help="Picture to write: both on the chip, side by side.")
     ] = None,
+    export: ExportOption = None,
+    export_to: ExportToOption = EXPORT_TO,
     trust: TrustOption = False,
 ) -> None:
     """Explain why one schedule is faster than another, by what their counters say.
@@ -67,7 +79,7 @@ def explain(
     will do (module:Class). Or they are a schedule file (.json with {"cores": [...]}) or a row
     of a result file. FILE.jsonl:POLICY is the first row of a policy, FILE.jsonl:12 line 12. Both
     are measured in the same episode. A row brings its own. Only what places slices has such
-    counters.
+    counters. With --export the placement of B is written for programs of yours.
 
     Example: pmoss explain grouped lpt-capacity -e interference=busy_core --html runs/why.html
 
@@ -82,6 +94,7 @@ def explain(
     for path in (html, svg):
         if path:
             check_output(path)
+    check_export(export, export_to)
     given = {
         "backend": backend,
         "machine": machine,
@@ -96,6 +109,10 @@ def explain(
     if html:
         write_atomically(html, explain_page(comparison, task))
         console.print(f"written to {html}: the chip drawn, and every counter of every core")
+    if export:
+        after = comparison.after
+        placed = {after.name: after.schedule}
+        export_placements(export, comparison.machine, placed, export_to)
     if svg:
         write_atomically(svg, explain_svg(comparison))
         console.print(f"written to {svg}: both on the chip")

@@ -20,10 +20,33 @@ from pmoss_agents.cli.policies import (
 )
 from pmoss_env.cli.console import Stages, console, round_in_words, table
 from pmoss_env.cli.output import check_output
-from pmoss_env.cli.pairs import BackendOption, EnvOption, MachineOption, pairs
+from pmoss_env.cli.pairs import (
+    EXPORT_TO,
+    BackendOption,
+    EnvOption,
+    ExportOption,
+    ExportToOption,
+    MachineOption,
+    check_export,
+    export_placements,
+    pairs,
+)
 
 if TYPE_CHECKING:
     from pmoss_datasets.domain import Domain
+    from pmoss_env.types import Schedule
+
+IncumbentOption = Annotated[
+    Path | None,
+    typer.Option(help='What runs now: a schedule file, {"cores": [...]}. Else drawn from SEED.'),
+]
+UndoOption = Annotated[
+    str,
+    typer.Option(
+        help="Put the incumbent back and verify it: never, worse (where the policy's schedule is "
+        "slower) or always."
+    ),
+]
 
 
 def rollout(
@@ -38,22 +61,13 @@ def rollout(
     env: EnvOption = None,
     options: BackendOption = None,
     episodes: Annotated[int, typer.Option(help="Incumbents, the same for every policy.")] = 3,
-    incumbent: Annotated[
-        Path | None,
-        typer.Option(
-            help='What runs now: a schedule file, {"cores": [...]}. Else drawn from SEED.'
-        ),
-    ] = None,
-    undo: Annotated[
-        str,
-        typer.Option(
-            help="Put the incumbent back and verify it: never, worse (where the policy's schedule "
-            "is slower) or always."
-        ),
-    ] = "never",
+    incumbent: IncumbentOption = None,
+    undo: UndoOption = "never",
     keep: Annotated[
         Path | None, typer.Option(help="Folder for the schedules before and after (.json).")
     ] = None,
+    export: ExportOption = None,
+    export_to: ExportToOption = EXPORT_TO,
     seed: Annotated[int, typer.Option(min=0, help="Of the episodes.")] = 0,
     pad: PadOption = False,
     trust: TrustOption = False,
@@ -67,12 +81,14 @@ def rollout(
     means: the incumbent is put back, measured, and compared with what it was before; if it is not
     the same, the command ends with status 1. On this host the incumbent is measured before and
     after, on the same records, and the ratio has a 95 % interval. Each measurement starts its own
-    threads. The domain
-    continual moves slices while queries run, on this host with --backend hardware. Other domains
-    play on their models. Only spatial has something to undo. Where no rule is named, lpt and
-    os-default play, or all of another domain.
+    threads. --export writes the placement of each policy's last episode.
+
+    The domain continual moves slices while queries run, on this host with --backend hardware.
+    Other domains play on their models. Only spatial has something to undo. Where no rule is named,
+    lpt and os-default play, or all of another domain.
 
     Example: pmoss run rollout pmoss/surrogate-busy-core-v0 --machine toy --backend analytic
+    Example: pmoss run rollout lpt -e slices=64 --export kubernetes --export-to runs/placement
     Example: pmoss run rollout runs/dt.safetensors lpt -e slices=16 --out runs/r.jsonl
     Example: pmoss run rollout my_agent:Mine --machine toy --backend simulated --undo worse
     Example: pmoss run rollout --domain continual --machine host --backend hardware best-fit-once
@@ -96,8 +112,10 @@ def rollout(
     given = {"backend": backend, "machine": machine, "backend_options": pairs(options) or None}
     given = {key: value for key, value in given.items() if value is not None}
     arguments = {**chosen.host_arguments, **given, **pairs(env)}
-    for option, path in (("--incumbent", incumbent), ("--keep", keep)):
-        if path:
+    check_export(export, export_to)
+    offers = (("--incumbent", incumbent), ("--keep", keep), ("--export", export))
+    for option, given_option in offers:
+        if given_option:
             check_offer(chosen, "schedules", option)
     start = read_schedule(incumbent, load_machine(str(arguments["machine"]))) if incumbent else None
     total, done = episodes * len(players), count(1)
@@ -123,21 +141,32 @@ def rollout(
             on_round=lambda of_round: progress.note(round_in_words(of_round)),
             domain=chosen.name,
         )
+    if export:
+        machine_name = str(arguments["machine"])
+        last = {row["policy"]: _schedule_of(row, machine_name) for row in rows}
+        export_placements(export, load_machine(machine_name), last, export_to)
     place = ", ".join(str(arguments[key]) for key in ("machine", "backend") if key in arguments)
     _print(rows, place or chosen.name, chosen)
 
 
 def _keep_schedules(row: Mapping[str, Any], machine: str, folder: Path) -> None:
     """Writes the schedules before and after an episode to files in a folder."""
-    from pmoss_env.backends.frames import unpack_schedule
     from pmoss_env.machines import load_machine
     from pmoss_env.schedule_files import write_schedule
 
-    place = load_machine(machine).local_schedule
-    shared = row.get("schedule")
-    after = unpack_schedule(shared) if shared else place(row["cores"])
-    for name, schedule in (("before", place(row["incumbent_cores"])), ("after", after)):
+    before = load_machine(machine).local_schedule(row["incumbent_cores"])
+    for name, schedule in (("before", before), ("after", _schedule_of(row, machine))):
         write_schedule(folder / f"{row['policy']}-{row['episode']}-{name}.json", schedule)
+
+
+def _schedule_of(row: Mapping[str, Any], machine: str) -> Schedule:
+    """The schedule that an episode ended with."""
+    from pmoss_env.backends.frames import unpack_schedule
+    from pmoss_env.machines import load_machine
+
+    if "schedule" in row:
+        return unpack_schedule(row["schedule"])
+    return load_machine(machine).local_schedule(row["cores"])
 
 
 def _ratio(played: Sequence[Mapping[str, Any]], before: float, after: float) -> str:

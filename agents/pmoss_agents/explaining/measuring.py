@@ -66,8 +66,8 @@ def _schedule(env: SpatialSchedulingEnv, env_seed: int, choice: Choice) -> Sched
         return choice
     if isinstance(choice, Policy):
         check_policy(choice, env)
-        scoring.play(env, choice, env_seed, None, {})
-        return env.schedule
+        played = scoring.play(env, choice, env_seed, None, {})
+        return env.schedule if played.schedule is None else played.schedule
     env.reset(seed=env_seed)
     if isinstance(choice, Row):
         return choice.schedule(env)

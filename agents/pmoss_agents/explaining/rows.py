@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from pmoss_agents.rollouts import is_rollout, read_rollouts
 from pmoss_datasets.domain import check_offer, find_domain
 from pmoss_datasets.evaluation import DEFAULT_ENV, episode_seed, read_results
+from pmoss_env.backends.frames import unpack_schedule
+from pmoss_env.baselines import SHARED_BASELINES, make_baseline
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
 from pmoss_env.errors import DatasetError, UnknownNameError
 from pmoss_env.types import Schedule
@@ -22,6 +26,7 @@ class Row:
     Attributes:
         actions: what the policy chose, of `pmoss evaluate`; else empty.
         cores: where the slices came to lie, of `pmoss run rollout`; else empty.
+        shared: the schedule, where workers share slices, of `pmoss run rollout`; else None.
     """
 
     name: str
@@ -30,6 +35,7 @@ class Row:
     env_seed: int
     actions: tuple[int, ...] = ()
     cores: tuple[int, ...] = ()
+    shared: Schedule | None = None
 
     def schedule(self, env: SpatialSchedulingEnv) -> Schedule:
         """The final schedule of the episode that ``env`` has just been reset to.
@@ -37,6 +43,12 @@ class Row:
         Raises:
             DatasetError: it has more actions than the episode has steps.
         """
+        if self.shared is not None:
+            env.machine.check_schedule(self.shared, env.slices)
+            return self.shared
+        if self.name in SHARED_BASELINES and not self.actions and not self.cores:
+            rule = make_baseline(self.name, shared=True)
+            return rule(env.context(np.random.default_rng(0)))
         if self.cores:
             return env.machine.local_schedule(self.cores)
         if len(self.actions) > env.slices:
@@ -89,5 +101,11 @@ def _rollout_rows(path: Path) -> list[Row]:
         if not isinstance(cores, list) or not cores or {type(core) for core in cores} != {int}:
             raise DatasetError(f"{path}: line {number}: cores = {cores!r}: must be whole numbers")
         seed = episode_seed(header["seed"], row["episode"])
-        result.append(Row(row["policy"], DEFAULT_ENV, header["env"], seed, cores=tuple(cores)))
+        known = Row(row["policy"], DEFAULT_ENV, header["env"], seed, cores=tuple(cores))
+        if "schedule" in row:
+            try:
+                known = replace(known, shared=unpack_schedule(row["schedule"]))
+            except (TypeError, ValueError) as error:
+                raise DatasetError(f"{path}: line {number}: schedule: {error}") from error
+        result.append(known)
     return result

@@ -1,0 +1,211 @@
+"""Exported placements, read by what will read them at an operator's: shell, systemd, kubectl."""
+
+import configparser
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pmoss_env.baselines import SHARED_BASELINES, Context, make_baseline
+from pmoss_env.errors import ScheduleError, UnknownNameError
+from pmoss_env.machines import Machine, load_machine
+from pmoss_env.placement_export import MECHANISMS, Unit, export_placement, ranges, units_of
+from pmoss_env.types import Schedule
+from tests.cli.invoking import pmoss
+
+SLICES = 32
+RULES = ("grouped", "random", *SHARED_BASELINES)
+
+
+def numbers(text: str) -> list[int]:
+    """What the kernel understands by a list of CPUs or nodes."""
+    ends = [part.split("-") for part in text.split(",")]
+    return [number for part in ends for number in range(int(part[0]), int(part[-1]) + 1)]
+
+
+@pytest.fixture(scope="module")
+def machine() -> Machine:
+    return load_machine("milan-nps4")
+
+
+def schedule_of(machine: Machine, rule: str) -> Schedule:
+    rng = np.random.default_rng(1)
+    return make_baseline(rule, shared=True)(Context(machine, SLICES, rng=rng))
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_units_hold_every_slice_once_with_the_cpus_that_may_serve_it(
+    machine: Machine, rule: str
+) -> None:
+    schedule = schedule_of(machine, rule)
+    units = units_of(machine, schedule)
+    assert sorted(slice_ for unit in units for slice_ in unit.slices) == [*range(SLICES)]
+    assert len({unit.name for unit in units}) == len(units)
+    for unit in units:
+        for slice_ in unit.slices:
+            own = int(machine.cpu_of_core[schedule.cores[slice_]])
+            node = machine.node_of_core[schedule.cores[slice_]]
+            allowed = {
+                "core": {own},
+                "node": set(machine.cpu_of_core[machine.workers_of_node[node]].tolist()),
+                "any": set(machine.cpu_of_core[machine.workers].tolist()),
+            }[schedule.routing]
+            assert allowed <= set(unit.cpus)
+            if schedule.data == "slice":
+                assert unit.nodes == (schedule.nodes[slice_],) and unit.memory == "bind"
+    shared = {"os-default": "local", "os-interleave": "interleave"}
+    if rule in shared:
+        assert [unit.memory for unit in units] == [shared[rule]]
+        assert units[0].nodes == (*range(machine.nodes),)
+
+
+def test_data_on_another_node_than_the_core_are_a_unit_of_their_own(machine: Machine) -> None:
+    local = schedule_of(machine, "grouped")
+    away = Schedule(local.cores, (local.nodes + 1) % machine.nodes)
+    assert [unit.name for unit in units_of(machine, away)][:2] == [
+        "node0-memory1",
+        "node1-memory2",
+    ]
+
+
+def test_lists_are_those_of_the_kernel() -> None:
+    assert ranges([0, 1, 2, 3, 8]) == "0-3,8" and ranges([5]) == "5"
+    assert numbers(ranges([0, 2, 3, 9, 10])) == [0, 2, 3, 9, 10]
+
+
+def exported(
+    mechanism: str, machine: Machine, rule: str, folder: Path
+) -> tuple[list[Unit], list[Path]]:
+    schedule = schedule_of(machine, rule)
+    name = f"My {rule}\n$(rm) 'x'"
+    return units_of(machine, schedule), export_placement(mechanism, machine, schedule, folder, name)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_numactl_gets_the_unit_that_is_asked_for(
+    machine: Machine, rule: str, tmp_path: Path
+) -> None:
+    units, (script,) = exported("numactl", machine, rule, tmp_path)
+    assert script.name == f"my-{rule}-rm-x.sh"
+    # In its place a program that prints its words.
+    fake = tmp_path / "bin" / "numactl"
+    fake.parent.mkdir()
+    fake.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    fake.chmod(0o755)
+    path = {"PATH": f"{fake.parent}:/usr/bin:/bin"}
+    for unit in units:
+        words = ["sh", str(script), unit.name, "db", "two words"]
+        done = subprocess.run(words, env=path, capture_output=True, text=True, check=True)
+        cpus, memory, *command = done.stdout.splitlines()
+        assert numbers(cpus.removeprefix("--physcpubind=")) == [*unit.cpus]
+        option, _, nodes = memory.partition("=")
+        expected = {"bind": "--membind", "interleave": "--interleave", "local": "--localalloc"}
+        assert option == expected[unit.memory]
+        assert numbers(nodes) == [*unit.nodes] if nodes else unit.memory == "local"
+        assert command == ["--", "db", "two words"]
+    for wrong in ([], ["node99", "db"]):
+        done = subprocess.run(["sh", script, *wrong], env=path, capture_output=True, text=True)
+        assert done.returncode == 2 and units[0].name in done.stderr
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_cgroup_has_the_cpus_and_nodes_of_its_unit(
+    machine: Machine, rule: str, tmp_path: Path
+) -> None:
+    units, (script,) = exported("cgroup", machine, rule, tmp_path)
+    parent = tmp_path / "with space"  # a folder in place of the kernel's file system
+    parent.mkdir()
+    subprocess.run(["sh", script, parent], check=True)
+    assert (parent / "cgroup.subtree_control").read_text() == "+cpuset\n"
+    groups = parent / script.stem
+    assert (groups / "cgroup.subtree_control").read_text() == "+cpuset\n"
+    assert {group.name for group in groups.iterdir() if group.is_dir()} == {u.name for u in units}
+    for unit in units:
+        read = {
+            name: (groups / unit.name / f"cpuset.{name}").read_text() for name in ("cpus", "mems")
+        }
+        assert numbers(read["cpus"]) == [*unit.cpus] and numbers(read["mems"]) == [*unit.nodes]
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_systemd_takes_the_settings(machine: Machine, rule: str, tmp_path: Path) -> None:
+    units, files = exported("systemd", machine, rule, tmp_path / "out")
+    assert len(files) == len(units)
+    for unit, file in zip(units, files, strict=True):
+        parser = configparser.ConfigParser()
+        parser.optionxform = str  # type: ignore[assignment,method-assign]
+        parser.read(file)
+        service = dict(parser["Service"])
+        assert numbers(service["AllowedCPUs"]) == [*unit.cpus]
+        assert numbers(service["AllowedMemoryNodes"]) == [*unit.nodes]
+        assert service["NUMAPolicy"] == unit.memory
+        assert ("NUMAMask" in service) == (unit.memory != "local")
+    if shutil.which("systemd-analyze") is None:
+        return
+    unit_file = tmp_path / "db.service"
+    unit_file.write_text("[Service]\nExecStart=/bin/true\n")
+    drop_in = tmp_path / "db.service.d" / files[0].name
+    drop_in.parent.mkdir()
+    words = ["systemd-analyze", "verify", "--man=no", str(unit_file)]
+    drop_in.write_text(files[0].read_text())
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert drop_in.name not in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_kubernetes_takes_the_manifest(machine: Machine, rule: str, tmp_path: Path) -> None:
+    units, (file,) = exported("kubernetes", machine, rule, tmp_path)
+    pods = json.loads(file.read_text())["items"]
+    assert [pod["metadata"]["name"] for pod in pods] == [
+        f"{file.stem}-{unit.name}" for unit in units
+    ]
+    for unit, pod in zip(units, pods, strict=True):
+        (container,) = pod["spec"]["containers"]
+        assert container["command"] == [*unit.numactl, "YOUR-COMMAND"]
+        assert container["resources"]["requests"]["cpu"] == str(len(unit.cpus))
+        assert "limits" not in container["resources"]
+        assert len(pod["metadata"]["name"]) <= 63
+    if shutil.which("kubectl") is None:
+        return
+    words = ["kubectl", "label", "--local", "-f", str(file), "read=back", "-o", "json"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert done.stdout.count('"read": "back"') == len(units)
+
+
+def test_what_cannot_be_exported_is_refused_before_a_file_is_written(
+    machine: Machine, tmp_path: Path
+) -> None:
+    schedule = schedule_of(machine, "grouped")
+    with pytest.raises(UnknownNameError, match="mechanism 'slurm'"):
+        export_placement("slurm", machine, schedule, tmp_path / "out", "x")
+    with pytest.raises(ScheduleError):
+        export_placement("numactl", load_machine("toy"), schedule, tmp_path / "out", "x")
+    assert not (tmp_path / "out").exists()
+
+
+def test_this_hosts_cpus_and_nodes_are_the_kernels(tmp_path: Path) -> None:
+    host = load_machine("host")
+    units = units_of(host, schedule_of(host, "random"))
+    online = Path("/sys/devices/system/node/online")
+    nodes = numbers(online.read_text()) if online.exists() else [0]
+    for unit in units:
+        assert set(unit.cpus) <= set(host.cpu_of_core.tolist()) and set(unit.nodes) <= set(nodes)
+    if shutil.which("taskset"):
+        words = ["taskset", "--cpu-list", ranges(units[0].cpus), "true"]
+        subprocess.run(words, check=True)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_commands_export(mechanism: str, tmp_path: Path) -> None:
+    task = ["--machine", "toy", "--backend", "analytic"]
+    export = ["--export", mechanism, "--export-to", str(tmp_path)]
+    text = pmoss("measure", *task, "--slices", "8", "-s", "lpt", "-s", "os-default", *export)
+    assert f"the placement of os-default by {mechanism}" in " ".join(text.split())
+    pmoss("explain", "grouped", "spread", "--machine", "toy", "-e", "slices=8", *export)
+    pmoss("run", "rollout", "best-fit", *task, "-e", "slices=8", "--episodes", "1", *export)
+    stems = {path.name.replace(".", "-").rpartition("-")[0] for path in tmp_path.iterdir()}
+    for name in ("lpt", "os-default", "spread", "best-fit"):
+        assert any(stem.startswith(name) for stem in stems), (name, stems)

@@ -77,7 +77,7 @@ def test_lists_and_cards() -> None:
 def test_cards_are_made_of_results_of_the_very_agent(tmp_path: Path) -> None:
     data = REPOSITORY / "datasets/pmoss_datasets/shipped/pmoss/toy-btree-ycsb-a-busy-core/mixed-v0"
     path = pretrained.find(BUSY)
-    results = REPOSITORY / "benchmarks/results/core.jsonl"
+    results = REPOSITORY / "benchmarks/results/easy.jsonl"
     with pytest.raises(DatasetError, match="did not learn from"):
         publish(path, data, results, tmp_path, "mine")
     few = {"updates": 1, "members": 1, "width": 8, "features": 4, "demands": 2}

@@ -26,7 +26,7 @@ def pretrained(
     The agent must be the one of the results: it plays some of their episodes again.
 
     Example: pmoss dev pretrained runs/s.safetensors
-    pmoss/skylake-x-8n-btree-ycsb-a-busy-core/mixed-v0 benchmarks/results/core.jsonl
+    pmoss/skylake-x-8n-btree-ycsb-a-busy-core/mixed-v0 benchmarks/results/easy.jsonl
     --name surrogate-busy-core-v0 --out agents/pmoss_agents/shipped
     """
     from pmoss_agents import pretrained as shipped

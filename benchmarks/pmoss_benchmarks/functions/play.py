@@ -20,6 +20,7 @@ import pmoss_agents
 from pmoss_agents.configs import committed_config
 from pmoss_agents.registry import agent_class
 from pmoss_benchmarks.functions.references import reference_rows
+from pmoss_benchmarks.offline import ranking as ranking
 from pmoss_benchmarks.offline import ratios as ratios
 from pmoss_benchmarks.offline import tables as tables
 from pmoss_benchmarks.offline.curves import draw_curves, draw_played
@@ -32,6 +33,7 @@ from pmoss_benchmarks.offline.episodes import (
     play_again,
     world_of,
 )
+from pmoss_benchmarks.offline.guests import Guest
 from pmoss_benchmarks.offline.pairs import BEST
 from pmoss_benchmarks.offline.summary import summarise as summarise
 from pmoss_benchmarks.offline.summary import summary_of
@@ -63,10 +65,12 @@ class Settings:
         seeds: trainings of each agent on each task.
         policies: rules and searches; empty: all of the domain. "exact" plays only where the
             instance is small enough.
+        guests: by name further policies, which learn nothing here and play once; on same-task only.
         agents: names, or ``module:Class``.
         agents_of: for each track named here, the agents that play it; others have all agents.
         seeds_of: for each agent named here, its trainings on each task.
         changes: by agent, fields that override its committed config.
+        last: whether the last checkpoint plays, too; else the best one alone, by the agent's name.
         tier: of the datasets.
         episodes: of the evaluation of each training.
         validation_episodes: by which the best of the checkpoints is chosen.
@@ -80,7 +84,7 @@ class Settings:
 
     AXES: ClassVar = (
         *("tasks", "tracks", "only", "seeds", "seeds_of"),
-        *("policies", "agents", "agents_of", "changes"),
+        *("policies", "guests", "agents", "agents_of", "changes", "last"),
     )
 
     tasks: tuple[str, ...]
@@ -88,10 +92,12 @@ class Settings:
     only: dict[str, tuple[str, ...]] = field(default_factory=dict)
     seeds: int = 5
     policies: tuple[str, ...] = ()
+    guests: dict[str, Guest] = field(default_factory=dict)
     agents: tuple[str, ...] = ()
     agents_of: dict[str, tuple[str, ...]] = field(default_factory=dict)
     seeds_of: dict[str, int] = field(default_factory=dict)
     changes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    last: bool = True
     tier: str = "mixed"
     episodes: int = 4
     validation_episodes: int = 4
@@ -134,6 +140,7 @@ def cells(settings: Settings) -> list[Cell]:
             for task in worlds:
                 domain = find_domain(load_task(task).domain)
                 names = [n for n in opponents_of(domain) if n in (settings.policies or (n,))]
+                names += settings.guests if track == "same-task" else ()
                 if seed and settings.common:
                     names = []
                 own = ("", domain.name)
@@ -187,7 +194,9 @@ def prepare(run: Run, progress: Progress) -> None:
     settings = run.settings
     for cell in cells(settings):
         track, task, name = cell["track"], cell["task"], cell["policy"]
-        if is_opponent(name, task) or agent_class(name).learns != "offline":
+        if name in settings.guests or is_opponent(name, task):
+            continue
+        if agent_class(name).learns != "offline":
             continue
         path = _dataset(run, track, task)
         if not path.exists():
@@ -246,6 +255,10 @@ class Work:
             return {"shared": self._shared(cell, domain)}
         if is_opponent(name, cell["task"]):
             return self._opponent(cell, domain)
+        if (guest := self._settings.guests.get(name)) is not None:
+            with guest.invited() as policy:
+                played = pack(self._rows(cell, {name: policy}))
+            return {"played": {name: played}, "measurements": guest.measurements}
         try:
             return self._learned(cell)
         except (CheckpointError, DatasetError, UnsupportedError) as error:
@@ -320,15 +333,18 @@ class Work:
         # Of equal ones the later.
         best = max(numbers, key=lambda i: (scores[i], i))
         last = numbers[-1]
-        policies = {name: agent.load(last)}
-        if best != last:
+        policies = {name: agent.load(last if settings.last else best)}
+        if settings.last and best != last:
             policies[name + BEST] = agent.load(best)
         rows = self._rows(cell, _on(track, policies))
         played: dict[str, Any] = {
             policy: pack([row for row in rows if row.policy == policy]) for policy in policies
         }
         return {
-            "played": {**played, **({name + BEST: "last"} if best == last else {})},
+            "played": {
+                **played,
+                **({name + BEST: "last"} if settings.last and best == last else {}),
+            },
             "training": {
                 "seconds": agent.seconds,
                 "updates": agent.updates[-1],
@@ -414,8 +430,14 @@ def _learned(rows: Sequence[Mapping[str, Any]], track: str) -> list[dict[str, An
     return [{"agent": row["policy"], **row} for row in rows if row["track"] == track]
 
 
-TABLES = {"default": lambda rows: tables.by_world(summary_of(rows))}
+TABLES = {
+    "default": lambda rows: tables.by_world(summary_of(rows)),
+    "ranking": ranking.scores_by_task,
+    "informed": ranking.informed,
+    "neighbours": ranking.neighbours,
+}
 PLOTS = {
+    "profiles": ranking.draw_profiles,
     "curves": lambda rows: draw_curves(_learned(rows, "same-task")),
     "played": lambda rows: draw_played(_learned(rows, "same-task")),
     "throughputs": ratios.draw_throughputs,

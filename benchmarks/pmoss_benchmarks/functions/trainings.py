@@ -21,6 +21,7 @@ import pmoss_agents
 from pmoss_agents import pretrained
 from pmoss_agents.configs import committed_config
 from pmoss_benchmarks.functions.references import SEED, reference_rows
+from pmoss_benchmarks.offline.guests import search_from
 from pmoss_benchmarks.offline.tracks import has_references, load_track
 from pmoss_benchmarks.spatial.trained import trained
 from pmoss_benchmarks.study.function import Cell, Progress, Row, Run
@@ -30,9 +31,8 @@ from pmoss_datasets.evaluation import Difference, evaluate, paired_difference
 from pmoss_datasets.policies import Measured, Policy, SchedulePolicy
 from pmoss_datasets.recipes import tier
 from pmoss_datasets.suite import build, load_task, obtain
-from pmoss_env.baselines import Context, answer_after, best_fit, measured_search
 from pmoss_env.errors import DescriptionError
-from pmoss_env.types import Float64Array, Schedule
+from pmoss_env.types import Float64Array
 
 #: What a world is to a training, by the track that it is played on.
 KINDS = {
@@ -232,7 +232,7 @@ class Work:
         if key not in self._agents:
             self._agents[key] = pmoss_agents.load(_checkpoint(self._run, cell), settings.agent)
         agent, number = self._agents[key], settings.measurements
-        searched = Measured(SchedulePolicy(_search(number)), number)
+        searched = Measured(SchedulePolicy(search_from("best-fit", number)), number)
         measured = Measured(agent, number)
         policies: dict[str, Policy] = {settings.agent: agent}
         if number:
@@ -258,15 +258,6 @@ class Work:
 
 def _rules(settings: Settings) -> dict[str, Policy]:
     return {name: SchedulePolicy(name) for name in settings.rules}
-
-
-def _search(budget: int) -> Any:
-    """Local search by its own readings from best-fit's schedule, stopped after so many."""
-
-    def search(context: Context) -> Schedule:
-        return answer_after(measured_search(context, best_fit(context)), budget)
-
-    return search
 
 
 def _play(run: Run, world: str, policies: Mapping[str, Policy]) -> dict[str, dict[str, Any]]:

@@ -83,6 +83,65 @@ def stratified_bootstrap(runs: Float64Array, statistic: Statistic, seed: int = 0
     return Estimate(value, float(low), float(high))
 
 
+def two_level_bootstrap(
+    tasks: Sequence[Float64Array], statistic: Statistic, seed: int = 0
+) -> Estimate:
+    """A statistic with the 95 % percentile interval of a bootstrap over seeds and episodes.
+
+    Each repetition draws, for every task by itself, as many of its seeds as there are, then within
+    each drawn seed as many episodes. What does not learn has one seed: its interval is one of
+    episodes.
+
+    Args:
+        tasks: (seeds, episodes) scores of each; all with as many seeds.
+        statistic: see STATISTICS; of the means over episodes.
+        seed: of the resampling, so that a table can be made again to the digit.
+
+    Raises:
+        DescriptionError: no scores, or tasks of different numbers of seeds.
+    """
+    if not tasks or len({scores.shape[0] for scores in tasks}) > 1 or not tasks[0].size:
+        shapes = ", ".join(str(scores.shape) for scores in tasks) or "none"
+        raise DescriptionError(f"tasks: shapes {shapes}: must be (seeds, episodes), alike in seeds")
+    value = float(statistic(np.array([scores.mean(axis=1) for scores in tasks])))
+    rng = np.random.default_rng(seed)
+    drawn = []
+    for scores in tasks:
+        seeds, episodes = scores.shape
+        rows = rng.integers(seeds, size=(REPETITIONS, seeds, 1))
+        columns = rng.integers(episodes, size=(REPETITIONS, seeds, episodes))
+        drawn.append(scores[rows, columns].mean(axis=2))
+    low, high = np.percentile(statistic(np.stack(drawn, axis=1)), INTERVAL)
+    return Estimate(value, float(low), float(high))
+
+
+def probability_of_improvement(
+    mine: Sequence[Float64Array], theirs: Sequence[Float64Array]
+) -> float:
+    """The mean over tasks of how often a run of one policy is above one of another; ties half.
+
+    Args:
+        mine: (runs,) scores for each task.
+        theirs: likewise, of the same tasks, perhaps in other numbers.
+    """
+    shares = []
+    for ours, others in zip(mine, theirs, strict=True):
+        ahead = np.subtract.outer(ours, others)
+        shares.append((ahead > 0).mean() + (ahead == 0).mean() / 2)
+    return float(np.mean(shares))
+
+
+def score_profile(tasks: Sequence[Float64Array], levels: Float64Array) -> Float64Array:
+    """(levels,) the mean over tasks of the share of runs above each level.
+
+    Args:
+        tasks: (runs,) scores of each.
+        levels: (levels,) scores.
+    """
+    shares = [(runs[:, None] > levels).mean(axis=0) for runs in tasks]
+    return np.asarray(np.mean(shares, axis=0))
+
+
 def runs_of(rows: Mapping[str, Iterable[EpisodeResult]]) -> dict[str, Float64Array]:
     """For each policy the (tasks, runs) scores: means over the episodes of a task and seed.
 

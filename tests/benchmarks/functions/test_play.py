@@ -1,5 +1,7 @@
 """Policies that play worlds: trained, evaluated, kept, replayed, summarised."""
 
+from dataclasses import replace
+
 import pytest
 
 pytest.importorskip("torch", reason="NOT RUN: the extra agents is missing")
@@ -7,6 +9,7 @@ pytest.importorskip("torch", reason="NOT RUN: the extra agents is missing")
 from pmoss_benchmarks.functions import play
 from pmoss_benchmarks.functions.play import Settings, cells, summarise
 from pmoss_benchmarks.offline.episodes import actions_of, episodes_of, pack
+from pmoss_benchmarks.offline.guests import Guest
 from pmoss_benchmarks.offline.tracks import OTHER_MACHINES, TRACKS
 from pmoss_benchmarks.study import Run
 from pmoss_benchmarks.study.function import name_of
@@ -20,6 +23,10 @@ FEW = {
     "tasks": (TOY,),
     "seeds": 2,
     "policies": ("lpt", "local-search", "shared-everything", "exact"),
+    "guests": {
+        "best-fit + 3": Guest(rule="best-fit", measurements=3),
+        "shipped": Guest(agent="pmoss/surrogate-busy-core-v0"),
+    },
     "agents": (AGENT,),
     "changes": {AGENT: {"updates": 4, "members": 1, "width": 8, "features": 4, "demands": 2}},
     "episodes": 2,
@@ -53,7 +60,7 @@ def rows(run: Run) -> list[dict]:
 
 def test_policies_that_do_not_learn_play_once_and_agents_once_a_training(rows) -> None:
     assert {(row["policy"], row["seed"]) for row in rows} == {
-        *((name, 0) for name in FEW["policies"]),
+        *((name, 0) for name in (*FEW["policies"], *FEW["guests"])),
         (AGENT, 0),
         (AGENT, 1),
     }
@@ -83,12 +90,26 @@ def test_rows_replay_and_an_altered_value_is_found(run: Run, rows) -> None:
 def test_a_summary_has_all_statistics(rows) -> None:
     summary = summarise({"common": True}, rows)
     track = summary["tracks"]["same-task"]
-    assert set(track["tasks"][TOY]) == {"lpt", "local-search", AGENT, f"{AGENT} (best)"} | {
+    played = {"lpt", "local-search", *FEW["guests"], AGENT, f"{AGENT} (best)"}
+    assert set(track["tasks"][TOY]) == played | {
         row["policy"] for row in rows if row["policy"] == "exact" and "played" in row
     }
     assert track["paired"][TOY]["episodes"] == 2 and track["paired"][TOY]["rule"] == "lpt"
     assert track["paired"][TOY]["policies"][AGENT]["seeds"] == 2
     assert [cell["policies"] for cell in summary["cells"] if "shared" in cell] == [[]]
+
+
+def test_the_best_checkpoint_plays_alone_where_the_last_is_not_asked_for(run: Run, rows) -> None:
+    (own, *_) = (row for row in rows if row["policy"] == AGENT)
+    alone = Run(replace(run.settings, last=False), run.data, run.keep, run.results)
+    cell = {name: own[name] for name in ("track", "task", "policy", "seed")}
+    row = play.Work(alone)(cell)
+    best = own["played"][f"{AGENT} (best)"]
+    best = own["played"][AGENT] if best == "last" else best
+    assert set(row["played"]) == {AGENT} and row["best"] == own["best"]
+    assert row["played"][AGENT]["throughput"] == best["throughput"]
+    guests = {row["policy"]: row for row in rows if row["policy"] in FEW["guests"]}
+    assert [guest["measurements"] for guest in guests.values()] == [3, 0]
 
 
 def test_actions_are_packed_and_read_again(rows) -> None:

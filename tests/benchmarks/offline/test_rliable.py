@@ -5,7 +5,12 @@ import pytest
 from rliable import metrics
 from scipy.stats import bootstrap, trim_mean
 
-from pmoss_benchmarks.offline.scores import REPETITIONS, STATISTICS, stratified_bootstrap
+from pmoss_benchmarks.offline.scores import (
+    REPETITIONS,
+    STATISTICS,
+    probability_of_improvement,
+    stratified_bootstrap,
+)
 
 SHAPES = ((1, 5), (3, 5), (17, 2), (4, 8))
 
@@ -22,6 +27,15 @@ def test_statistics_are_those_of_rliable(shape: tuple[int, int]) -> None:
     for name, statistic in STATISTICS.items():
         assert float(statistic(runs)) == pytest.approx(theirs[name](runs.T), rel=1e-12)
     assert float(STATISTICS["iqm"](runs)) == pytest.approx(trim_mean(runs.ravel(), 0.25))
+
+
+@pytest.mark.parametrize("runs", [(5, 5), (3, 7)])
+def test_the_probability_of_improvement_is_that_of_rliable(runs: tuple[int, int]) -> None:
+    rng = np.random.default_rng(sum(runs))
+    # Whole numbers: some are equal.
+    mine, theirs = (rng.integers(0, 8, (4, count)).astype(float) for count in runs)
+    expected = metrics.probability_of_improvement(mine.T, theirs.T)
+    assert probability_of_improvement(mine, theirs) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("shape", [(1, 12), (5, 10)])

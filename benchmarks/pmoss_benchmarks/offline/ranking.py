@@ -1,0 +1,203 @@
+"""Policies ranked over the tasks that all of them may play, with as many trainings as are there.
+
+A table says how many trainings its values are of. A learner with fewer than LEAST of them gets no
+interval: one of episodes alone would leave out what differs between trainings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pmoss_agents.registry import agent_class
+from pmoss_benchmarks.offline.episodes import is_opponent
+from pmoss_benchmarks.offline.scores import (
+    STATISTICS,
+    Estimate,
+    probability_of_improvement,
+    score_profile,
+    two_level_bootstrap,
+)
+from pmoss_benchmarks.study.tables import TableOfRows, interval
+from pmoss_datasets.domain import find_domain
+from pmoss_datasets.policies import Planner
+from pmoss_datasets.suite import load_task
+from pmoss_env.pictures import new_figure
+from pmoss_env.types import Float64Array
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: Trainings from which on a learner has an interval.
+LEAST = 5
+#: What learners are shown of an episode.
+_AT_ONCE, _STEPWISE = "all slices at once", "one slice a step"
+
+
+@dataclass
+class Ranked:
+    """A policy and all that it played.
+
+    Attributes:
+        name: of the policy.
+        learns: whether it was trained in the study.
+        tasks: by task and seed the scores of its episodes.
+        updates: of each of its trainings.
+        seconds: CPU time of each of them.
+        measurements: that it may make in each episode.
+        sees: what it is shown, in words.
+    """
+
+    name: str
+    learns: bool
+    sees: str
+    measurements: int = 0
+    tasks: dict[str, dict[int, list[float]]] = field(default_factory=dict)
+    updates: list[int] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+
+    def seeds(self, tasks: Sequence[str]) -> int:
+        """The least number of seeds that it has on any of some tasks."""
+        return min((len(self.tasks.get(task, ())) for task in tasks), default=0)
+
+    def scores(self, task: str) -> Float64Array:
+        """(seeds, episodes) of a task."""
+        return np.array([of for _, of in sorted(self.tasks[task].items())], dtype=np.float64)
+
+    def estimate(self, tasks: Sequence[str], statistic: str) -> Estimate | None:
+        """A statistic over some tasks; None where it lacks one. All tasks count alike."""
+        seeds = self.seeds(tasks)
+        if not seeds:
+            return None
+        each = [self.scores(task)[:seeds] for task in tasks]
+        estimate = two_level_bootstrap(each, STATISTICS[statistic])
+        return Estimate(estimate.value, None, None) if self.learns and seeds < LEAST else estimate
+
+    def runs(self, tasks: Sequence[str]) -> list[Float64Array]:
+        """(seeds,) mean scores for each task."""
+        return [self.scores(task).mean(axis=1) for task in tasks]
+
+
+def ranked(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[Ranked]]:
+    """The tasks, and the policies: first those that played all tasks, the best first.
+
+    Args:
+        rows: of a study of the function ``play``; of the track same-task.
+    """
+    policies: dict[str, Ranked] = {}
+    rows = [row for row in rows if row["track"] == "same-task"]
+    for row in rows:
+        scores = _scores_of(row)
+        if not scores:
+            continue
+        name = row["policy"]
+        if name not in policies:
+            policies[name] = Ranked(name, "training" in row, _sees(row))
+        one = policies[name]
+        one.measurements = row.get("measurements", 0)
+        one.tasks.setdefault(row["task"], {})[row["seed"]] = scores
+        if "training" in row:
+            one.updates.append(row["training"]["updates"])
+            one.seconds.append(row["training"]["seconds"])
+    tasks = list(dict.fromkeys(row["task"] for row in rows))
+
+    def place(one: Ranked) -> tuple[int, float]:
+        means = [one.scores(task).mean() for task in one.tasks]
+        return -len(one.tasks), -float(np.mean(means))
+
+    return tasks, sorted(policies.values(), key=place)
+
+
+def _scores_of(row: Mapping[str, Any]) -> list[float]:
+    if "shared" in row:
+        scores = [score for _, score in row["shared"]]
+    else:
+        scores = row.get("played", {}).get(row["policy"], {}).get("score", [])
+    return [score for score in scores if score is not None]
+
+
+def _sees(row: Mapping[str, Any]) -> str:
+    name, task = row["policy"], row["task"]
+    if is_opponent(name, task):
+        return find_domain(load_task(task).domain).knows(name)
+    if "training" in row:
+        return _AT_ONCE if issubclass(agent_class(name), Planner) else _STEPWISE
+    return _AT_ONCE
+
+
+def scores_by_task(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+    """Mean scores by task, the interquartile mean over all, and how many trainings they are of."""
+    tasks, policies = ranked(rows)
+    lines = []
+    for one in policies:
+        cells = [interval(one.estimate([task], "mean")) for task in tasks]
+        whole = [interval(one.estimate(tasks, name)) for name in ("mean", "iqm")]
+        lines.append([one.name, _seeds(one, tasks), *cells, *whole])
+    heads = [f">{task}" for task in tasks]
+    return TableOfRows(["policy", ">trainings", *heads, ">mean", ">interquartile mean"], lines)
+
+
+def _seeds(one: Ranked, tasks: Sequence[str]) -> str:
+    """Of how many trainings the values are: one number where it is that of every task."""
+    if not one.learns:
+        return ""
+    counts = {len(one.tasks.get(task, ())) for task in tasks}
+    return f"{min(counts)} to {max(counts)}" if len(counts) > 1 else str(*counts)
+
+
+def informed(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+    """What each policy sees and may measure, and what its trainings took."""
+    tasks, policies = ranked(rows)
+    lines = [
+        [
+            *(one.name, one.sees, str(one.measurements)),
+            f"{median(one.updates):,.0f}" if one.learns else "",
+            f"{median(one.seconds):.0f}" if one.learns else "",
+            _seeds(one, tasks),
+        ]
+        for one in policies
+    ]
+    heads = ["policy", "sees", ">measures", ">updates", ">CPU seconds of a training"]
+    return TableOfRows([*heads, ">trainings"], lines)
+
+
+def neighbours(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+    """How likely a run of each policy is above one of the next in rank, on the tasks of both."""
+    tasks, policies = ranked(rows)
+    lines = []
+    for one, other in pairwise(policies):
+        both = [task for task in tasks if one.seeds([task]) and other.seeds([task])]
+        if both:
+            share = probability_of_improvement(one.runs(both), other.runs(both))
+            counts = [f"{each.seeds(both)}" if each.learns else "" for each in (one, other)]
+            lines.append(
+                [one.name, counts[0], other.name, counts[1], str(len(both)), f"{share:.2f}"]
+            )
+    heads = ["policy", ">trainings", "next in rank", ">trainings", ">tasks"]
+    return TableOfRows([*heads, ">probability of improvement"], lines)
+
+
+def draw_profiles(rows: Sequence[Mapping[str, Any]]) -> Figure:
+    """The share of runs above each score, for the policies that played all tasks.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+    """
+    tasks, policies = ranked(rows)
+    levels = np.linspace(-50, 105, 156)
+    figure = new_figure(7.0, 4.2)
+    axis = figure.add_subplot()
+    for number, one in enumerate(one for one in policies if one.seeds(tasks)):
+        profile = score_profile(one.runs(tasks), levels)
+        style = "-" if one.learns else "--"
+        axis.step(levels, profile, style, color=f"C{number % 10}", lw=1.2, label=one.name)
+    axis.set_xlabel("score")
+    axis.set_ylabel("share of runs above it")
+    axis.grid(visible=True, alpha=0.3)
+    axis.legend(fontsize=7, frameon=False, loc="lower left")
+    return figure

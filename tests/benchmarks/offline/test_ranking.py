@@ -1,0 +1,115 @@
+"""Policies ranked over tasks: how many trainings, which intervals, who is ahead of the next."""
+
+import numpy as np
+import pytest
+
+from pmoss_benchmarks.offline import ranking
+from pmoss_benchmarks.offline.ranking import LEAST, draw_profiles, informed, neighbours, ranked
+from pmoss_benchmarks.offline.scores import (
+    STATISTICS,
+    probability_of_improvement,
+    score_profile,
+    two_level_bootstrap,
+)
+from pmoss_env.errors import DescriptionError
+
+TASKS = ("skylake-x-8n-btree-ycsb-a-busy-core", "milan-nps4-btree-scans-cache-thrash")
+
+
+def row(policy: str, task: str, seed: int, scores: list[float], **fields) -> dict:
+    played = {policy: {"score": scores, "env_seed": list(range(len(scores)))}}
+    return {
+        **{"track": "same-task", "task": task, "policy": policy, "seed": seed, "played": played},
+        **fields,
+    }
+
+
+def trained(policy: str, task: str, seed: int, scores: list[float]) -> dict:
+    training = {"updates": 100, "seconds": 10.0 + seed}
+    return row(policy, task, seed, scores, training=training)
+
+
+@pytest.fixture
+def rows() -> list[dict]:
+    few = [trained("cql", task, seed, [50.0 + seed, 52.0]) for task in TASKS for seed in range(3)]
+    many = [
+        trained("surrogate", task, seed, [90.0 + seed, 93.0])
+        for task in TASKS
+        for seed in range(LEAST)
+    ]
+    rules = [row("best-fit", task, 0, [80.0, 84.0]) for task in TASKS]
+    shared = {"track": "same-task", "task": TASKS[0], "policy": "os-default", "seed": 0}
+    guest = [row("generalist + 10", task, 0, [95.0, 96.0], measurements=10) for task in TASKS]
+    begun = [trained("bc", TASKS[0], 0, [40.0, 44.0])]
+    return [*few, *many, *rules, *guest, *begun, {**shared, "shared": [[5.0, -20.0], [6.0, -22.0]]}]
+
+
+def test_a_table_has_what_is_there_and_says_of_how_many_trainings(rows) -> None:
+    table = ranking.scores_by_task(rows)
+    cells = {line[0]: line[1:] for line in table.rows}
+    assert list(cells) == ["generalist + 10", "surrogate", "best-fit", "cql", "bc", "os-default"]
+    assert [cells[name][0] for name in cells] == ["", "5", "", "3", "0 to 1", ""]
+    # One task, or no training on the other: no value over all.
+    assert cells["bc"][2:] == ["", "", ""] and cells["os-default"][2:] == ["", "", ""]
+    assert cells["best-fit"][1].startswith("82.0 [")
+
+
+def test_a_few_trainings_get_no_interval(rows) -> None:
+    cells = {line[0]: line[2:] for line in ranking.scores_by_task(rows).rows}
+    assert not any("[" in cell for cell in cells["cql"])
+    assert all("[" in cell for cell in cells["surrogate"])
+
+
+def test_a_line_says_what_each_sees_and_took(rows) -> None:
+    lines = {line[0]: line[1:] for line in informed(rows).rows}
+    assert lines["cql"] == ["one slice a step", "0", "100", "11", "3"]
+    assert lines["surrogate"][0] == "all slices at once"
+    assert lines["generalist + 10"][:2] == ["all slices at once", "10"]
+    assert lines["best-fit"] == ["the incumbent's counters", "0", "", "", ""]
+
+
+def test_neighbours_are_compared_on_the_tasks_of_both(rows) -> None:
+    lines = {line[0]: line[1:] for line in neighbours(rows).rows}
+    assert lines["surrogate"] == ["5", "best-fit", "", "2", "1.00"]
+    assert lines["cql"] == ["3", "bc", "1", "1", "1.00"]
+    assert lines["bc"][-2:] == ["1", "1.00"]
+
+
+def test_rows_of_other_tracks_are_left_out(rows) -> None:
+    other = {**rows[0], "track": "noise", "policy": "iql"}
+    assert [one.name for one in ranked([*rows, other])[1]] == [one.name for one in ranked(rows)[1]]
+
+
+def test_profiles_are_of_those_that_played_all(rows) -> None:
+    pytest.importorskip("matplotlib")
+    names = [text.get_text() for text in draw_profiles(rows).axes[0].get_legend().get_texts()]
+    assert names == ["generalist + 10", "surrogate", "best-fit", "cql"]
+
+
+def test_shares_above_levels() -> None:
+    tasks = [np.array([10.0, 30.0]), np.array([50.0])]
+    assert score_profile(tasks, np.array([0.0, 20.0, 40.0, 60.0])).tolist() == [1, 0.75, 0.5, 0]
+
+
+def test_an_interval_holds_what_differs_between_seeds_and_between_episodes() -> None:
+    rng = np.random.default_rng(0)
+    alike = 50 + rng.normal(0, 5, (1, 20)).repeat(8, axis=0)
+    apart = alike + rng.normal(0, 10, (8, 1))
+    widths = []
+    for scores in (alike, apart):
+        estimate = two_level_bootstrap([scores], STATISTICS["mean"])
+        assert estimate.value == pytest.approx(scores.mean())
+        assert estimate.low < estimate.value < estimate.high
+        widths.append(estimate.high - estimate.low)
+    # Closed forms: the standard errors of both levels added up.
+    for scores, width in zip((alike, apart), widths, strict=True):
+        within = scores.var(axis=1).mean() / scores.size
+        between = scores.mean(axis=1).var() / scores.shape[0]
+        assert width == pytest.approx(2 * 1.96 * np.sqrt(within + between), rel=0.15)
+    assert widths[1] > 2 * widths[0]
+    with pytest.raises(DescriptionError, match=r"\(1, 20\), \(8, 20\)"):
+        two_level_bootstrap([alike[:1], apart], STATISTICS["mean"])
+
+
+def test_ties_count_half() -> None:
+    assert probability_of_improvement([np.array([1.0, 2.0])], [np.array([2.0])]) == 0.25

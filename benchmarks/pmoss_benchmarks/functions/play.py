@@ -156,6 +156,12 @@ def cells(settings: Settings) -> list[Cell]:
     return chosen
 
 
+def modules(settings: Settings) -> list[str]:
+    """Those of the agents, which are imported by their names."""
+    agents = {*settings.agents, *(name for names in settings.agents_of.values() for name in names)}
+    return sorted({agent_class(name).__module__ for name in agents})
+
+
 def _has(settings: Settings, track: str, task: str) -> bool:
     named = task in settings.only.get(track, settings.tasks)
     return named and load_track(track).evaluation_env(load_task(task)) is not None

@@ -11,6 +11,7 @@ A module has
 
 It may have
 
+- ``modules(settings)``: further modules whose code decides the rows, which it does not import.
 - ``prepare(run, progress)``: what cells share, such as data, made once before them.
 - ``recheck(run, row)``: plays a stored row again; one line for each value that differs.
 - ``TABLES``: by name a function of the rows that gives headings and cells, where a description's

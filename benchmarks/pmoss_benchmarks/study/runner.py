@@ -85,7 +85,11 @@ def run_study(
         raise DescriptionError(f"study {study.name}: its settings choose no cell")
     run = Run(settings, data, keep, results)
     native = MEASURED if getattr(function, "MEASURES_HOST", False) else MODELLED
-    made = {**provenance([function.__name__], native), "date": f"{datetime.now(UTC):%Y-%m-%d}"}
+    further = getattr(function, "modules", lambda settings: [])(settings)
+    made = {
+        **provenance([function.__name__, *further], native),
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+    }
     identifier = hashlib.sha256(json.dumps(made, sort_keys=True).encode()).hexdigest()[:8]
     identity, keys = identity_of(settings), list(next(iter(cells.values())))
     with ResultFile(out, header_of(study.name, identity, keys), key=("cell",)) as file:

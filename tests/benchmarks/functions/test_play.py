@@ -161,3 +161,9 @@ def test_tracks_choose_worlds_and_agents() -> None:
 def test_what_is_wrong_is_named(changes, error, words) -> None:
     with pytest.raises(error, match=words):
         Settings(**{**FEW, **changes})
+
+
+def test_the_code_of_rows_is_that_of_the_agents_too() -> None:
+    settings = Settings(**{**FEW, "agents": (AGENT, "cql"), "agents_of": {"noise": ("iql",)}})
+    names = [f"pmoss_agents.spatial.{name}" for name in ("cql", "iql", "surrogate")]
+    assert play.modules(settings) == names

@@ -29,9 +29,13 @@ MODELLED: tuple[str, ...] = (
     *("threads", "workload"),
 )
 MEASURED: tuple[str, ...] = (*MODELLED, "numa", "pmu", "runtime", "scan")
-#: Modules that do not affect the numbers: commands and writers of results.
+#: Modules that do not affect the numbers: commands, writers of results, tables and pictures.
 _COMMANDS = "cli"
 _WRITERS = ("pmoss_env.provenance", "pmoss_env.version")
+_TABLES = (
+    *("pmoss_benchmarks.offline.curves", "pmoss_benchmarks.offline.ranking"),
+    *("pmoss_benchmarks.offline.tables", "pmoss_benchmarks.study.tables", "pmoss_env.pictures"),
+)
 #: Rooms of a package that no other result needs: they count only where they are named themselves.
 _SHOWS = frozenset({"autopilot", "demo", "explaining"})
 _ENDINGS = (".cpp", ".hpp", ".inc", ".toml")
@@ -120,7 +124,7 @@ def _closure(modules: Iterable[str]) -> set[str]:
     waiting = [name for module in modules for name in _inside(module)]
     while waiting:
         name = waiting.pop()
-        if name in closure or name in _WRITERS or _COMMANDS in name.split("."):
+        if name in closure or name in _WRITERS + _TABLES or _COMMANDS in name.split("."):
             continue
         closure.add(name)
         waiting += _imports(name)

@@ -71,14 +71,15 @@ class SpatialAgent(Agent):
         return []
 
 
-def task_of(dataset: Dataset, *, plans: bool = False) -> dict[str, Any]:
+def task_of(dataset: Dataset, *, plans: bool = False, complete: bool = False) -> dict[str, Any]:
     """The task of an agent that is fitted to ``dataset``, as plain JSON values.
 
     Args:
         plans: whether it is a PlanningAgent, which acts where nodes are chosen, too.
+        complete: whether it sees all slices at each step.
 
     Raises:
-        DatasetError: its episodes are of another domain.
+        DatasetError: its episodes are of another domain, or show no counters of slices.
         UnsupportedError: its actions name nodes, which the agent cannot choose.
     """
     if dataset.domain.name != SpatialAgent.domain:
@@ -89,12 +90,18 @@ def task_of(dataset: Dataset, *, plans: bool = False) -> dict[str, Any]:
     given = dataset.metadata.env_kwargs
     if not plans:
         refuse_nodes("an agent of tiles", str(given.get("actions", "core")))
+    observation = str(given.get("observation", "full"))
+    if complete and observation == "paper":
+        raise DatasetError(
+            f"{dataset.path}: was collected with observation='paper', which shows no counters of "
+            "slices: an agent with complete = true needs 'full' or 'complete'"
+        )
     return {
         "grid": [dataset.machine.rows, dataset.machine.cols],
         "slices": dataset.steps,
         "counters": list(COUNTER_NAMES),
         "order": str(given.get("order", "index")),
-        "observation": str(given.get("observation", "full")),
+        "observation": "complete" if complete else observation,
         "readable": str(given.get("counters", "all")),
         "meta_names": list(meta_names(dataset.machine)),
     }

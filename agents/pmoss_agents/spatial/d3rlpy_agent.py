@@ -15,10 +15,11 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 from pmoss_agents.agent import Array, OfflineAgent
+from pmoss_agents.configs import LATER
 from pmoss_agents.devices import find_device, isolated_rng, learning_on, seed_torch, take_to
 from pmoss_agents.pytorch import Tensor, nn, torch
 from pmoss_agents.spatial.base import task_of
@@ -48,6 +49,9 @@ class ImitationConfig(TileConfig):
     keep_best: float = 1.0
     updates: int = 3000  # gradient steps
     save_every: int = 100  # updates between checkpoints, if fit() is given a place for them
+    # Whether the network sees a summary of all slices at each step, and not the next one alone. Any
+    # data hold their counters; it plays where observation="complete".
+    complete: bool = field(default=False, metadata=LATER)
 
     BOUNDS: ClassVar = {"keep_best": "(0, 1]"}
 
@@ -192,7 +196,7 @@ class D3rlpyAgent(TileAgent, OfflineAgent[Dataset]):
 
     def task_of(self, dataset: Dataset) -> dict[str, Any]:
         """See OfflineAgent.task_of."""
-        return task_of(dataset)
+        return task_of(dataset, complete=self.config.complete)
 
     @contextmanager
     def _course(self, dataset: Dataset) -> Iterator[Course]:
@@ -220,7 +224,7 @@ class D3rlpyAgent(TileAgent, OfflineAgent[Dataset]):
                     samples = input_samples(dataset, view, episodes)
                     set_up(_parts_of(learner)[0], samples, dataset.machine)
                 shapes = [list(shape) for shape in source.shapes]
-                self.task = {**task_of(dataset), "reward_scale": scale, "shapes": shapes}
+                self.task = {**self.task_of(dataset), "reward_scale": scale, "shapes": shapes}
                 self._use(learner)
             networks, optimiser = _parts_of(self._learner)
 
@@ -236,10 +240,17 @@ class D3rlpyAgent(TileAgent, OfflineAgent[Dataset]):
     def _source(self, dataset: Dataset, episodes: Array, scale: float) -> Transitions:
         config = self.config
         if not isinstance(config, ValueConfig):
-            return Transitions(dataset, episodes, reward=None, seed=config.seed)
+            return Transitions(
+                dataset, episodes, reward=None, seed=config.seed, complete=config.complete
+            )
         steps: dict[str, Any] = {"n_steps": config.n_steps, "gamma": config.gamma}
         return Transitions(
-            dataset, episodes, reward=config.reward, scale=scale, seed=config.seed, **steps
+            *(dataset, episodes),
+            reward=config.reward,
+            scale=scale,
+            seed=config.seed,
+            complete=config.complete,
+            **steps,
         )
 
     def _use(self, learner: Any) -> None:

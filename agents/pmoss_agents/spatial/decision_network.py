@@ -13,7 +13,7 @@ from typing import ClassVar, Literal
 from pmoss_agents.agent import Array
 from pmoss_agents.configs import LATER, Settings
 from pmoss_agents.pytorch import F, Tensor, nn, torch
-from pmoss_agents.spatial.encoders import FORBIDDEN, GROUPS, StateEncoder, check_groups
+from pmoss_agents.spatial.encoders import FORBIDDEN, GROUPS, SliceSet, StateEncoder, check_groups
 from pmoss_agents.standardise import Standardise
 from pmoss_env.errors import CheckpointError
 from pmoss_env.machines import Machine
@@ -90,6 +90,9 @@ class Config(Settings):
     # instructions for it; weights and the loss stay in float32, and act() always does.
     precision: Literal["float32", "bfloat16"] = field(default="float32", metadata=LATER)
     save_every: int = 100  # updates between checkpoints, if fit() is given a place for them
+    # Whether the first token, which all others see, has a summary of all slices. Any data hold
+    # their counters; it plays where observation="complete".
+    complete: bool = field(default=False, metadata=LATER)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -193,6 +196,8 @@ class Model(nn.Module):
         for name, part in self.named_children():
             if name not in ("states", "returns"):
                 part.apply(_initialise)
+        # Last: without it the other layers begin as ever.
+        self.every = SliceSet(counters, config.width) if config.complete else None
 
     def set_up(self, samples: Mapping[str, Array], machine: Machine, returns: Tensor) -> None:
         """Takes the machine, and statistics of its inputs and of the returns.
@@ -203,6 +208,8 @@ class Model(nn.Module):
         """
         self.states.inputs.set_up(samples, machine)
         self.meta_standard.set(samples["meta"])
+        if self.every is not None:
+            self.every.scale.set(samples["slice_view"])
         self.returns_mean.copy_(returns.mean())
         # Where all episodes end alike there is no scale to standardise to.
         self.returns_std.copy_(returns.std(unbiased=False).clamp(min=0.01))
@@ -224,13 +231,30 @@ class Model(nn.Module):
         triples = torch.stack([wanted, tokens, self.actions(batch["actions"])], dim=2)
         sequence = (triples + place).reshape(size, 3 * steps, width)
         at = self.meta_at
-        meta = self.meta(self.meta_standard(batch["meta"])).unsqueeze(1)
+        meta = self.opening(batch["meta"], batch["slice_view"]).unsqueeze(1)
         x = torch.cat([sequence[:, :at], meta, sequence[:, at:]], dim=1)
         for block in self.blocks:
             x = block(x, mask=None if self.whole else self.sight)
         where = torch.arange(steps, device=x.device) * 3 + 1
         where = where + (where >= at)
         return self.scores(self.norm(x[:, where]), wanted, features, batch["position_mask"])
+
+    def opening(self, meta: Tensor, slices: Tensor | None) -> Tensor:
+        """(..., width) tokens of what is seen before the first step.
+
+        Args:
+            meta: (..., M).
+            slices: (..., T, H) counters of all slices in any order; used where the config is
+                ``complete``.
+        """
+        token: Tensor = self.meta(self.meta_standard(meta))
+        if self.every is None:
+            return token
+        assert slices is not None
+        left = slices.new_ones(*slices.shape[:-1], 1)
+        sets = self.every.standardised(torch.cat([slices, left], -1))
+        summary: Tensor = self.every(sets.reshape(-1, *sets.shape[-2:])).view_as(token)
+        return token + summary
 
     def _sight(self, context: int) -> Tensor:
         """(3 T + 1, 3 T + 1) bool: which tokens each token may attend to."""

@@ -80,7 +80,7 @@ class Player:
     def _begin(self, state: Mapping[str, Tensor]) -> None:
         """Computes what stays the same for an episode."""
         model, inputs = self._model, self._model.states.inputs
-        self._first = model.meta(model.meta_standard(state["meta"]))
+        self._first = model.opening(state["meta"], state.get("slice_counters"))
         self._members = {level: inputs.member(level) for level in ("cache", "node")}
         self._terms: list[tuple[str, str, Standardise, Tensor, Tensor | None]] = []
         for name in inputs.sums():

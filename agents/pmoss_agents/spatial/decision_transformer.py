@@ -90,7 +90,7 @@ class DecisionTransformer(SpatialAgent, NetworkAgent[Dataset]):
 
     def task_of(self, dataset: Dataset) -> dict[str, Any]:
         """See OfflineAgent.task_of."""
-        return task_of(dataset)
+        return task_of(dataset, complete=self.config.complete)
 
     @contextmanager
     def _course(self, dataset: Dataset) -> Iterator[Course]:
@@ -104,7 +104,7 @@ class DecisionTransformer(SpatialAgent, NetworkAgent[Dataset]):
         if self.task and self.network is None:
             raise CheckpointError(f"{self.name}: an exported policy cannot learn")
         check_learnable(dataset, config.reward)
-        task = task_of(dataset)
+        task = self.task_of(dataset)
         if config.reward == "improvement" and task["observation"] == "paper":
             raise DatasetError(
                 f"{dataset.path}: was collected with observation='paper', which lacks the "
@@ -304,6 +304,12 @@ class DecisionTransformer(SpatialAgent, NetworkAgent[Dataset]):
             "incumbent_view": torch.from_numpy(observation["incumbent_view"].reshape(-1, view[-1])),
             "meta": torch.from_numpy(observation["meta"]),
         }
+        if self.config.complete:
+            if "slice_counters" not in observation:
+                raise CheckpointError(
+                    f"{self.name} was fitted with complete = true: use observation='complete'"
+                )
+            self._static["slice_counters"] = torch.from_numpy(observation["slice_counters"])
         self._queries = float(observation["incumbent_view"][..., _QUERIES].sum())
         facts_of_all = beginning(observation["meta"], observation["incumbent_view"])
         self._expected = float(foresee(facts_of_all, self._foresight()))

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from pmoss_agents.agent import Array
 from pmoss_agents.pytorch import F, Tensor, nn, torch
-from pmoss_agents.spatial.observations import KEYS
+from pmoss_agents.spatial.observations import ALL_SLICES, KEYS
 from pmoss_agents.standardise import Standardise
 from pmoss_env.errors import CheckpointError, DescriptionError
 from pmoss_env.machines import Machine
@@ -265,6 +265,38 @@ class StateEncoder(nn.Module):
         return features, self.token(features.flatten(2))
 
 
+class SliceSet(nn.Module):
+    """A summary of all slices that no order of them changes.
+
+    Zaheer et al., Deep Sets, NeurIPS 2017: a network of each slice's counters, and then one of the
+    mean over all slices and of the mean over those that are still to be placed.
+    """
+
+    def __init__(self, counters: int, width: int) -> None:
+        """Makes a network.
+
+        Args:
+            counters: H, of the observation.
+            width: of the summary.
+        """
+        super().__init__()
+        self.scale = Standardise(counters)
+        self.each = nn.Linear(counters, width)
+        self.both = nn.Linear(2 * width, width)
+
+    def standardised(self, slices: Tensor) -> Tensor:
+        """(B, T, H + 1) of B sets of all_slices(), their counters standardised."""
+        return torch.cat([self.scale(slices[..., :-1]), slices[..., -1:]], -1)
+
+    def forward(self, standardised: Tensor) -> Tensor:
+        """(B, width) summaries of what standardised() gave."""
+        each = F.relu(self.each(standardised[..., :-1]))
+        left = standardised[..., -1:]
+        to_come = (each * left).sum(1) / left.sum(1).clamp(min=1)
+        summary: Tensor = self.both(torch.cat([each.mean(1), to_come], -1))
+        return summary
+
+
 class Encoded(NamedTuple):
     """What a TileEncoder makes of B observations.
 
@@ -288,11 +320,13 @@ class TileEncoder(nn.Module):
         """Makes an encoder.
 
         Args:
-            shapes: of the observation's arrays, in the order of KEYS.
+            shapes: of the observation's arrays, in the order of KEYS; one more where all_slices()
+                stands behind them.
             inputs: groups of inputs, some of GROUPS.
         """
         super().__init__()
-        by_key = dict(zip(KEYS, shapes, strict=True))
+        self.keys = (*KEYS, ALL_SLICES)[: max(len(shapes), len(KEYS))]
+        by_key = dict(zip(self.keys, shapes, strict=True))
         rows, cols, counters = by_key["machine_view"]
         self.states = StateEncoder(
             (rows, cols), counters, channels=channels, width=width, inputs=inputs
@@ -304,6 +338,15 @@ class TileEncoder(nn.Module):
         self.meta = nn.Linear(by_key["meta"][0], width)
         self.place = nn.Linear(1, width)
         self.join = nn.Linear(width, width)
+        # Last: without it the other layers begin as ever.
+        self.every = SliceSet(counters, width) if ALL_SLICES in by_key else None
+
+    def set_up(self, samples: Mapping[str, Array], machine: Machine) -> None:
+        """Takes the machine, and the statistics of its inputs; see input_samples()."""
+        self.states.inputs.set_up(samples, machine)
+        self.meta_standard.set(samples["meta"])
+        if self.every is not None:
+            self.every.scale.set(samples["slice_view"])
 
     def shared(self, observation: Sequence[Tensor]) -> list[Tensor]:
         """B observations with their standardised counters, for all encoders that were set up alike.
@@ -312,15 +355,23 @@ class TileEncoder(nn.Module):
             observation: arrays in the order of KEYS with a leading batch axis.
         """
         with torch.no_grad():
-            return [*observation, *self.states.inputs.standardised(self._state(observation))]
+            parts = self.states.inputs.standardised(self._state(observation))
+            if self.every is not None:
+                slices = self.every.standardised(observation[len(KEYS)])
+                return [*observation[: len(KEYS)], slices, *parts]
+            return [*observation, *parts]
 
     def encode(self, observation: Sequence[Tensor]) -> Encoded:
         """Encodes B observations: arrays in the order of KEYS, or what shared() made of them."""
-        part = dict(zip(KEYS, observation, strict=False))
-        standardised = observation[len(KEYS) :] or None
+        part = dict(zip(self.keys, observation, strict=False))
+        standardised = observation[len(self.keys) :] or None
         features, token = self.states(self._state(observation), standardised)
         meta = self.meta(self.meta_standard(part["meta"]))
-        joined = F.relu(token.squeeze(1) + meta + self.place(part["slice"]))
+        whole = token.squeeze(1) + meta + self.place(part["slice"])
+        if self.every is not None:
+            slices = part[ALL_SLICES]
+            whole = whole + self.every(slices if standardised else self.every.standardised(slices))
+        joined = F.relu(whole)
         return Encoded(F.relu(self.join(joined)), features.squeeze(1), self.allowed(observation))
 
     def _state(self, observation: Sequence[Tensor]) -> dict[str, Tensor]:

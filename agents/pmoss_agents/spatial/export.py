@@ -48,6 +48,11 @@ def export_policy(agent: DecisionTransformer, path: str | Path) -> None:
             f"{agent.name}: a program of one step cannot judge what it proposes: export to "
             ".safetensors"
         )
+    if agent.config.complete:
+        raise CheckpointError(
+            f"{agent.name}: complete = true: a program sees one slice a step: export to "
+            ".safetensors"
+        )
     agent.network.eval()
     step = Step(agent.network)
     rows, cols = agent.task["grid"]

@@ -63,6 +63,7 @@ class Config(decision_network.Config):
         fixed = {"context": 1, "meta_position": "first", "decoding": "sample", "reward": "terminal"}
         for name, value in fixed.items():
             self.check(name, getattr(self, name) == value, f"be {value!r}")
+        self.check("complete", not self.complete, "be false: it plans, and sees all slices at once")
 
 
 class JudgedTransformer(DecisionTransformer):

@@ -13,7 +13,9 @@ from gymnasium import spaces
 
 from pmoss_agents.agent import Array
 from pmoss_datasets.formats import SequenceView
-from pmoss_env.types import COUNTER_NAMES
+from pmoss_env.types import COUNTER_INDEX, COUNTER_NAMES
+
+_QUERIES = COUNTER_INDEX["queries"]
 
 #: The keys of the environment's observation, in the order of its space and of the d3rlpy view.
 KEYS = (
@@ -25,6 +27,39 @@ KEYS = (
     "slice_view",
     "view_mask",
 )
+
+
+#: Behind KEYS, of learners that see all slices at each step; see all_slices().
+ALL_SLICES = "all_slices"
+
+
+def all_slices(counters: Array, left: Array) -> Array:
+    """(T, H + 1) float32: the counters of every slice, and 1 where it is still to be placed.
+
+    Args:
+        counters: (T, H) of the slices, in any order.
+        left: (T,) whether each of them is still to be placed, in the same order.
+    """
+    return np.concatenate([counters, left[:, None]], axis=1).astype(np.float32, copy=False)
+
+
+def slices_left(observation: Mapping[str, Array], order: str) -> Array:
+    """(T,) bool: which slices are still to be placed, by their numbers.
+
+    Args:
+        observation: of an environment with ``observation="complete"``.
+        order: of placement, "index" or "load".
+    """
+    counters = observation["slice_counters"]
+    total = len(counters)
+    slices = np.arange(total)
+    if order == "load":
+        slices = np.argsort(-counters[:, _QUERIES], kind="stable")
+    now = round(float(observation["slice"].item()) * total)
+    left = np.zeros(total, dtype=bool)
+    if now < total:
+        left[slices[int(np.flatnonzero(slices == now)[0]) :]] = True
+    return left
 
 
 def in_own_counters(
@@ -41,7 +76,7 @@ def in_own_counters(
     ):
         return observation
     own = dict(observation)
-    for key in ("machine_view", "incumbent_view", "slice_view"):
+    for key in ("machine_view", "incumbent_view", "slice_view", "slice_counters"):
         if key in own:
             own[key] = np.ascontiguousarray(own[key][..., : len(counters)])
     return own

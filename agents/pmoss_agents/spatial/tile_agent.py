@@ -20,7 +20,14 @@ from pmoss_agents.spatial.encoders import (
     TileScores,
     check_groups,
 )
-from pmoss_agents.spatial.observations import KEYS, in_full, in_own_counters
+from pmoss_agents.spatial.observations import (
+    ALL_SLICES,
+    KEYS,
+    all_slices,
+    in_full,
+    in_own_counters,
+    slices_left,
+)
 from pmoss_agents.weights import torch_threads
 from pmoss_env.envs.spatial.env import Reward
 from pmoss_env.errors import CheckpointError
@@ -60,7 +67,8 @@ class TileConfig(Settings):
 class TileAgent(SpatialAgent):
     """An agent that takes the tile which its networks prefer.
 
-    Its task holds ``shapes``, those of the observation's arrays in the order of KEYS.
+    Its task holds ``shapes``, those of the observation's arrays in the order of KEYS; and one more
+    where it sees all slices.
 
     Attributes:
         networks: what act() asks, by name; empty before the first fit().
@@ -86,18 +94,24 @@ class TileAgent(SpatialAgent):
         observation = in_own_counters(observation, self.task["counters"])
         if self.task.get("observation") == "paper":
             observation = in_full(observation)
-        self._check_observation(observation)
-        parts = {key: np.asarray(observation[key], dtype=np.float32) for key in KEYS}
+        complete = len(self.task["shapes"]) > len(KEYS)
+        if complete and "slice_counters" in observation:
+            left = slices_left(observation, self.task["order"])
+            every = all_slices(observation["slice_counters"], left)
+            observation = {**observation, ALL_SLICES: every}
+        keys = (*KEYS, ALL_SLICES) if complete else KEYS
+        self._check_observation(observation, keys)
+        parts = {key: np.asarray(observation[key], dtype=np.float32) for key in keys}
         if action_mask is not None:
             shape = parts["position_mask"].shape
             parts["position_mask"] = np.asarray(action_mask, dtype=np.float32).reshape(shape)
         with torch_threads(1), torch.inference_mode():
-            return int(self._choose([torch.from_numpy(parts[key])[None] for key in KEYS]).argmax())
+            return int(self._choose([torch.from_numpy(parts[key])[None] for key in keys]).argmax())
 
-    def _check_observation(self, observation: Observation) -> None:
+    def _check_observation(self, observation: Observation, keys: Sequence[str]) -> None:
         self.check_task({"grid": list(np.shape(observation["position_mask"]))}, "the observation")
         mode = self.task.get("observation", "full")
-        for key, shape in zip(KEYS, self.task["shapes"], strict=True):
+        for key, shape in zip(keys, self.task["shapes"], strict=True):
             given = list(np.shape(observation[key])) if key in observation else "absent"
             if given != shape:
                 raise CheckpointError(
@@ -116,5 +130,4 @@ def set_up(networks: Iterable[nn.Module], samples: Mapping[str, Array], machine:
     for network in networks:
         for encoder in network.modules():
             if isinstance(encoder, TileEncoder):
-                encoder.states.inputs.set_up(samples, machine)
-                encoder.meta_standard.set(samples["meta"])
+                encoder.set_up(samples, machine)

@@ -14,7 +14,13 @@ import numpy as np
 
 from pmoss_agents.agent import Array
 from pmoss_agents.spatial.episodes import Laps
-from pmoss_agents.spatial.observations import KEYS, full_shapes, in_full
+from pmoss_agents.spatial.observations import (
+    ALL_SLICES,
+    KEYS,
+    all_slices,
+    full_shapes,
+    in_full,
+)
 from pmoss_datasets import Dataset
 from pmoss_datasets.spatial.expansion import Expander, rewards
 from pmoss_env.envs.spatial.env import Reward
@@ -26,7 +32,7 @@ class Batch:
     """B transitions, all float32.
 
     Attributes:
-        observations: (B, ...) arrays in the order of KEYS.
+        observations: (B, ...) arrays in the order of KEYS, and perhaps all_slices().
         actions: (B, 1) tiles.
         rewards: (B, 1) discounted sums over the steps of the transition.
         next_observations: as ``observations``; zeros, masks included, after the last step.
@@ -57,6 +63,7 @@ class Transitions:
         gamma: float = 1.0,
         scale: float = 1.0,
         seed: int = 0,
+        complete: bool = False,
     ) -> None:
         """Reads the episodes.
 
@@ -65,6 +72,7 @@ class Transitions:
             n_steps: steps of a transition, fewer where the episode ends.
             scale: what rewards are divided by, Mq/s.
             seed: of the order.
+            complete: whether all_slices() stands behind the arrays of KEYS.
         """
         expander = Expander(dataset)
         self._steps = dataset.steps
@@ -84,6 +92,10 @@ class Transitions:
             self._meta.append(shown["meta"][0].copy())
             self._next_slice.append(shown["slice"])
         self.shapes = tuple(full_shapes(expander.space))
+        self._keys: tuple[str, ...] = KEYS
+        if complete:
+            self._keys = (*KEYS, ALL_SLICES)
+            self.shapes += ((self._steps, self.shapes[KEYS.index("slice_view")][0] + 1),)
         time = np.arange(self._steps)
         self._ends = np.minimum(time + n_steps, self._steps)
         self._rewards = np.zeros((len(self._episodes), self._steps))
@@ -126,7 +138,7 @@ class Transitions:
 
     def _state(self, number: int, step: int, out: Sequence[Array]) -> None:
         """Writes what the environment showed before a step."""
-        part = dict(zip(KEYS, out, strict=True))
+        part = dict(zip(self._keys, out, strict=True))
         placed = self._episodes[number].actions[:step]
         machine = part["machine_view"].reshape(-1, part["machine_view"].shape[-1])
         # Of equal tiles the last one is written last, and stays.
@@ -136,4 +148,9 @@ class Transitions:
         part["incumbent_view"][:] = self._incumbents[number]
         part["meta"][:] = self._meta[number]
         part["slice"][:] = self._next_slice[number][step]
-        part["slice_view"][:] = self._counters[number][step]
+        counters = self._counters[number]
+        part["slice_view"][:] = counters[step]
+        if ALL_SLICES in part:
+            # In the order of placement: networks do not see any.
+            left = np.arange(self._steps) >= step
+            part[ALL_SLICES][:] = all_slices(counters[: self._steps], left)

@@ -317,7 +317,7 @@ class Work:
     def _learned(self, cell: Cell) -> Row:
         settings, track = self._settings, load_track(cell["track"])
         name, task, seed = cell["policy"], cell["task"], cell["seed"]
-        config = config_of(settings, name, task)
+        config = {**config_of(settings, name, task), **track.config}
         kind = agent_class(name)
         # Where chance has no part in learning, trainings differ in their episodes alone.
         seeded = any(each.name == "seed" for each in fields(kind.Config))

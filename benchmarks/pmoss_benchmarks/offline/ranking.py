@@ -133,13 +133,14 @@ def _sees(row: Mapping[str, Any]) -> str:
 def scores_by_task(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
     """Mean scores by task, the interquartile mean over all, and how many trainings they are of."""
     tasks, policies = ranked(rows)
+    overall = {"mean": ">mean", "iqm": ">interquartile mean"} if len(tasks) > 1 else {}
     lines = []
     for one in policies:
         cells = [interval(one.estimate([task], "mean")) for task in tasks]
-        whole = [interval(one.estimate(tasks, name)) for name in ("mean", "iqm")]
+        whole = [interval(one.estimate(tasks, name)) for name in overall]
         lines.append([one.name, _seeds(one, tasks), *cells, *whole])
     heads = [f">{task}" for task in tasks]
-    return TableOfRows(["policy", ">trainings", *heads, ">mean", ">interquartile mean"], lines)
+    return TableOfRows(["policy", ">trainings", *heads, *overall.values()], lines)
 
 
 def _seeds(one: Ranked, tasks: Sequence[str]) -> str:

@@ -81,28 +81,6 @@ def over_tasks(summary: Mapping[str, Any], *tracks: str) -> TableOfRows:
     return TableOfRows(heads, lines)
 
 
-def mean_scores(summary: Mapping[str, Any]) -> TableOfRows:
-    """Means over the common episodes of each task, then over the tasks; last checkpoints alone."""
-    tasks = summary["tracks"]["same-task"]["paired"]
-    scores: dict[str, dict[str, Any]] = {}
-    for task, paired in tasks.items():
-        for policy, one in paired["policies"].items():
-            if not policy.endswith(BEST):
-                scores.setdefault(policy, {})[task] = one["score"]
-    means = {name: fmean(one["value"] for one in of.values()) for name, of in scores.items()}
-    # Those that lack a task stand below: their means are of other tasks.
-    ordered = sorted(scores, key=lambda name: (-len(scores[name]), -means[name]))
-    lines = [
-        [
-            name,
-            *(interval(scores[name].get(task)) for task in tasks),
-            f"{means[name]:.1f}" if len(scores[name]) == len(tasks) else "",
-        ]
-        for name in ordered
-    ]
-    return TableOfRows(["policy", *(f">{task}" for task in tasks), ">mean"], lines)
-
-
 def best_learned(summary: Mapping[str, Any]) -> TableOfRows:
     """Each task: the best learned agent beside simple schedules, the best rule and search."""
     track = summary["tracks"]["same-task"]

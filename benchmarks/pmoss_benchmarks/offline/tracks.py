@@ -37,6 +37,7 @@ class Track:
         workloads: for each workload of a task, that of the evaluation; tasks with others have no
             such track.
         machines: likewise the machine of the evaluation; agents meet it padded and masked.
+        config: fields of the configs of agents that learn for it.
         domain: whose tasks it varies; those of others have no such track.
         trained_for: name of the track whose agents it evaluates. Empty: those of the plain task,
             or its own where its data differ.
@@ -48,6 +49,7 @@ class Track:
     evaluation: Mapping[str, Any] = field(default_factory=dict)
     workloads: Mapping[str, str] | None = None
     machines: Mapping[str, str] | None = None
+    config: Mapping[str, Any] = field(default_factory=dict)
     domain: str = FIRST_DOMAIN
     trained_for: str = ""
 
@@ -127,6 +129,14 @@ TRACKS: Mapping[str, Track] = {
             "slice, none of the incumbent's cores.",
             training={"observation": "paper"},
             evaluation={"observation": "paper"},
+        ),
+        Track(
+            "complete",
+            "Learned from the task's own data with complete = true, and evaluated where every step "
+            "shows all slices.",
+            evaluation={"observation": "complete"},
+            config={"complete": True},
+            trained_for="complete",
         ),
         Track(
             "unseen-workload",

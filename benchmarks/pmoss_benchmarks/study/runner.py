@@ -85,9 +85,9 @@ def run_study(
         raise DescriptionError(f"study {study.name}: its settings choose no cell")
     run = Run(settings, data, keep, results)
     native = MEASURED if getattr(function, "MEASURES_HOST", False) else MODELLED
-    further = getattr(function, "modules", lambda settings: [])(settings)
+    modules: Callable[[Any], list[str]] = getattr(function, "modules", lambda settings: [])
     made = {
-        **provenance([function.__name__, *further], native),
+        **provenance([function.__name__, *modules(settings)], native),
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
     }
     identifier = hashlib.sha256(json.dumps(made, sort_keys=True).encode()).hexdigest()[:8]

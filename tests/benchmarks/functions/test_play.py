@@ -14,6 +14,7 @@ from pmoss_benchmarks.offline.tracks import OTHER_MACHINES, TRACKS
 from pmoss_benchmarks.study import Run
 from pmoss_benchmarks.study.function import name_of
 from pmoss_datasets.evaluation import EpisodeResult
+from pmoss_datasets.formats.d3rlpy import import_d3rlpy
 from pmoss_datasets.recipes import tier
 from pmoss_datasets.suite import TOY
 from pmoss_env.errors import DescriptionError, UnknownNameError
@@ -161,6 +162,20 @@ def test_tracks_choose_worlds_and_agents() -> None:
 def test_what_is_wrong_is_named(changes, error, words) -> None:
     with pytest.raises(error, match=words):
         Settings(**{**FEW, **changes})
+
+
+def test_learners_of_the_track_complete_see_all_slices(run: Run, rows) -> None:
+    import_d3rlpy()
+    few = {"updates": 2, "channels": 4, "width": 8, "batch_size": 8}
+    settings = replace(run.settings, agents=("bc",), changes={"bc": few})
+    cell = {"track": "complete", "task": TOY, "policy": "bc", "seed": 0}
+    row = play.Work(replace(run, settings=settings))(cell)
+    assert row["training"]["config"] == {**play.config_of(settings, "bc", TOY), "complete": True}
+    (other, *_) = (row for row in rows if row["policy"] == AGENT)
+    assert row["training"]["source"] == other["training"]["source"]
+    played = row["played"]["bc"]
+    assert played["env_seed"] == other["played"][AGENT]["env_seed"]
+    assert play.recheck(run, {**cell, **row}) == []
 
 
 def test_the_code_of_rows_is_that_of_the_agents_too() -> None:

@@ -1,0 +1,156 @@
+"""Learners that see all slices at each step: the same set in data and in play, in no order."""
+
+import numpy as np
+import pytest
+
+import pmoss_agents
+from pmoss_agents.checkpoints import SUFFIX
+from pmoss_datasets import Recipe, collect, find_domain
+from pmoss_env.errors import CheckpointError, DatasetError, DescriptionError
+
+torch = pytest.importorskip("torch")
+from pmoss_datasets.formats.d3rlpy import import_d3rlpy  # noqa: E402
+
+import_d3rlpy()
+
+from pmoss_agents.spatial.encoders import TileEncoder, TileScores  # noqa: E402
+from pmoss_agents.spatial.observations import (  # noqa: E402
+    KEYS,
+    FullSequenceView,
+    all_slices,
+    slices_left,
+)
+from pmoss_agents.spatial.transitions import Transitions  # noqa: E402
+
+TOY = {"machine": "toy", "slices": 8, "interference": "busy_core"}
+TINY = {"channels": 4, "width": 8, "updates": 2, "batch_size": 8}
+SEQUENCES = ("decision-transformer", "qt")
+LEARNERS = ("bc", "percentile-bc", "bcq", "cql", "iql", "xql", "rebrac", "cdqac", *SEQUENCES)
+
+
+@pytest.fixture(scope="module", params=["index", "load"])
+def dataset(request, tmp_path_factory):
+    recipe = Recipe(env={**TOY, "order": request.param}, episodes=6, reference_episodes=0)
+    return collect(recipe, tmp_path_factory.mktemp("complete") / "data")
+
+
+def network(shapes, samples, machine) -> TileScores:
+    torch.manual_seed(0)
+    encoder = TileEncoder(shapes, channels=4, width=8, inputs=("slice", "core"))
+    scores = TileScores(encoder, level=False)
+    torch.nn.init.normal_(scores.plain.weight)
+    encoder.set_up(samples, machine)
+    return scores
+
+
+def test_data_show_what_the_environment_shows(dataset) -> None:
+    source = Transitions(dataset, np.arange(2), reward=None, complete=True)
+    kwargs = dataset.metadata.env_kwargs
+    env = find_domain("spatial").make_env({**kwargs, "observation": "complete"})
+    episode = dataset[1]
+    observation, _ = env.reset(seed=int(dataset.column("seed")[1]))
+    for step in range(dataset.steps):
+        shown = source.at([dataset.steps + step]).observations[len(KEYS)][0]
+        left = slices_left(observation, kwargs["order"])
+        seen = all_slices(observation["slice_counters"], left)
+        assert left.sum() == dataset.steps - step
+        # In another order: the data's is that of placement.
+        np.testing.assert_array_equal(seen[episode.order], shown)
+        observation, *_ = env.step(int(episode.actions[step]))
+    assert not slices_left(observation, kwargs["order"]).any()
+    env.close()
+
+
+def test_no_order_of_slices_counts_and_each_of_them_does(dataset) -> None:
+    source = Transitions(dataset, np.arange(6), reward=None, complete=True)
+    samples = {
+        "slice_view": np.concatenate([source.at([i]).observations[5] for i in range(40)]),
+        "machine_view": source.at(range(40)).observations[1].reshape(40, -1, source.shapes[5][0]),
+        "incumbent_view": source.at([0]).observations[0].reshape(1, -1, source.shapes[5][0]),
+        "meta": source.at([0, 9]).observations[2],
+    }
+    scores = network(source.shapes, samples, dataset.machine)
+    batch = [torch.from_numpy(array) for array in source.at([1, 3, 12, 20]).observations]
+    plain = scores(batch)
+    # What many encoders share gives the same.
+    torch.testing.assert_close(scores(scores.encoder.shared(batch)), plain)
+    order = torch.randperm(dataset.steps, generator=torch.Generator().manual_seed(1))
+    permuted = [*batch[: len(KEYS)], batch[len(KEYS)][:, order]]
+    torch.testing.assert_close(scores(permuted), plain)
+    # Counters without their flags, or another slice's counters, are other sets.
+    for column in (slice(None, -1), slice(-1, None)):
+        other = [array.clone() for array in batch]
+        other[-1][..., column] = other[-1][:, order][..., column]
+        assert not torch.allclose(scores(other), plain)
+    # Tiles are no set: permuting them permutes their scores at most together with their inputs.
+    tiles = [array.clone() for array in batch]
+    tiles[1] = tiles[1].flip(2)
+    assert not torch.allclose(scores(tiles), plain)
+
+
+def test_without_it_layers_begin_as_ever(dataset) -> None:
+    shapes = Transitions(dataset, np.arange(1), reward=None, complete=True).shapes
+    weights = []
+    for few in (shapes, shapes[: len(KEYS)]):
+        torch.manual_seed(3)
+        encoder = TileEncoder(few, channels=4, width=8, inputs=("slice", "core"))
+        weights.append(dict(encoder.named_parameters()))
+    assert {name.partition(".")[0] for name in {*weights[0]} - {*weights[1]}} == {"every"}
+    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[1])
+
+
+@pytest.mark.parametrize("name", SEQUENCES)
+def test_sequence_models_see_the_set_before_the_first_step(name: str, dataset) -> None:
+    agent = pmoss_agents.make(name, **TINY, heads=2, layers=1, complete=True)
+    agent.fit(dataset)
+    batch = FullSequenceView(dataset).batch([0, 1])
+    slices, network = batch["slice_view"], agent.network
+    with torch.no_grad():
+        plain = network.opening(batch["meta"], slices)
+        torch.testing.assert_close(network.opening(batch["meta"], slices.flip(1)), plain)
+        other = slices.clone()
+        other[:, -1] *= 2
+        assert not torch.allclose(network.opening(batch["meta"], other), plain)
+        # The last slice's counters reach the first step's scores through that token alone.
+        first = network({**batch, "slice_view": other})[:, 0]
+        assert not torch.equal(first, network(batch)[:, 0])
+        network.every = None
+        assert torch.equal(network({**batch, "slice_view": other})[:, 0], network(batch)[:, 0])
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_learners_learn_play_and_are_kept(name: str, dataset, tmp_path) -> None:
+    few = {"heads": 2, "layers": 1} if name in SEQUENCES else {}
+    agent = pmoss_agents.make(name, **TINY, **few, complete=True)
+    agent.fit(dataset)
+    assert agent.task["observation"] == "complete"
+    if name not in SEQUENCES:
+        assert len(agent.task["shapes"]) == len(KEYS) + 1
+    path = tmp_path / f"agent{SUFFIX}"
+    agent.save(path)
+    again = pmoss_agents.load(path)
+    domain = find_domain("spatial")
+    kwargs = dataset.metadata.env_kwargs
+    env = domain.make_env({**kwargs, "observation": "complete"})
+    again.check_env(env)
+    played = [domain.play(env, player, 5).actions for player in (agent, again)]
+    assert played[0] == played[1] and len(played[0]) == dataset.steps
+    env.close()
+    full = domain.make_env(kwargs)
+    with pytest.raises(CheckpointError, match="fitted for observation = complete"):
+        again.check_env(full)
+    observation, _ = full.reset(seed=0)
+    again.reset()
+    with pytest.raises(CheckpointError, match="observation='complete'"):
+        again.act(observation)
+    full.close()
+
+
+def test_data_that_show_no_slices_are_refused(tmp_path) -> None:
+    recipe = Recipe(env={**TOY, "observation": "paper"}, episodes=2, reference_episodes=0)
+    data = collect(recipe, tmp_path / "data")
+    for name in ("bc", "decision-transformer"):
+        with pytest.raises(DatasetError, match=r"observation='paper'.*needs 'full' or 'complete'"):
+            pmoss_agents.make(name, updates=1, complete=True).fit(data)
+    with pytest.raises(DescriptionError, match="complete = True: must be false"):
+        pmoss_agents.make("judged-transformer", complete=True)

@@ -268,8 +268,8 @@ class StateEncoder(nn.Module):
 class SliceSet(nn.Module):
     """A summary of all slices that no order of them changes.
 
-    Zaheer et al., Deep Sets, NeurIPS 2017: a network of each slice's counters, and then one of the
-    mean over all slices and of the mean over those that are still to be placed.
+    Zaheer et al., Deep Sets, NeurIPS 2017. One network sees the counters of each slice. Another
+    sees two means of what it gives: over all slices, and over those that are still to be placed.
     """
 
     def __init__(self, counters: int, width: int) -> None:

@@ -90,21 +90,6 @@ def test_wrong_answers_are_named(faulty) -> None:
         check_index(faulty("wrong_value"), operations=2_000)
 
 
-@pytest.mark.parametrize("own_process", [True, False])
-@pytest.mark.parametrize(
-    ("fault", "message"),
-    [
-        ("wrong_value", r"gives the value 17, which .*written: expected \d+"),
-        ("one_more", r"lookup\(\) of the key \d+ gives the value \d+, .*: expected \d+"),
-        ("finds_nothing", r"does not find the key \d+, which was loaded: expected the value"),
-    ],
-)
-def test_a_measurement_holds_a_sample_against_the_workload(faulty, fault, message, own_process):
-    with pytest.raises(BackendError, match=message) as refused:
-        measure(faulty(fault), own_process=own_process)
-    assert f"pmoss index check {faulty(fault)}" in str(refused.value)
-
-
 @pytest.mark.parametrize(
     ("fault", "message"),
     [

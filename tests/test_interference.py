@@ -3,7 +3,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pmoss_env.backends.native_forms import native_interference, native_machine
 from pmoss_env.errors import DescriptionError, UnknownNameError, UnsupportedError
 from pmoss_env.interference import (
     INTERFERENCE,
@@ -90,29 +89,3 @@ def test_what_a_backend_or_machine_lacks_is_refused_by_name():
         for target in (-1, target_count(family, toy)):
             with pytest.raises(DescriptionError, match=f"{family!r} on .* {target}: must lie"):
                 check_co_tenants([CoTenant(family, target, 0.5)], toy, CO_TENANT_FAMILIES, "x")
-
-
-def test_native_form_is_in_the_machines_own_units():
-    machine = load_machine("milan-nps4")
-    native = native_machine(machine)
-    taken = native_interference(
-        [
-            CoTenant("busy_core", 3, 0.5),
-            CoTenant("busy_core", 3, 0.5),
-            CoTenant("busy_sibling", 4, 0.25),
-            CoTenant("cache_thrash", 15, 0.5),
-            CoTenant("memory_stream", 7, 0.2),
-            CoTenant("link_stream", 2, 0.75),
-        ],
-        native,
-    )
-    # A second co-tenant takes its share of what the first leaves.
-    assert taken.busy_share[3] == 0.75
-    assert sum(taken.busy_share) == 0.75
-    assert taken.sibling_busy_share[4] == sum(taken.sibling_busy_share) == 0.25
-    node, link = native.dram_gb_per_s[7], native.link_gb_per_s[2]
-    # The last domain is on node 7: what it streams comes from that node's memory, 64 B a line.
-    assert taken.llc_lines_per_ns[15] == sum(taken.llc_lines_per_ns) == 0.5 * node / 64
-    assert taken.dram_gb_per_s[7] == pytest.approx((1 - 0.5 * 0.8) * node)
-    assert sum(taken.dram_gb_per_s) == taken.dram_gb_per_s[7]
-    assert taken.link_gb_per_s == [0, 0, 0.75 * link, 0]

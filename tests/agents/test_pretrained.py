@@ -70,26 +70,6 @@ def test_damage_is_found_before_anything_is_loaded(
             pretrained.card(NAMES[0])
 
 
-def test_observations_of_another_environment_are_refused() -> None:
-    from pmoss_env.envs.continual import ContinualSchedulingEnv
-    from pmoss_env.envs.spatial import SpatialSchedulingEnv
-
-    (name,) = (name for name in NAMES if "surrogate-busy-core" in name)
-    agent = pmoss_agents.load(name)
-    env = ContinualSchedulingEnv(machine="toy", slices=8, epochs=2)
-    observation, _ = env.reset(seed=0)
-    agent.check_env(env)
-    with pytest.raises(CheckpointError, match="observation lacks"):
-        agent.act(observation)
-    env.close()
-    spatial = SpatialSchedulingEnv(machine="toy", slices=8)
-    observation, info = spatial.reset(seed=0)
-    agent.check_env(spatial)
-    with pytest.raises(CheckpointError, match="observation='complete'"):
-        agent.act(observation, info["action_mask"])
-    spatial.close()
-
-
 def test_slim_keeps_what_acts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     header, arrays = checkpoints.read(pretrained.find(NAMES[0]))
     header.pop("code_version")

@@ -31,20 +31,6 @@ def test_updates_equal_the_direct_solution(absorbed):
     assert not arms.theta[[0, 2]].any()
 
 
-def test_bounds_are_mean_and_width_in_a_batch_as_alone():
-    rng = np.random.default_rng(1)
-    arms = RidgeArms(2, 4)
-    for i in range(40):
-        arms.update(i % 2, rng.normal(size=4), rng.normal())
-    x = rng.normal(size=(7, 4))
-    bound = arms.upper_bound(x, 0.3)
-    assert bound.shape == (7, 2)
-    for row, alone in zip(x, bound, strict=True):
-        width = np.sqrt([row @ arms.inverse[k] @ row for k in range(2)])
-        assert np.allclose(alone, arms.theta @ row + 0.3 * width)
-        assert np.allclose(arms.upper_bound(row, 0.3), alone)
-
-
 @settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),

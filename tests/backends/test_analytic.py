@@ -1,6 +1,5 @@
 import subprocess
 import sys
-import threading
 
 import numpy as np
 import pytest
@@ -122,24 +121,6 @@ def test_bad_schedules_and_co_tenants_are_refused() -> None:
         backend.set_instance(Instance(0, (CoTenant("busy_core", 99, 0.5),)))
     with pytest.raises(UnknownNameError, match="co-tenant family 'noise'"):
         backend.set_instance(Instance(0, (CoTenant("noise", 3, 0.5),)))
-
-
-def test_threads_may_share_a_backend() -> None:
-    backend, schedules = make(), [random_schedule(make(), seed) for seed in range(2)]
-    expected = [make().place(schedule) for schedule in schedules]
-    wrong = []
-
-    def work(i: int) -> None:
-        for _ in range(200):
-            if backend.place(schedules[i]) != expected[i]:
-                wrong.append(i)
-
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
 
 
 def test_the_model_takes_no_core_that_was_cut_to_fit() -> None:

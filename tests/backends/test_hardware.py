@@ -82,25 +82,6 @@ def test_provenance_says_where_and_why_not(backend: HardwareBackend) -> None:
             assert (provenance["counters"][counter.name] == counter.source) == available
 
 
-def test_an_environment_places_the_cells_of_an_rtree_on_this_host() -> None:
-    env = gymnasium.make(
-        "pmoss/SpatialScheduling-v0",
-        machine="host",
-        index="rtree",
-        workload="rtree-ranges",
-        slices=4,
-        backend="hardware",
-        backend_options={"records": 10_000, "seconds": 0.1, "own_process": False},
-    )
-    _, info = env.reset(seed=3)
-    while True:
-        _, reward, terminated, _, info = env.step(int(np.flatnonzero(info["action_mask"])[0]))
-        if terminated:
-            break
-    assert reward == info["throughput"] > 0
-    env.close()
-
-
 def test_rounds_are_swept_and_recorded(backend: HardwareBackend) -> None:
     # On a busy host a measurement may end before the first of its rounds.
     measured = (backend.measure(spread(backend), seed=1).provenance for _ in range(100))

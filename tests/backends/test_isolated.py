@@ -7,7 +7,6 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -94,40 +93,6 @@ def test_a_snapshot_keeps_its_bits(backend: IsolatedBackend) -> None:
     assert again.slice_counters.dtype == snapshot.slice_counters.dtype
     assert again.counters_available.dtype == np.bool_
     assert again.throughput == snapshot.throughput
-
-
-def test_settings_of_the_kernel_are_put_back_when_the_child_is_killed(
-    backend: IsolatedBackend, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    switches: list[object] = []
-
-    @contextmanager
-    def switched(wanted: object) -> Iterator[None]:
-        switches.append(wanted)
-        os.kill(backend.process_id or 0, signal.SIGKILL)
-        try:
-            yield
-        finally:
-            switches.append("put back")
-
-    monkeypatch.setattr("pmoss_env.backends.isolated.switched", switched)
-    with pytest.raises(BackendError, match="died of signal 9"):
-        backend.measure(schedule_for(backend), seed=1)
-    assert switches == [backend._checked.settings, "put back"]
-
-
-@pytest.mark.parametrize("way", [signal.SIGKILL, signal.SIGSEGV])
-def test_a_dead_child_is_an_error_and_the_next_one_works(
-    backend: IsolatedBackend, way: signal.Signals
-) -> None:
-    backend.measure(schedule_for(backend), seed=1)
-    process = backend.process_id
-    assert process is not None
-    os.kill(process, way)
-    with pytest.raises(BackendError, match=f"died of signal {int(way)}.*starts another"):
-        backend.measure(schedule_for(backend), seed=2)
-    assert backend.measure(schedule_for(backend), seed=3).throughput > 0
-    assert backend.process_id != process
 
 
 def test_a_child_may_die_in_the_middle_of_a_measurement() -> None:

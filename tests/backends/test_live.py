@@ -2,7 +2,6 @@
 
 import multiprocessing
 import os
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -131,28 +130,6 @@ def test_an_exception_ends_all_threads(backend: HardwareBackend, schedules: list
     # Its traceback holds the frames of the run.
     assert refused.value.__traceback__ is not None
     assert threads_of_process() == threads
-
-
-def test_no_call_waits_for_a_reader_in_another_thread(
-    backend: HardwareBackend, schedules: list[Schedule]
-) -> None:
-    rounds: list[LiveRound | None] = []
-
-    def read() -> None:
-        try:
-            rounds.append(live.next_round(timeout=600.0))
-        except BackendError:  # of a thread that began too late
-            rounds.append(None)
-
-    with LiveRuntime(backend, sweep_seconds=3600.0) as live:
-        live.start(schedules[0])
-        reader = threading.Thread(target=read)
-        reader.start()
-        for number in range(20):
-            live.switch(schedules[number % 2])
-        assert not rounds
-    reader.join()
-    assert rounds == [None]
 
 
 def _in_child(live: LiveRuntime, schedule: Schedule, out: Path) -> None:

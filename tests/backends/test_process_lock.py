@@ -5,24 +5,7 @@ import signal
 import threading
 import warnings
 
-from pmoss_env.backends.process_lock import ForkGuard, ProcessLock
-from pmoss_env.errors import ForkedError
-
-
-def test_threads_take_turns():
-    lock = ProcessLock()
-    order = []
-
-    def wait():
-        with lock:
-            order.append("second")
-
-    with lock:
-        thread = threading.Thread(target=wait)
-        thread.start()
-        order.append("first")
-    thread.join()
-    assert order == ["first", "second"]
+from pmoss_env.backends.process_lock import ProcessLock
 
 
 def test_a_forked_child_does_not_wait_for_its_parents_threads():
@@ -48,20 +31,3 @@ def test_a_forked_child_does_not_wait_for_its_parents_threads():
     over.set()
     thread.join()
     assert status == 0
-
-
-def test_a_visit_that_a_fork_cut_off_is_reported_in_the_child_alone():
-    visit = ForkGuard()
-    with visit:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # by Python 3.12: there are threads
-            child = os.fork()
-        if child == 0:
-            try:
-                with visit:
-                    os._exit(1)
-            except ForkedError:
-                os._exit(0)
-        assert os.waitpid(child, 0)[1] == 0
-    with visit:
-        pass

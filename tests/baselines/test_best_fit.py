@@ -5,22 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pmoss_env.backends import make_backend
 from pmoss_env.baselines import Context, make_baseline, predicted_times, slice_load
 from pmoss_env.baselines.best_fit import SLACK
 from pmoss_env.errors import UnsupportedError
 from pmoss_env.machines import load_machine
-from pmoss_env.types import COUNTER_INDEX, CoTenant, Instance
-
-
-def a_server(co_tenants, workload="ycsb-a", machine="skylake-x-8n", seed=2):
-    """The context of an incumbent that runs beside co-tenants, and the backend."""
-    backend = make_backend("analytic", machine=machine, workload=workload, slices=256)
-    backend.set_instance(Instance(seed, co_tenants))
-    incumbent = make_baseline("spread")(Context(backend.machine, 256))
-    snapshot = backend.measure(incumbent, seed=0)
-    order = np.arange(256, dtype=np.int32)
-    return Context(backend.machine, 256, incumbent, snapshot, order=order), backend
+from pmoss_env.types import COUNTER_INDEX
 
 
 @pytest.mark.parametrize("ordered", [False, True])
@@ -46,30 +35,6 @@ def test_each_slice_goes_on_the_fullest_core_that_it_does_not_overfill(a_context
             assert ends[chosen] == (max(fitting) if fitting else min(ends.values()))
             busy[chosen] = ends[chosen]
     assert overfilled > 0
-
-
-@pytest.mark.parametrize(
-    ("workload", "machine", "co_tenants"),
-    [
-        ("ycsb-a", "skylake-x-8n", [CoTenant("memory_stream", 2, 0.6)]),
-        ("scans", "milan-nps4", [CoTenant("cache_thrash", d, 0.4) for d in (1, 3, 6)]),
-        ("ycsb-a", "skylake-x-8n", [CoTenant("busy_core", 4, 0.6)]),
-    ],
-)
-def test_it_sees_slow_cores_slow_memory_and_swept_caches(workload, machine, co_tenants):
-    context, backend = a_server(tuple(co_tenants), workload, machine)
-    place = {
-        name: backend.measure(make_baseline(name)(context), seed=0).throughput
-        for name in ("lpt", "greedy", "best-fit")
-    }
-    assert place["best-fit"] > 1.03 * max(place["lpt"], place["greedy"])
-    # The busiest core limits a closed load, and its time was predicted.
-    schedule = make_baseline("best-fit")(context)
-    times = predicted_times(context)
-    column = np.searchsorted(context.machine.workers, schedule.cores)
-    busiest = np.bincount(column, times[np.arange(256), column]).max()
-    predicted = context.snapshot.throughput / busiest
-    assert place["best-fit"] == pytest.approx(predicted, rel=0.15)
 
 
 def test_without_the_counters_all_cores_are_alike(a_context):

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pmoss_env.backends import make_backend
-from pmoss_env.baselines import Context, core_speed, longest_first, make_baseline, slice_load
+from pmoss_env.baselines import Context, longest_first, make_baseline, slice_load
 from pmoss_env.errors import UnsupportedError
 from pmoss_env.machines import load_machine
 from pmoss_env.types import COUNTER_INDEX, CoTenant, Instance
@@ -67,22 +67,3 @@ def test_capacity_aware_lpt_spares_a_slow_core_and_plain_lpt_does_not() -> None:
 def test_capacity_aware_lpt_needs_both_times() -> None:
     with pytest.raises(UnsupportedError, match="lpt-capacity"):
         make_baseline("lpt-capacity")(Context(load_machine("toy"), 8))
-
-
-def test_core_speed_needs_both_times_and_takes_idle_cores_for_undisturbed(a_context):
-    context = a_context(slices=3)
-    speed = core_speed(context)
-    served = np.isin(np.arange(context.machine.cores), context.incumbent.cores)
-    assert np.all(speed[~served] == 1)
-    assert np.all((speed[served] > 0) & (speed[served] <= 1))
-    available = context.snapshot.counters_available.copy()
-    available[COUNTER_INDEX["elapsed_us"]] = False
-    blind = replace(context, snapshot=replace(context.snapshot, counters_available=available))
-    assert core_speed(blind) is None
-    alike = [replace(blind, rng=np.random.default_rng(1)) for _ in range(2)]
-    assert make_baseline("greedy-capacity")(alike[0]) == make_baseline("greedy")(alike[1])
-    with pytest.raises(UnsupportedError, match="lpt-capacity"):
-        make_baseline("lpt-capacity")(blind)
-    for name in ("greedy", "greedy-capacity"):
-        with pytest.raises(UnsupportedError, match=f"'{name}' needs the incumbent's snapshot"):
-            make_baseline(name)(Context(context.machine, 3))

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 
 import numpy as np
 import pytest
@@ -14,20 +13,6 @@ from pmoss_env.machines import load_machine
 
 machines = st.sampled_from(("toy", "milan-nps4", "skylake-x-8n")).map(load_machine)
 slice_counts = st.integers(1, 300)
-
-
-@given(machines, slice_counts)
-@settings(deadline=None)
-def test_grouped_keeps_co_tenants_together_and_cores_in_turn(machine, slices):
-    schedule = make_baseline("grouped")(Context(machine, slices))
-    # One run per node at most, in node order, and the runs are as even as can be.
-    assert np.all(np.diff(schedule.nodes) >= 0)
-    runs = np.bincount(schedule.nodes)
-    assert runs.max() == math.ceil(slices / machine.nodes)
-    for node in range(machine.nodes):
-        cores = schedule.cores[schedule.nodes == node]
-        workers = machine.workers[machine.node_of_core[machine.workers] == node]
-        assert np.array_equal(cores, np.resize(workers, cores.size))
 
 
 def test_mixed_is_the_papers_for_its_256_slices_and_between_the_others():

@@ -25,20 +25,6 @@ def test_every_search_can_be_collected_from(policy, tmp_path):
     assert np.isfinite(dataset.column("final_throughput")).all()
 
 
-def test_epsilon_noise_respects_the_constraint(tmp_path):
-    env = {"machine": "toy", "slices": 12, "constraints": {"max_slices_per_core": 2}}
-    recipe = Recipe(
-        env=env,
-        episodes=4,
-        tier="noisy",
-        behaviours=(Behaviour("random", epsilon=1.0),),
-        reference_episodes=0,
-    )
-    dataset = collect(recipe, tmp_path / "dataset")
-    for actions in dataset.column("actions"):
-        assert np.bincount(actions).max() == 2
-
-
 def test_a_way_of_a_search_is_one_search_from_early_to_late(tmp_path):
     way = Behaviour("local-search", budget=400, visits=4)
     recipe = Recipe(

@@ -3,19 +3,13 @@
 import json
 import os
 import re
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from pmoss_datasets import Recipe, collect
-from pmoss_datasets.collection import about, partial_path
 from pmoss_env.errors import DatasetError
-from pmoss_env.result_files import ResultFile
 
 TOY = {"machine": "toy", "slices": 8, "interference": "busy_core", "order": "load"}
 
@@ -121,51 +115,3 @@ def test_one_process_at_a_time_collects_into_a_folder(tmp_path):
                 collect(recipe, tmp_path / "dataset")
 
     assert len(collect(recipe, tmp_path / "dataset", progress=meanwhile)) == 2
-
-
-SCRIPT = """
-import sys
-from pmoss_datasets import Recipe, collect
-if __name__ == "__main__":
-    recipe = Recipe(env={"machine": "toy", "slices": 8}, episodes=100000, reference_episodes=0)
-    say = lambda done, total: print(done, flush=True)
-    collect(recipe, sys.argv[1], progress=say, processes=2)
-"""
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="parent-death signals are Linux's")
-def test_children_die_with_a_killed_parent(tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text(SCRIPT)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    parent = subprocess.Popen(
-        [sys.executable, str(script), str(tmp_path / "dataset")],
-        stdout=subprocess.PIPE,
-        env=environment,
-    )
-    assert parent.stdout is not None
-    last = [parent.stdout.readline() for _ in range(10)][-1]
-    children = Path(f"/proc/{parent.pid}/task/{parent.pid}/children").read_text().split()
-    workers = [pid for pid in children if "spawn_main" in _command(pid)]
-    assert len(workers) == 2
-    parent.send_signal(signal.SIGKILL)
-    parent.wait()
-    parent.stdout.close()
-    deadline = time.monotonic() + 60
-    while any("spawn_main" in _command(pid) for pid in workers) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not any("spawn_main" in _command(pid) for pid in workers)
-    # A kill -9 costs the episodes in flight, of which each worker has one.
-    done = int(last.split()[0])
-    assert not (tmp_path / "dataset").exists()
-    recipe = Recipe(env={"machine": "toy", "slices": 8}, episodes=100000, reference_episodes=0)
-    path = partial_path(tmp_path / "dataset")
-    with ResultFile(path, about(recipe), key=("number",)) as kept:
-        assert len(kept.rows) >= done > 5
-
-
-def _command(pid):
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_text()
-    except OSError:
-        return ""

@@ -87,14 +87,6 @@ def test_damaged_codes_are_reported_and_hurt_no_reader(folder):
     ]
 
 
-@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.99])
-def test_truncated_data_is_refused(folder, share):
-    path = folder / "data.hdf5"
-    path.write_bytes(path.read_bytes()[: int(path.stat().st_size * share)])
-    with pytest.raises(DatasetError, match=r"data\.hdf5"):
-        open_dataset(folder).verify()
-
-
 def test_flipped_bytes_of_a_field_name_the_field_and_the_episodes(folder):
     with h5py.File(folder / "data.hdf5") as file:
         chunk = file["actions"].id.get_chunk_info(0)

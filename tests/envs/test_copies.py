@@ -15,7 +15,7 @@ from pmoss_env.envs.continual import ContinualSchedulingEnv
 from pmoss_env.envs.continual.vector import ContinualVectorEnv
 from pmoss_env.envs.spatial import SpatialSchedulingEnv, SpatialVectorEnv
 from pmoss_env.envs.threads import ThreadSchedulingEnv
-from pmoss_env.errors import IllegalActionError, UnknownNameError, UnsupportedError
+from pmoss_env.errors import IllegalActionError, UnsupportedError
 from pmoss_env.machines import load_machine
 from tests.envs.episodes import (
     CONTINUAL,
@@ -102,17 +102,6 @@ def test_options_of_reset_are_repeated():
     other = copy.deepcopy(env)
     assert other.unwrapped.incumbent.cores[0] == 1
     assert other.unwrapped.schedule == env.unwrapped.schedule
-
-
-@pytest.mark.parametrize("name", SMALL)
-def test_a_reset_that_is_refused_changes_no_episode(name):
-    env = make(name)
-    env.reset(seed=3)
-    with pytest.raises(UnknownNameError):
-        env.unwrapped.reset(seed=4, options={"other": 1})
-    other = copy.deepcopy(env)
-    alike(played(env, 2, 2), played(other, 2, 2))
-    assert env.unwrapped.np_random_seed == other.unwrapped.np_random_seed == 3
 
 
 @pytest.mark.parametrize(

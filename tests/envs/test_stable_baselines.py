@@ -24,7 +24,6 @@ KINDS = [
     (SpatialVecEnv, SpatialSchedulingEnv, TOY),
     (ContinualVecEnv, ContinualSchedulingEnv, SHORT),
 ]
-LEARNER = {"n_steps": 16, "batch_size": 32, "n_epochs": 1, "seed": 0}
 
 
 @pytest.mark.parametrize(
@@ -53,23 +52,6 @@ def test_they_return_what_a_dummy_vec_env_does(make_native, make, arguments):
             assert native.get_attr("schedule", [2]) == dummy.get_attr("schedule", [2])
     assert ended >= 3
     native.close()
-
-
-@pytest.mark.parametrize(("make_native", "make", "arguments"), KINDS, ids=str)
-def test_maskable_ppo_never_leaves_its_masks(make_native, make, arguments):
-    native = make_native(4, on_illegal="raise", **arguments)
-    for envs, steps in ((native, 128), (DummyVecEnv([lambda: make(**arguments)]), 32)):
-        learner = contrib.MaskablePPO("MultiInputPolicy", envs, **LEARNER)
-        learner.learn(steps)
-        assert learner.num_timesteps == steps
-    env = make(on_illegal="raise", **arguments)
-    observation, info = env.reset(seed=1)
-    ended = False
-    while not ended:
-        action, _ = learner.predict(observation, action_masks=env.action_masks())
-        observation, _, terminated, truncated, info = env.step(action)
-        ended = terminated or truncated
-    assert info["illegal_actions"] == 0
 
 
 def test_changes_of_one_sub_environment_are_refused():

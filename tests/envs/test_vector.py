@@ -138,31 +138,6 @@ def test_number_threads_and_autoreset_change_no_bit(name, options, num_envs, thr
     assert follow(*vectors, steps=20) >= 2 * num_envs
 
 
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [
-        (SPATIAL, {"machine": "skylake-x-8n", "order": "load", "interference": "busy_core"}),
-        (SPATIAL, {"machine": "milan-nps4", "order": "load", "interference": "busy_core"}),
-        (
-            CONTINUAL,
-            {
-                "machine": "skylake-x-8n",
-                "epochs": 2,
-                "moves_per_epoch": 3,
-                "price_per_gb": 5.0,
-                "p99_limit_us": 40.0,
-                "noise": 0.5,
-            },
-        ),
-    ],
-    ids=str,
-)
-def test_on_a_server_too(name, options):
-    steps = 70 if name == SPATIAL else 12
-    vectors = pair(name, num_envs=2, threads=2, slices=64, **options)
-    assert follow(*vectors, seed=[7, 3], steps=steps) >= 2
-
-
 def test_gymnasium_makes_it_and_declares_its_autoreset():
     envs = gymnasium.make_vec("pmoss/toy-v0", num_envs=3, threads=2)
     assert isinstance(envs.unwrapped, SpatialVectorEnv)
@@ -218,25 +193,6 @@ def test_copies_are_fresh_and_the_others_are_the_same(name):
         observations, *_ = shared.step(actions)
         assert all(np.shares_memory(observations[key], first[key]) for key in first)
         assert not any(rows.flags.writeable for rows in observations.values())
-
-
-def test_memory_goes_back_when_the_last_array_does():
-    envs = SpatialVectorEnv(2, **TOY)
-    observations, _ = envs.reset(seed=0)
-    # A part of an observation keeps it: what is fresh never lies there.
-    row = observations["machine_view"][0]
-    row[...] = 7
-    address = observations["meta"].ctypes.data
-    del observations
-    later = [envs.step(np.array([1, 2]))[0] for _ in range(8)]
-    assert (row == 7).all()
-    assert address not in {observations["meta"].ctypes.data for observations in later}
-    # Observations outlive their environment.
-    kept = later[-1]["machine_view"].copy()
-    envs.close()
-    del envs
-    gc.collect()
-    assert np.array_equal(later[-1]["machine_view"], kept)
 
 
 def test_nothing_leaks():

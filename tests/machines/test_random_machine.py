@@ -45,23 +45,6 @@ def test_with_two_threads_a_core_it_is_the_same_server(seed: int) -> None:
     assert smt.parameter("llc_kib") == plain.parameter("llc_kib")
 
 
-@given(st.integers(0, 2**63 - 1))
-@settings(deadline=None, max_examples=20)
-def test_some_second_threads_may_be_workers(seed: int) -> None:
-    smt, partly = random_machine(seed, smt=True), random_machine(seed, partly=True)
-    native_machine(partly).complete()
-    assert partly.name == f"random-partly:{seed}"
-    assert partly.parameters == smt.parameters
-    assert np.array_equal(partly.physical_of_core, smt.physical_of_core)
-    plain = random_machine(seed)
-    more = len(partly.workers) - len(plain.workers)
-    assert plain.nodes <= more < plain.cores
-    # A router's and a sweeper's core has one other thread, which may be a worker.
-    assert not set(partly.workers) & {
-        core for core in range(smt.cores) if smt.role_of_core[core] in ("router", "sweeper")
-    }
-
-
 @pytest.mark.parametrize("name", ["random:", "random:x", "random:-1", "random-smt:1.5"])
 def test_a_seed_that_is_no_whole_number_is_refused(name: str) -> None:
     with pytest.raises(UnknownNameError, match=name):

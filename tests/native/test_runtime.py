@@ -73,16 +73,6 @@ def test_measures_a_schedule(runner: _native.Runner, arguments: dict[str, Any], 
     assert runner.next_insert_record >= before + result["inserted"]
 
 
-def test_no_inserted_key_is_lost(arguments: dict[str, Any]) -> None:
-    runner = _native.Runner(spec(), DEFAULT, slices=SLICES, huge_pages=False, load_threads=2)
-    runner.load()
-    inserted = sum(runner.measure(**arguments)["inserted"] for _ in range(2))
-    assert runner.next_insert_record == 10_000 + inserted
-    keys = _native.key_of_record(np.arange(runner.next_insert_record), SEED)
-    assert len(runner.index) == keys.size
-    assert runner.index.lookup(keys)[1].all()
-
-
 def test_refuses_what_makes_no_sense(runner: _native.Runner, arguments: dict[str, Any]) -> None:
     bad: list[tuple[dict[str, Any], type[Exception], str]] = [
         ({"cores": arguments["cores"][:-1]}, ValueError, "7 entries for 8 slices"),

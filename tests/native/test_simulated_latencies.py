@@ -16,7 +16,6 @@ from pmoss_env._native import (
     Trace,
     modified_lines,
     pointer_chase,
-    streaming,
 )
 from pmoss_env.backends.native_forms import native_machine
 from pmoss_env.machines import load_machine, machine_names
@@ -136,32 +135,3 @@ def test_modified_lines_take_their_latency_at_every_distance(preset: str) -> Non
         assert ns[0] == pytest.approx(modified_ns[a, b] + at_reader + far, rel=0.02), (first, other)
         assert ns[1] == pytest.approx(modified_ns[b, a] + far, rel=0.02), (first, other)
     assert checked == {*modified_ns[machine.llc_of_core[workers(machine)[0]]]}
-
-
-@pytest.mark.parametrize("written_share", [0.0, 0.25, 0.5])
-@pytest.mark.parametrize("preset", ["skylake-x-8n", "skylake-x-4n", "sandy-bridge"])
-def test_streams_saturate_a_node_and_a_link(preset: str, written_share: float) -> None:
-    machine = native_machine(load_machine(preset))
-    node, socket = machine.node_of_core, machine.socket_of_node
-    of_socket = [core for core in workers(machine) if socket[node[core]] == 0]
-    cores = [of_socket[i % len(of_socket)] for i in range(24)]
-    # Small caches fill sooner.
-    machine.l2_lines /= 8
-    machine.llc_lines /= 8
-    trace = streaming(24, 5_000, 32, 24_000, written_share)
-    # Fewer channels, so that the outstanding misses of one socket's cores are enough.
-    machine.dram_gb_per_s = [gb_per_s / 16 for gb_per_s in machine.dram_gb_per_s]
-    machine.dram_write_gb_per_s = [gb_per_s / 16 for gb_per_s in machine.dram_write_gb_per_s]
-    own = run(machine, trace, cores, [0] * 24)
-    read, written = own["read_gb_per_s"][0], own["write_gb_per_s"][0]
-    use = read / machine.dram_gb_per_s[0] + written / machine.dram_write_gb_per_s[0]
-    assert use == pytest.approx(1.0, abs=0.03)
-    assert written == pytest.approx(written_share * read, rel=0.05)
-    machine.dram_gb_per_s = [1e4] * len(socket)
-    machine.dram_write_gb_per_s = [1e4] * len(socket)
-    machine.link_gb_per_s = [gb_per_s / 8 for gb_per_s in machine.link_gb_per_s]
-    far = run(machine, trace, cores, [socket.index(1)] * 24)
-    links = np.asarray(far["link_gb_per_s"]).reshape(max(socket) + 1, -1)
-    configured = np.asarray(machine.link_gb_per_s).reshape(links.shape)
-    assert links[1, 0] == pytest.approx(configured[1, 0], rel=0.03)
-    assert links[0, 1] == pytest.approx(written_share * links[1, 0], rel=0.05)

@@ -1,6 +1,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -10,6 +11,7 @@ from pmoss_env.backends.native_forms import native_workload
 from pmoss_env.errors import DescriptionError
 from pmoss_env.types import Instance
 from pmoss_env.workloads import load_workload
+from pmoss_env.workloads.catalog import PRESETS
 
 RECORDS = np.arange(200_000, dtype=np.uint64)
 
@@ -86,36 +88,20 @@ def test_truncated_and_missing_key_files_are_refused(tmp_path: Path) -> None:
             native_workload(replace(load_workload("lookups"), keys=f"sosd:{path}"))
 
 
-@pytest.mark.parametrize("backend", ["analytic", "simulated", "hardware"])
-def test_a_workload_that_leaves_slices_empty_works_and_says_so(
-    backend: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    # Two clusters of keys far apart, and nothing between them.
-    keys = np.concatenate([np.arange(20_000), 2**40 + np.arange(20_000)]).astype(np.uint64)
-    workload = replace(
-        load_workload("ycsb-a"), keys=write_keys(tmp_path / backend, keys), records=40_000
+def test_slices_without_records_are_played_like_all_others(tmp_path: Path) -> None:
+    name = write_keys(tmp_path / "keys", [*range(50_000), 10**9])
+    text = (PRESETS / "lookups.toml").read_text().replace("30000000", "50001")
+    (tmp_path / "gaps.toml").write_text(f'{text}keys = "{name}"\n')
+    env = gymnasium.make(
+        "pmoss/toy-v0", workload=str(tmp_path / "gaps.toml"), disable_env_checker=True
     )
-    options: dict[str, object] = {
-        "analytic": {},
-        "simulated": {"queries": 20_000, "line_sampling": 1},
-        "hardware": {"seconds": 0.1},
-    }[backend]
-    subject = make_backend(
-        backend,
-        machine="host" if backend == "hardware" else "toy",
-        workload=workload,
-        slices=16,
-        **options,
-    )
-    assert "leaves 14 of 16 slices empty" in caplog.text
-    workers = subject.machine.workers
-    schedule = subject.machine.local_schedule(workers[np.arange(16) % workers.size])
-    snapshot = subject.measure(schedule, seed=1)
-    subject.close()
-    assert snapshot.throughput > 0
-    served = snapshot.slice_throughput > 0
-    assert served.sum() == 2
-    assert np.isfinite(snapshot.slice_counters).all()
+    _, info = env.reset(seed=0)
+    done = False
+    while not done:
+        action = int(np.flatnonzero(info["action_mask"])[0])
+        _, reward, terminated, truncated, info = env.step(action)
+        assert np.isfinite(reward)
+        done = terminated or truncated
 
 
 @pytest.mark.parametrize("name", ["lookups-zipf-ordered", "scans-zipf-ordered"])

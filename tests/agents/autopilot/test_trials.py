@@ -49,22 +49,6 @@ def rounds(monkeypatch):
     monkeypatch.setattr(LiveIndex, "next_round", lambda index: index.scripted())
 
 
-@pytest.mark.parametrize(
-    ("waits", "counts"),
-    [
-        ([0.01, 0.02], 1),  # as good as none
-        ([0.8, 0.8, 0.8], 2),
-        ([0.01, 0.5, 0.5], 2),  # known only under the new schedule
-        ([np.nan, 0.01], 1),  # nothing known
-        ([9.0, 9.0, 9.0], 2),  # no side waits longer
-    ],
-)
-def test_a_round_counts_once_what_waited_is_answered(waits, counts):
-    index = Scripted(0.7, waits)
-    index.next_round()
-    assert len(index.rounds_under(None)) == counts and index.changes == 1
-
-
 @pytest.mark.parametrize("waited", [0.0, 9.0])
 @pytest.mark.parametrize("seconds", [0.05, 0.3, 0.6, 0.625, 1.0, 2.0, 10.0])
 def test_an_epoch_has_rounds_left_after_a_trial(seconds, waited):

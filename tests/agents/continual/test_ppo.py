@@ -67,20 +67,6 @@ def test_it_comes_back_from_a_file_and_keeps_its_masks(agent, tmp_path):
     assert before.illegal_actions == 0 and len(before.actions) > DRIFTING["epochs"]
 
 
-def test_the_masks_that_are_given_count(agent):
-    env = ContinualSchedulingEnv(**DRIFTING)
-    observation, info = env.reset(seed=1)
-    agent.reset()
-    slice_, tile = agent.act(observation, info["action_mask"])
-    mask = info["action_mask"].copy()
-    mask[[slice_, 9 + tile]] = 0
-    agent.reset()
-    other, elsewhere = agent.act(observation, mask)
-    assert other != slice_ and elsewhere != tile and mask[[other, 9 + elsewhere]].all()
-    mask[:8] = 0
-    assert agent.act(observation, mask)[0] == 8
-
-
 def test_training_sees_what_acting_sees():
     env = {**DRIFTING, "epochs": 3}
     envs = RoundsVecEnv(2, counters=H, usual=2.0, scale=4.0, **env)
@@ -113,26 +99,6 @@ def test_training_sees_what_acting_sees():
     assert ended and 0.0 in paid and any(paid)
     envs.close()
     single.close()
-
-
-def test_an_idle_core_is_remembered():
-    past = History(1, nodes_of(load_machine("toy")), H)
-    env = ContinualVectorEnv(1, **{**TOY, "epochs": 8})
-    rows, _ = env.reset(seed=1)
-    past.take(rows, epoch_begins(rows))
-    tile = int(rows["slice_tiles"][0, 0])
-    before = past.show(rows)["last"][0, tile]
-    while (slices := np.flatnonzero(rows["slice_tiles"][0] == tile)).size:
-        other = 1 if tile != 1 else 2
-        rows = env.step(np.array([[slices[0], other]]))[0]
-        past.take(rows, epoch_begins(rows))
-    for _ in range(2):
-        rows = env.step(np.array([[8, 0]]))[0]
-        past.take(rows, epoch_begins(rows))
-    shown = past.show(rows)
-    assert shown["age"][0, tile] >= 2 and shown["last"][0, tile].any() and before.any()
-    past.forget(np.array([True]))
-    assert not past.show(rows)["last"].any() and not past.show(rows)["age"].any()
 
 
 def test_its_weights_fit_any_machine_and_number_of_slices():

@@ -41,38 +41,6 @@ def test_cores_and_nodes_add_up_to_the_whole(runs, name):
     assert tables["machine"].column("per_query")[1][0] == 1.0
 
 
-def test_traffic_is_what_the_snapshot_says(runs):
-    machine, run = runs["machine"], runs["os-default"]
-    tables = compare(machine, runs["grouped"], run).tables
-    offcore = dict(zip(run.snapshot.offcore_names, run.snapshot.offcore, strict=True))
-    channel = tables["channel"]
-    assert channel.places[:2] == ("node 0 read", "node 1 read")
-    assert channel.column("traffic")[1][0] == offcore["node0_read_gb_per_s"]
-    assert channel.column("per_channel")[1][0] == offcore["node0_read_gb_per_s"] / 3
-    link = tables["link"]
-    at = link.places.index("socket 1 to 0")
-    assert link.column("traffic")[1][at] == offcore["link1to0_gb_per_s"]
-    assert link.column("use")[1][at] == pytest.approx(offcore["link1to0_gb_per_s"] / 17)
-    use = tables["node"].column("use")[1]
-    assert use[0] > 0.85
-    assert use[1:].max() == 0
-
-
-def test_what_was_not_counted_is_not_zero(runs):
-    machine, run = runs["machine"], runs["lpt"]
-    blind = replace(
-        run.snapshot,
-        counters_available=np.zeros_like(run.snapshot.counters_available),
-        offcore_available=np.zeros_like(run.snapshot.offcore_available),
-    )
-    tables = compare(machine, run, Run("blind", run.schedule, blind)).tables
-    assert np.isnan(tables["machine"].after[1:]).all()
-    assert np.isnan(tables["channel"].after).all()
-    assert np.isnan(tables["node"].column("use")[1]).all()
-    assert tables["channel"].ranked() == []
-    assert headline(compare(machine, run, Run("blind", run.schedule, blind)))
-
-
 def test_the_biggest_difference_comes_first():
     before = np.array([[0.0, 100.0], [0.0, 100.0], [0.0, 100.0], [np.nan, np.nan]])
     after = np.array([[0.1, 100.0], [1.0, 100.0], [0.0, 50.0], [1.0, 1.0]])

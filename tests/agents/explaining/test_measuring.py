@@ -1,7 +1,6 @@
 """Schedules from everywhere: files, rows, agents and baselines, all in the same episode."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -77,24 +76,6 @@ def test_policies_schedules_and_baselines_meet_the_same_instance(env):
     )
     assert again.before.snapshot.throughput == made.before.snapshot.throughput
     assert again.after.schedule.data == "first_touch"
-
-
-def test_the_median_of_the_rounds_is_compared(env, monkeypatch):
-    env.reset(seed=0)
-    real, shifts = env.session.new_backend(), iter([3.0, 5.0, 1.0, 6.0, 2.0, 4.0])
-
-    class Wavering:
-        def measure(self, schedule, *, seed):
-            return replace(real.measure(schedule, seed=seed), throughput=next(shifts))
-
-        def close(self):
-            pass
-
-    schedule = env.incumbent
-    monkeypatch.setattr(type(env.session), "new_backend", lambda self: Wavering())
-    made = explain(env, 0, {"a": schedule, "b": schedule}, rounds=3)
-    assert made.before.snapshot.throughput == 2.0  # of 3, 1, 2
-    assert made.after.snapshot.throughput == 5.0  # of 5, 6, 4
 
 
 def test_schedules_keep_in_files(tmp_path):

@@ -105,20 +105,6 @@ def test_this_host_is_watched_while_it_measures() -> None:
     assert not rounds
 
 
-@pytest.mark.parametrize("noise", [0.0, 1.0])
-def test_an_undone_rollout_leaves_the_incumbent_as_it_was(noise: float) -> None:
-    rows = roll_out({**TOY, "noise": noise}, POLICIES, episodes=2, seed=3, undo="always")
-    for row in rows:
-        assert row["restored"] == {
-            "verified": True,
-            "differs": (),
-            "mq_per_s": row["incumbent_mq_per_s"],
-            "noisy": False,
-        }
-        moved = sum(a != b for a, b in zip(row["cores"], row["incumbent_cores"], strict=True))
-        assert row["moved_slices"] == moved
-
-
 def test_the_simulated_server_comes_back_to_the_bit() -> None:
     env = {**TOY, "backend": "simulated", "backend_options": {"records": 5_000}}
     (row,) = roll_out(env, {"lpt": POLICIES["lpt"]}, episodes=1, seed=0, undo="always")

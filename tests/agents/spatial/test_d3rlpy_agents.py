@@ -5,7 +5,6 @@ import pytest
 import torch
 
 import pmoss_agents
-from pmoss_agents.spatial.bc import imitation_loss
 from pmoss_agents.spatial.encoders import FORBIDDEN
 from pmoss_agents.spatial.observations import KEYS
 from pmoss_datasets import Behaviour
@@ -44,14 +43,6 @@ def batch_of(agent, dataset, rows, episodes=4, scale=1.0):
     batch = agent._source(dataset, np.arange(episodes), scale).at(range(rows))
     both = (batch.observations, batch.next_observations)
     return batch, *([torch.from_numpy(array).clone() for array in arrays] for arrays in both)
-
-
-def surprise(scores, allowed, actions):
-    """The mean of -log p(action) over the allowed tiles, by hand."""
-    rows = zip(scores.detach().numpy().astype(np.float64), allowed, actions, strict=True)
-    return np.mean(
-        [np.log(np.exp(row[mask]).sum()) - row[int(action)] for row, mask, action in rows]
-    )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -95,20 +86,6 @@ def test_the_next_state_counts_by_its_mask(name, fitted, dataset):
     values = learner._targ_q_func_forwarder.compute_expected_q(then)
     torch.testing.assert_close(target[:, 0], values[:, 3])
     assert (values[:, :3] == FORBIDDEN).all()
-
-
-def test_the_imitation_loss_is_over_allowed_tiles(fitted, dataset):
-    batch, now, _ = batch_of(fitted["bc"], dataset, 16)
-    learner, actions = fitted["bc"]._learner, torch.from_numpy(batch.actions)
-    imitation, penalty = imitation_loss(learner.modules.imitator, now, actions)
-    scores, allowed = learner.modules.imitator.scores(now), now[MASK].reshape(16, -1).numpy() > 0
-    expected = surprise(scores, allowed, batch.actions[:, 0])
-    np.testing.assert_allclose(imitation.item(), expected, rtol=1e-5)
-    squares = scores.detach().numpy().astype(np.float64)[allowed] ** 2
-    np.testing.assert_allclose(penalty.item(), squares.mean(), rtol=1e-5)
-    learner._beta = 0.5
-    whole = learner.compute_loss(now, actions).loss.item()
-    np.testing.assert_allclose(whole, (imitation + 0.5 * penalty).item(), rtol=1e-6)
 
 
 def test_wrong_datasets_and_other_tasks_are_refused(fitted, dataset, monkeypatch):

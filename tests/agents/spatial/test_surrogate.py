@@ -10,13 +10,12 @@ pytest.importorskip("torch")
 import pmoss_agents
 from pmoss_agents import checkpoints
 from pmoss_agents.spatial.encoders import GROUPS as SUMS
-from pmoss_agents.spatial.planning import Pairs, Planner, Topology, balance, longest_first, refine
+from pmoss_agents.spatial.planning import Pairs, Planner, Topology, longest_first
 from pmoss_agents.spatial.surrogate import Surrogate
 from pmoss_datasets.evaluation import evaluate
 from pmoss_datasets.policies import Measured, SchedulePolicy
 from pmoss_datasets.spatial import scoring
 from pmoss_env.envs.spatial import SpatialSchedulingEnv
-from pmoss_env.envs.spatial.observation import observed_counters
 from pmoss_env.errors import CheckpointError, DatasetError, DescriptionError, UnsupportedError
 from pmoss_env.machines import load_machine
 from pmoss_env.types import COUNTER_NAMES
@@ -66,25 +65,6 @@ def test_it_is_fine_tuned_from_its_weights(agent, data):
 def test_it_beats_the_schedules_it_learned_from(agent):
     scores = mean_scores({"surrogate": agent, "random": SchedulePolicy("random")})
     assert scores["surrogate"] > 60 > scores["random"]
-
-
-def test_a_longer_search_balances_the_predicted_times_better(agent):
-    # By the search alone: plan() may take a schedule for equal cores, which is predicted worse.
-    env = SpatialSchedulingEnv(**{**TOY, "slices": 64})
-    other = agent.renewed()
-    other.use(env.machine)
-    before, after = [], []
-    for seed in range(5):
-        env.reset(seed=seed)
-        context = env.context(np.random.default_rng(0))
-        tiles = env.machine.tile_of_core[context.incumbent.cores]
-        columns = other.topology.column[tiles]
-        times = other.planner(observed_counters(context.snapshot), columns).times(columns)
-        balanced = balance(times, longest_first(times))
-        refined = refine(times, balanced, 100, np.random.default_rng(seed))
-        for ends, plan in ((before, balanced), (after, refined)):
-            ends.append(np.bincount(plan, times[np.arange(64), plan]).max())
-    assert all(np.less_equal(after, before)) and sum(after) < sum(before)
 
 
 def test_predicted_differences_of_cores_count_only_where_they_help(agent, monkeypatch):

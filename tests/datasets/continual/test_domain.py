@@ -5,11 +5,7 @@ import pytest
 
 from pmoss_datasets import Recipe, collect, find_domain
 from pmoss_datasets.continual.domain import ORACLES, POLICIES
-from pmoss_datasets.continual.fitting import Fit, co_tenants
-from pmoss_datasets.continual.worlds import World
-from pmoss_env.backends.native_counts import model_snapshot
 from pmoss_env.errors import DatasetError, DescriptionError, UnsupportedError
-from pmoss_env.types import CoTenant
 
 CONTINUAL = find_domain("continual")
 ENV = {"machine": "toy", "slices": 8, "epochs": 5, "moves_per_epoch": 2, "noise": 1.0}
@@ -97,33 +93,6 @@ def test_who_knows_more_serves_more():
     assert served["law-oracle"] > 1.02 * served["planner"]
     assert served["thorough-law-oracle"] > 1.02 * served["law-oracle"]
     assert served["thorough-now-oracle"] > 1.02 * served["thorough-law-oracle"]
-
-
-def test_the_fit_finds_the_co_tenants():
-    env = CONTINUAL.make_env({"slices": 128, "epochs": 3, "drift": "none"})
-    env.reset(seed=1)
-    fit = Fit(World(env.session))
-    core = int(env.machine.workers[9])
-    present = (CoTenant("busy_core", core, 0.6), CoTenant("memory_stream", 5, 0.8))
-    env.session.index.model.set_interference(_taken(env, present))
-    index = env.session.index
-    snapshot = model_snapshot(index.model.snapshot(), index.machine, index.load, {})
-    for _ in range(3):
-        fit.see(env.session.cores_seen, snapshot.slice_counters)
-    assert fit.busy[core] == pytest.approx(0.6, abs=0.01)
-    assert np.flatnonzero(fit.busy).tolist() == [core]
-    assert fit.streams[5] == pytest.approx(0.8, abs=0.05)
-    assert fit.streams.sum() - fit.streams[5] < 0.3
-    assert {(each.family, each.target) for each in co_tenants(env.machine, fit.shares)} >= {
-        ("busy_core", core),
-        ("memory_stream", 5),
-    }
-
-
-def _taken(env, co_tenants):
-    from pmoss_env.backends.native_forms import native_interference
-
-    return native_interference(co_tenants, env.session.index.native)
 
 
 def test_impossible_tasks_are_refused():

@@ -47,23 +47,6 @@ def test_its_moves_are_legal_and_serve_as_much_as_those_of_planners():
     env.close()
 
 
-def test_several_worlds_count_by_their_weights():
-    env, session = calm_session()
-    cores = session.cores_seen.copy()
-    worlds, speeds = zip(*(disturbed(session, number) for number in range(2)), strict=True)
-    served = {}
-    for weights in ((1.0, 1e-9), (1e-9, 1.0), (1.0, 1.0)):
-        moves = thorough_moves(worlds, np.array(weights), np.stack(speeds), cores, 4, 0.0)
-        after = cores.copy()
-        for slice_, core in moves:
-            after[slice_] = core
-        served[weights] = np.array([world.place(after) for world in worlds])
-    first, second, both = served.values()
-    assert first[0] > second[0] and second[1] > first[1]
-    assert both.sum() >= max(first.sum(), second.sum()) * (1 - 1e-9)
-    env.close()
-
-
 def test_a_price_that_no_move_is_worth_keeps_all_where_they_are():
     env, session = calm_session()
     world, speeds = disturbed(session, 1)

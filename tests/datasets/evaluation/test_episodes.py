@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-import gymnasium
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -74,26 +73,6 @@ def test_a_policy_has_no_influence_on_the_others(rows, name):
     assert [replace(row, seconds_per_decision=0.0) for row in alone.rows] == [
         replace(row, seconds_per_decision=0.0) for row in rows_of(rows, name)
     ]
-
-
-def test_functions_of_the_seed_and_progress():
-    asked, progress = [], []
-
-    def trained(seed):
-        asked.append(seed)
-        return FirstTile(1 + seed)
-
-    evaluate(
-        KWARGS,
-        {"agent": trained, "class": SchedulePolicyOfLpt},
-        [0, 1],
-        2,
-        10,
-        2,
-        progress=lambda done, total: progress.append((done, total)),
-    )
-    assert asked == [0, 1]
-    assert progress == [(n, 8) for n in range(1, 9)]
 
 
 class Remembering(FirstTile):
@@ -170,11 +149,6 @@ def test_counts_have_bounds(arguments, complaint):
         evaluate(KWARGS, {"lpt": SchedulePolicy("lpt")}, **given)
 
 
-class SchedulePolicyOfLpt(SchedulePolicy):
-    def __init__(self, seed):
-        super().__init__("lpt")
-
-
 class Listener(FirstTile):
     """Hears what it earned, and checks where it plays."""
 
@@ -195,20 +169,6 @@ class Listener(FirstTile):
         self.checked.append((env.slices, env.machine.name, self.resets))
         if self.refuses:
             raise CheckpointError("fitted for slices = 5")
-
-
-@pytest.mark.parametrize("reward", ["improvement", "slice", "terminal"])
-def test_policies_observe_the_improvement_in_every_reward_mode(reward):
-    agent = Listener()
-    kwargs = {**KWARGS, "reward": reward, "noise": 1.0}
-    result = evaluate(kwargs, {"agent": agent, "lpt": SchedulePolicy("lpt")}, [3], 2, 10, 2)
-    assert [len(rewards) for rewards in agent.heard] == [12, 12]
-    env = gymnasium.make("pmoss/SpatialScheduling-v0", **{**kwargs, "reward": "improvement"})
-    for row, rewards in zip(rows_of(result.rows, "agent"), agent.heard, strict=True):
-        env.reset(seed=row.env_seed)
-        assert rewards == [env.step(action)[1] for action in row.actions]
-        assert sum(rewards) == pytest.approx(row.throughput - row.incumbent_throughput)
-    SchedulePolicy("lpt").observe(1.0)
 
 
 def test_policies_check_the_environment_before_the_first_episode():

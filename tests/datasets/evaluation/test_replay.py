@@ -10,7 +10,6 @@ import pytest
 
 from pmoss_datasets.evaluation import (
     replay,
-    write_results,
 )
 from pmoss_env.errors import (
     DescriptionError,
@@ -39,27 +38,6 @@ def test_replay_names_every_mismatch(tmp_path, evaluation):
     assert "999" in of_line["line 3"]
     assert any("11 actions do not end" in m for m in report.mismatches)
     assert "illegal_actions: recorded 7, now" in of_line["line 6"]
-
-
-def test_replay_checks_the_scores_and_what_they_rest_on(tmp_path, evaluation):
-    path = written(tmp_path / "r.jsonl", evaluation)
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    for number, name in enumerate(("score", "random_throughput", "search_throughput"), 1):
-        lines[number][name] = float(np.nextafter(lines[number][name], 1000))
-    lines[4]["score"] = None
-    lines[5]["env_seed"] += 1
-    path.write_text("\n".join(json.dumps(line) for line in lines))
-    mismatches = replay(path).mismatches
-    assert len(mismatches) == 5
-    names = ("score", "random_throughput", "search_throughput", "score", "env_seed")
-    for number, (line, name) in enumerate(zip(mismatches, names, strict=True), 2):
-        assert line.startswith(f"line {number}: ")
-        assert f": {name}: recorded" in line
-
-    # Another budget or number of random schedules in the header fits no row.
-    for key, field in (("search_budget", "search"), ("random_schedules", "random")):
-        write_results(path, replace(evaluation, **{key: 29}))
-        assert sum(f"{field}_throughput: recorded" in m for m in replay(path).mismatches) > 20
 
 
 def test_a_replay_of_some_episodes_takes_all_their_policies(tmp_path, evaluation):

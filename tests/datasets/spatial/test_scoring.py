@@ -3,7 +3,6 @@
 import pytest
 
 from pmoss_datasets.domain import find_domain
-from pmoss_env.errors import DatasetError
 
 SPATIAL = find_domain("spatial")
 ENV = {"machine": "toy", "slices": 6, "interference": "busy_core"}
@@ -27,17 +26,3 @@ def test_scores_lie_between_random_and_search(env):
     assert len(rollout.actions) == 6 and rollout.illegal_actions == 0
     assert judge.reference(3, budget=500, draws=20) == (low, high)
     judge.close()
-
-
-def test_recorded_actions_give_the_same_again(env):
-    rollout = SPATIAL.play(env, SPATIAL.policy("lpt"), 5)
-    again = SPATIAL.rerun(env, 5, rollout.actions)
-    assert (again.start, again.outcome, again.total) == (
-        rollout.start,
-        rollout.outcome,
-        rollout.total,
-    )
-    with pytest.raises(DatasetError, match="3 actions do not end the episode"):
-        SPATIAL.rerun(env, 5, rollout.actions[:3])
-    with pytest.raises(DatasetError, match="cannot be run again"):
-        SPATIAL.rerun(env, 5, [*rollout.actions, 0])

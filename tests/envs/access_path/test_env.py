@@ -33,21 +33,6 @@ def test_a_step_takes_its_path_time_and_asking_for_it_changes_nothing():
         assert env.step(1)[4]["run_time_us"] == step.info["run_time_us"] == times[1]
 
 
-def test_relaxed_copies_are_offered_on_request_flagged_and_only_of_read_only_columns():
-    assert make().action_space.n == 2
-    env = make(relaxed=True, scans=40)
-    observation, info = env.reset(seed=0)
-    masks = []
-    for _ in range(40):
-        masks.append(observation["action_mask"][2])
-        observation, _, _, _, info = env.step(2)
-        assert info["path"] == (2 if masks[-1] else 1)
-    assert 0 < sum(masks) < 40
-    assert info["illegal_actions"] == 40 - sum(masks)
-    assert info["correct"] is False
-    assert play(make(relaxed=True), actions=[1] * 8)[-1].info["correct"] is True
-
-
 @pytest.mark.parametrize("on_illegal", ["terminate", "raise"])
 def test_illegal_paths_end_the_episode_or_raise(on_illegal):
     env = make(relaxed=True, on_illegal=on_illegal, distribution={"read_only_share": 0.0})

@@ -142,23 +142,6 @@ def test_impossible_arguments_are_named(options, error, named):
         make(**options)
 
 
-def test_a_limit_on_the_response_time_and_a_price_are_paid():
-    served = make(drift="none")
-    limited = make(drift="none", p99_limit_us=50.0)
-    priced = make(drift="none", price_per_gb=0.5, incumbent="grouped")
-    for env in (served, limited, priced):
-        env.reset(seed=0)
-    whole, part = served.step(leave(served))[1], limited.step(leave(limited))[1]
-    assert 0.0 < part < whole
-    far = priced.machine.workers[-1]
-    start = priced.session.index.nodes[0]
-    assert priced.machine.node_of_core[far] != start
-    priced.step([0, int(priced.machine.tile_of_core[far])])
-    _, reward, _, _, info = priced.step(leave(priced))
-    assert info["moved_gb"] > 0.0
-    assert reward == pytest.approx(info["throughput"] - 0.5 * info["moved_gb"])
-
-
 @pytest.mark.parametrize("mode", ["ansi", "rgb_array"])
 def test_pictures_show_chip_and_time(mode):
     env = make(render_mode=mode)

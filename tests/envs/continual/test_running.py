@@ -69,21 +69,6 @@ def test_a_copy_by_which_nothing_moves_changes_no_bit():
     assert other.run(QUIET, 1.0).queries == index.run(QUIET, 1.0).queries
 
 
-def test_a_moved_slice_reads_remote_memory_until_its_data_arrive():
-    index = running(change=slow_link, load=IDLE)
-    core = other_core(index)
-    home = int(index.nodes[0])
-    index.move(0, core)
-    assert index.cores[0] == core and index.nodes[0] == home and index.pending[0] == 1.0
-    need = index.slice_bytes[0] / 0.25e9
-    for part in range(1, 4):
-        epoch = index.run(QUIET, need / 4)
-        assert len(epoch.pieces) == 1 and index.nodes[0] == home
-        assert index.pending[0] == pytest.approx(1 - part / 4)
-    index.run(QUIET, need / 2)
-    assert index.nodes[0] == index.machine.node_of_core[core] and not index.pending.any()
-
-
 def test_data_follow_one_after_the_other_in_the_order_of_the_moves():
     index = running(change=slow_link)
     core = other_core(index)

@@ -10,7 +10,6 @@ import pytest
 from gymnasium.error import ResetNeeded
 
 from pmoss_env.envs.spatial import SpatialSchedulingEnv
-from pmoss_env.types import COUNTERS
 from tests.envs.episodes import TOY, alike, play, total
 
 
@@ -63,27 +62,3 @@ def test_an_episode_can_be_undone():
     assert env.schedule == schedule
     with pytest.raises(ResetNeeded):
         env.step(int(np.flatnonzero(env.action_masks())[0]))
-
-
-def test_without_a_pmu_only_software_counters_are_observed():
-    bare, virtual = (SpatialSchedulingEnv(**TOY, counters=c) for c in ("all", "software"))
-    every, shown = bare.reset(seed=3)[0], virtual.reset(seed=3)[0]
-    software = np.array([counter.source != "hardware" for counter in COUNTERS])
-    assert 0 < software.sum() < software.size
-    assert np.array_equal(shown["slice_view"], every["slice_view"] * software)
-    assert np.array_equal(shown["incumbent_view"], every["incumbent_view"] * software)
-    # The facts of the processor are available all the same.
-    assert not shown["meta"][:-3].any() and every["meta"][:-3].any()
-    assert np.array_equal(shown["meta"][-3:], every["meta"][-3:])
-    snapshot = virtual.incumbent_snapshot
-    available = bare.incumbent_snapshot.counters_available
-    assert np.array_equal(snapshot.counters_available, available & software)
-    assert snapshot.throughput == bare.incumbent_snapshot.throughput
-    finals = []
-    for env in (bare, virtual):
-        for _ in range(env.slices):
-            info = env.step(int(env.action_masks().argmax()))[-1]
-        finals.append(info["throughput"])
-    assert finals[0] == finals[1]
-    assert not virtual.final_snapshot().offcore_available.any()
-    assert bare.final_snapshot().offcore_available.any()

@@ -148,20 +148,6 @@ def test_meta_names_its_values_and_keeps_its_length(snapshot):
     assert np.array_equal(observed_meta(TOY, partial)[:-3], expected)
 
 
-def test_unavailable_values_are_zero(snapshot):
-    available = snapshot.counters_available.copy()
-    available[0] = False
-    partial = replace(
-        snapshot,
-        counters_available=available,
-        offcore_available=np.zeros_like(snapshot.offcore_available),
-    )
-    assert snapshot.slice_counters[0, 0] > 0
-    assert not observed_counters(partial)[:, 0].any()
-    assert observed_counters(partial)[:, 1].all()
-    assert not observed_meta(TOY, partial)[:-3].any()
-
-
 def test_order_by_load_puts_the_hottest_first(snapshot):
     order = placement_order("load", snapshot)
     queries = snapshot.counter("queries")[order]

@@ -1,7 +1,6 @@
 """Scheduling the threads of a live process: real threads, real affinity, on this host."""
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
@@ -333,27 +332,3 @@ def test_another_users_process_is_refused():
         )
         said = subprocess.check_output([sys.executable, "-c", program, str(child.pid)], text=True)
         assert "must be yours" in said
-
-
-@needs_two_cpus
-def test_the_command_line(tmp_path):
-    pmoss = [sys.executable, "-m", "pmoss_env"]
-    load = [*pmoss, "run", "load", "readrandom", "--threads", "2", "--keys", "20"]
-    words = ["--seconds", "2", "--epoch", "0.3", "--log", str(tmp_path / "log")]
-    words += ["--save", str(tmp_path / "agent.safetensors"), "--", *load, "--seconds", "20"]
-    done = subprocess.run(
-        [*pmoss, "run", "threads", *words],
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "s observed" in done.stdout
-    lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
-    assert lines
-    assert set(lines[0]) >= {"epoch", "core", "action", "moved", "reward"}
-    assert pmoss_agents.load(tmp_path / "agent.safetensors").name == "threads-hybrid"
-    both = subprocess.run([*pmoss, "run", "threads"], capture_output=True, text=True, check=False)
-    assert both.returncode != 0
-    assert "--pid" in both.stderr

@@ -121,19 +121,15 @@ def load_task(name: str) -> Task:
     raise UnknownNameError("task", name, sorted(names))
 
 
-def splits(domain: str = FIRST_DOMAIN) -> dict[str, tuple[str, ...]]:
+def splits() -> dict[str, tuple[str, ...]]:
     """Tasks by the split that they are in: "development" or "held-out".
 
     Settings are chosen on development tasks alone. Every task is in one split, but the toy.
-
-    Args:
-        domain: whose tasks; one without a file of splits has none.
     """
-    folder = find_domain(domain).presets
-    path = folder / "splits.toml" if folder else None
-    if path is None or not path.exists():
-        return {}
-    return {name: tuple(tasks) for name, tasks in read_toml(path, dict).items()}
+    folder = find_domain(FIRST_DOMAIN).presets
+    assert folder is not None
+    tables = read_toml(folder / "splits.toml", dict)
+    return {name: tuple(tasks) for name, tasks in tables.items()}
 
 
 def recipe_of(id_: str) -> Recipe:
@@ -275,13 +271,10 @@ def check_rebuild(dataset: Dataset, again: Dataset) -> list[str]:
     ]
 
 
-def rebuild(
-    dataset: Dataset, path: str | Path, processes: int = 1, trusted: Collection[str] = ()
-) -> Dataset:
+def rebuild(dataset: Dataset, path: str | Path, trusted: Collection[str] = ()) -> Dataset:
     """Collects a dataset again from the recipe in its metadata.
 
     Args:
-        processes: as of collect().
         trusted: the "module:function" policies that the recipe may name, which are imported.
 
     Raises:
@@ -296,4 +289,4 @@ def rebuild(
             f"{dataset.path}: recipe: asks for {recipe.episodes} episodes, and the file holds "
             f"{len(dataset)}"
         )
-    return collect(recipe, path, processes=processes, headroom=dataset.metadata.headroom)
+    return collect(recipe, path, headroom=dataset.metadata.headroom)

@@ -1,12 +1,18 @@
-"""Locks that do not block a forked child."""
+"""Locks that do not block a forked child, and values that they guard."""
 
 from __future__ import annotations
 
 import os
 import threading
+from collections import OrderedDict
+from collections.abc import Callable
 from types import TracebackType
+from typing import Generic, TypeVar
 
 from pmoss_env.errors import ForkedError
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 
 
 class ProcessLock:
@@ -30,6 +36,33 @@ class ProcessLock:
         traceback: TracebackType | None,
     ) -> None:
         self._locks[os.getpid()].release()
+
+
+class Recent(Generic[Key, Value]):
+    """What was used most recently, made where it is missing.
+
+    Args:
+        kept: how many values.
+    """
+
+    def __init__(self, kept: int) -> None:
+        self._kept = kept
+        self._lock = ProcessLock()
+        self._values: OrderedDict[Key, Value] = OrderedDict()
+
+    def get(self, key: Key, make: Callable[[], Value]) -> Value:
+        """The value of a key; a missing one takes the place of the least recently used."""
+        with self._lock:
+            if key not in self._values:
+                while len(self._values) >= self._kept:
+                    self._values.popitem(last=False)
+                self._values[key] = make()
+            self._values.move_to_end(key)
+            return self._values[key]
+
+    def clear(self) -> None:
+        """Frees them."""
+        self._values.clear()
 
 
 class ForkGuard:

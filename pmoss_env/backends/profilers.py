@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
 from functools import lru_cache
 
 from pmoss_env import _native
 from pmoss_env.backends.native_forms import native_workload
-from pmoss_env.backends.process_lock import ProcessLock
+from pmoss_env.backends.process_lock import Recent
 from pmoss_env.backends.reporting import with_progress
 from pmoss_env.indexes import index_kind
 from pmoss_env.workloads import Workload
@@ -20,8 +19,7 @@ MIN_QUERIES = 100_000
 #: Number of kept profilers that have run an index; a few megabytes each.
 KEPT = 8
 
-_kept: OrderedDict[tuple[Workload, int], _native.Profiler] = OrderedDict()
-_lock = ProcessLock()
+_profilers = Recent[tuple[Workload, int], _native.Profiler](KEPT)
 
 
 @lru_cache(maxsize=KEPT)
@@ -48,23 +46,17 @@ def make_profiler(
     if kind.profiled_by_formulas:
         return _by_formulas(workload, slices)
     native = native_workload(workload)
-    with _lock:
-        key = (workload, slices)
-        if key not in _kept:
-            _kept[key] = with_progress(
-                f"profiling the {kind.title} of {workload.records:,} records",
-                lambda: kind.make_profiler(
-                    native,
-                    slices,
-                    # Few records have few lines, which fewer queries touch equally often. A tenth
-                    # of 5 million records gave throughputs within 0.5 % of 2 million queries.
-                    queries=max(MIN_QUERIES, min(QUERIES, workload.records // 10)),
-                    line_sampling=max(1, min(LINE_SAMPLING, workload.records // 50_000)),
-                    page_sampling=PAGE_SAMPLING,
-                ),
-                progress,
-            )
-            while len(_kept) > KEPT:
-                _kept.popitem(last=False)
-        _kept.move_to_end(key)
-        return _kept[key]
+
+    def profile() -> _native.Profiler:
+        return kind.make_profiler(
+            native,
+            slices,
+            # Few records have few lines, which fewer queries touch equally often. A tenth
+            # of 5 million records gave throughputs within 0.5 % of 2 million queries.
+            queries=max(MIN_QUERIES, min(QUERIES, workload.records // 10)),
+            line_sampling=max(1, min(LINE_SAMPLING, workload.records // 50_000)),
+            page_sampling=PAGE_SAMPLING,
+        )
+
+    what = f"profiling the {kind.title} of {workload.records:,} records"
+    return _profilers.get((workload, slices), lambda: with_progress(what, profile, progress))

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from pmoss_env import _native
 from pmoss_env.backends.native_forms import native_workload
-from pmoss_env.backends.process_lock import ProcessLock
+from pmoss_env.backends.process_lock import Recent
 from pmoss_env.checks import check_whole
 from pmoss_env.indexes import holds_points, index_kind
 from pmoss_env.workloads import Workload
+
+#: Number of kept recordings: that of an episode and that of a search.
+KEPT = 2
 
 
 @dataclass(frozen=True)
@@ -55,39 +56,7 @@ class RecordingOptions:
         )
 
 
-class Recordings:
-    """The most recently used recordings. They are independent of the machine.
-
-    Args:
-        kept: number of recordings; by default that of an episode and that of a search.
-    """
-
-    def __init__(self, kept: int = 2) -> None:
-        self._kept = kept
-        self._lock = ProcessLock()
-        self._traces: OrderedDict[tuple[RecordingOptions, int], _native.Trace] = OrderedDict()
-
-    def get(
-        self,
-        options: RecordingOptions,
-        workload_seed: int,
-        make: Callable[[Callable[[], _native.Trace]], _native.Trace],
-    ) -> _native.Trace:
-        """The recording of an instance; ``make`` runs the work if it is missing."""
-        seed = options.recorded_seed(workload_seed)
-        key = (options, seed)
-        with self._lock:
-            if key not in self._traces:
-                while len(self._traces) >= self._kept:
-                    self._traces.popitem(last=False)
-                self._traces[key] = make(lambda: options.record(seed))
-            self._traces.move_to_end(key)
-            return self._traces[key]
-
-    def clear(self) -> None:
-        """Frees them."""
-        self._traces.clear()
-
-
+#: Recordings by their options and seed. They are independent of the machine.
+Recordings = Recent[tuple[RecordingOptions, int], _native.Trace]
 #: The recordings of indexes on points, shared by backends without recordings of their own.
-POINT_RECORDINGS = Recordings()
+POINT_RECORDINGS = Recordings(KEPT)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -17,7 +18,7 @@ from pmoss_env import __version__, _native
 from pmoss_env.backends.base import Subject, SubjectBackend, check_dispatch
 from pmoss_env.backends.native_counts import model_snapshot
 from pmoss_env.backends.native_forms import native_interference, native_machine
-from pmoss_env.backends.recordings import POINT_RECORDINGS, RecordingOptions, Recordings
+from pmoss_env.backends.recordings import KEPT, POINT_RECORDINGS, RecordingOptions, Recordings
 from pmoss_env.backends.reporting import with_progress
 from pmoss_env.errors import BackendError, DescriptionError
 from pmoss_env.indexes import holds_points
@@ -128,7 +129,7 @@ class SimulatedBackend(SubjectBackend):
         if recordings is None and holds_points(self.workload.index):
             recordings = POINT_RECORDINGS
         self._shared = recordings is not None
-        self._recordings = recordings or Recordings()
+        self._recordings = recordings or Recordings(KEPT)
         self._instance = Instance()
 
     def set_instance(self, instance: Instance) -> None:
@@ -148,9 +149,9 @@ class SimulatedBackend(SubjectBackend):
         if self._library_recording is not None:
             return self._library_recording.trace(self._instance.workload_seed)
         what = f"recording {self.recorded.queries:,} queries on {self.workload.records:,} records"
-        return self._recordings.get(
-            self.recorded, self._instance.workload_seed, lambda work: self._reported(what, work)
-        )
+        seed = self.recorded.recorded_seed(self._instance.workload_seed)
+        record = partial(self.recorded.record, seed)
+        return self._recordings.get((self.recorded, seed), lambda: self._reported(what, record))
 
     def measure(self, schedule: Schedule, *, seed: int) -> HardwareSnapshot:
         """Simulates the instance's queries under ``schedule``.

@@ -20,26 +20,23 @@ from pmoss_env.types import Schedule
 _HOT, _COLD = 0.02, 0.0002
 
 
-def anneal(
-    context: Context, budget: int = DEFAULT_BUDGET, start: Schedule | None = None
-) -> SearchResult:
-    """Simulated annealing with random moves and swaps and geometric cooling.
+def anneal(context: Context, budget: int = DEFAULT_BUDGET) -> SearchResult:
+    """Simulated annealing from LPT with random moves and swaps and geometric cooling.
 
     It reads no counters. A change that costs throughput is kept with probability
     exp(-loss / temperature) (Kirkpatrick, Gelatt and Vecchi, Optimization by Simulated Annealing,
     1983).
 
     Args:
-        context: needs ``backend``, and ``snapshot`` unless ``start`` is given.
+        context: needs ``backend`` and ``snapshot``.
         budget: evaluations of the backend; each place or move is one.
-        start: first schedule; LPT if None.
 
     Raises:
         UnsupportedError: the backend is not incremental.
         DescriptionError: a budget below 1.
     """
     backend = searchable(context, budget, "simulated annealing")
-    walk = Walk(backend, [lpt(context) if start is None else start], context)
+    walk = Walk(backend, [lpt(context)], context)
     best = walk.result()
     hot, cooling = _HOT * walk.throughput, math.log(_COLD / _HOT)
 

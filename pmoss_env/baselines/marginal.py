@@ -11,10 +11,8 @@ from pmoss_env.errors import UnsupportedError
 from pmoss_env.types import Schedule
 
 
-def greedy_marginal(
-    context: Context, budget: int = DEFAULT_BUDGET, start: Schedule | None = None
-) -> SearchResult:
-    """Moves the heaviest slices first, each to the core where the throughput is highest.
+def greedy_marginal(context: Context, budget: int = DEFAULT_BUDGET) -> SearchResult:
+    """From LPT, moves the heaviest slices first, each to the core where the throughput is highest.
 
     Evaluating a slice on every worker counts as one evaluation per worker. It repeats until the
     budget is used up or a round over all slices moves nothing.
@@ -22,7 +20,6 @@ def greedy_marginal(
     Args:
         context: needs ``backend`` and ``snapshot``.
         budget: evaluations of the backend.
-        start: first schedule; LPT if None.
 
     Raises:
         UnsupportedError: the backend is not incremental, or there is no snapshot.
@@ -31,7 +28,7 @@ def greedy_marginal(
     backend = searchable(context, budget, "greedy on marginals")
     if context.snapshot is None:
         raise UnsupportedError("greedy on marginals needs the incumbent's snapshot")
-    walk = Walk(backend, [lpt(context) if start is None else start], context)
+    walk = Walk(backend, [lpt(context)], context)
     order = np.argsort(-slice_load(context.snapshot), kind="stable")
     workers = context.machine.workers
     moved = True

@@ -5,16 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pmoss_env.baselines import greedy_marginal
+from pmoss_env.baselines import greedy_marginal, lpt
 from pmoss_env.errors import UnsupportedError
 
 
 def test_it_ends_where_no_single_move_pays(a_context):
     context = a_context(slices=10, seed=5)
-    cores = np.full(10, context.machine.workers[0], dtype=np.int32)
-    start = context.machine.local_schedule(cores)
-    result = greedy_marginal(context, 100_000, start)
-    assert result.throughput > context.backend.place(start)
+    result = greedy_marginal(context, 100_000)
+    assert result.throughput >= context.backend.place(lpt(context))
     assert result.evaluations < 100_000
     context.backend.place(result.schedule)
     for slice_ in range(10):

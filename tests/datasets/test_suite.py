@@ -242,4 +242,3 @@ def test_every_task_is_in_one_split_and_machines_and_workloads_are_held_out():
     assert len(unmet) >= 5
     for what in ("machine", "workload"):
         assert {env[what] for env in unmet} - {env[what] for env in met}, what
-    assert suite.splits("threads") == {}

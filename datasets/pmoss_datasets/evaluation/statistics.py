@@ -51,14 +51,13 @@ class Summary:
     seconds_per_decision: float
 
 
-def aggregate(rows: Iterable[EpisodeResult], bootstrap_seed: int = 0) -> list[Summary]:
+def aggregate(rows: Iterable[EpisodeResult]) -> list[Summary]:
     """Summarises each policy, in order of appearance.
 
     Episodes are averaged per seed first. The intervals hold the chance of both: seeds and episodes.
 
     Args:
         rows: of evaluate() or read_results().
-        bootstrap_seed: of the resampling, so that a table can be made again to the digit.
     """
     of_policy: dict[str, list[EpisodeResult]] = {}
     for row in rows:
@@ -67,8 +66,8 @@ def aggregate(rows: Iterable[EpisodeResult], bootstrap_seed: int = 0) -> list[Su
     for policy, mine in of_policy.items():
         score_groups = _by_seed([(r.seed, r.score) for r in mine if r.score is not None])
         throughput_groups = _by_seed([(r.seed, r.throughput) for r in mine])
-        score_low, score_high = bootstrap_interval(score_groups, bootstrap_seed)
-        low, high = bootstrap_interval(throughput_groups, bootstrap_seed)
+        score_low, score_high = bootstrap_interval(score_groups)
+        low, high = bootstrap_interval(throughput_groups)
         scores = np.array([group.mean() for group in score_groups])
         throughputs = np.array([group.mean() for group in throughput_groups])
         summaries.append(
@@ -203,7 +202,7 @@ def paired_difference(differences: Float64Array, seed: int = 0) -> Difference:
     return Difference(value, float(low), float(high))
 
 
-def ratio_of_means(above: Float64Array, below: Float64Array, seed: int = 0) -> Difference:
+def ratio_of_means(above: Float64Array, below: Float64Array) -> Difference:
     """The mean of one value over that of another of the same episodes, with its 95 % interval.
 
     Each repetition of the bootstrap draws episodes, of both values together.
@@ -211,20 +210,17 @@ def ratio_of_means(above: Float64Array, below: Float64Array, seed: int = 0) -> D
     Args:
         above: (episodes,).
         below: (episodes,), of a mean that is not 0.
-        seed: as of paired_difference().
     """
     value = float(above.mean() / below.mean())
     if above.size < 2:
         return Difference(value, None, None)
     # Not of_means(), whose last bits differ: a confirmation holds these.
-    weights = _drawn_weights(above.size, seed)
+    weights = _drawn_weights(above.size)
     low, high = np.percentile((weights @ above) / (weights @ below), INTERVAL)
     return Difference(value, float(low), float(high))
 
 
-def of_means(
-    values: Float64Array, statistic: Callable[[Float64Array], Float64Array], seed: int = 0
-) -> Difference:
+def of_means(values: Float64Array, statistic: Callable[[Float64Array], Float64Array]) -> Difference:
     """A statistic of the means of several values of the same episodes, with its 95 % interval.
 
     Each repetition of the bootstrap draws episodes, of all values together.
@@ -232,18 +228,17 @@ def of_means(
     Args:
         values: (values, episodes).
         statistic: (values, ...) means to (...).
-        seed: as of paired_difference().
     """
     value = float(statistic(values.mean(axis=1)))
     if values.shape[1] < 2:
         return Difference(value, None, None)
-    drawn = values @ _drawn_weights(values.shape[1], seed).T
+    drawn = values @ _drawn_weights(values.shape[1]).T
     low, high = np.percentile(statistic(drawn), INTERVAL)
     return Difference(value, float(low), float(high))
 
 
 @lru_cache(maxsize=8)
-def _drawn_weights(count: int, seed: int) -> Float64Array:
+def _drawn_weights(count: int, seed: int = 0) -> Float64Array:
     """(BOOTSTRAPS, count) the share of each of some things in each repetition's draws."""
     drawn = np.random.default_rng(seed).integers(count, size=(BOOTSTRAPS, count))
     cells = drawn + count * np.arange(BOOTSTRAPS)[:, None]

@@ -3,10 +3,44 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
-from typing import Any
+import sys
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, TypeGuard
 
 from pmoss_env.errors import DescriptionError, UnknownNameError
+
+
+def is_whole(value: object, minimum: float = 0, maximum: float = math.inf) -> TypeGuard[int]:
+    """Whether a value is an int in [minimum, maximum], and not true or false."""
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return whole and minimum <= value <= maximum  # type: ignore[operator]
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether a value is a finite int or float, and not true or false."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return number and abs(value) <= sys.float_info.max  # type: ignore[arg-type]
+
+
+#: By the name of a type: what holds for its values, and the rule in words.
+_RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "int": (lambda value: is_whole(value, -math.inf), "be a whole number"),
+    "float": (is_number, "be a finite number"),
+    "bool": (lambda value: isinstance(value, bool), "be true or false"),
+    "str": (lambda value: isinstance(value, str), "be a text"),
+}
+
+
+def check_type(name: str, kind: Any, value: Any) -> None:
+    """Raises DescriptionError where an int, float, bool or str is asked for, and it is another.
+
+    Args:
+        kind: the type, or its name, as an annotation holds it; values of others are not checked.
+    """
+    of_kind = kind if isinstance(kind, str) else getattr(kind, "__name__", "")
+    good, rule = _RULES.get(of_kind, (lambda value: True, ""))
+    if not good(value):
+        raise DescriptionError(f"{name} = {value!r}: must {rule}")
 
 
 def check_name(kind: str, name: object, names: Collection[str]) -> None:
@@ -35,8 +69,7 @@ def check_whole(name: str, value: Any, minimum: int, maximum: int | None = None)
 
     NumPy integers are not valid: Gymnasium cannot write them to an environment's JSON.
     """
-    valid = isinstance(value, int) and not isinstance(value, bool) and value >= minimum
-    if not valid or (maximum is not None and value > maximum):
+    if not is_whole(value, minimum, math.inf if maximum is None else maximum):
         limit = "" if maximum is None else f" to {maximum:,}"
         raise DescriptionError(f"{name} = {value!r}: must be a whole number from {minimum}{limit}")
 

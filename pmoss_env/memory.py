@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pmoss_env.backends.native_forms import record_shares
+from pmoss_env.checks import is_number
 from pmoss_env.errors import ScheduleError
 from pmoss_env.indexes import holds_points
 from pmoss_env.machines import Machine
@@ -46,8 +47,7 @@ def memory_gib(machine: Machine, constraints: Mapping[str, Any] | None) -> list[
     if given is None:
         return [float(gib) for gib in machine.node_memory_gib]
     values = given if isinstance(given, list) else [given] * machine.nodes
-    numeric = all(isinstance(gib, (int, float)) and not isinstance(gib, bool) for gib in values)
-    if not numeric or not all(0 <= gib < np.inf for gib in values) or len(values) != machine.nodes:
+    if len(values) != machine.nodes or not all(is_number(gib) and gib >= 0 for gib in values):
         raise ScheduleError(
             f"constraints: {CONSTRAINT} = {given!r}: must be a number of GiB from 0, or one for "
             f"each of the {machine.nodes} nodes of {machine.name}"

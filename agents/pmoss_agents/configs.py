@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
-from pmoss_datasets.plain_types import check_type
+from pmoss_env.checks import check_type
 from pmoss_env.errors import DescriptionError, UnknownNameError
 from pmoss_env.files import MAX_SETTINGS_BYTES, parse_toml, read_text
 

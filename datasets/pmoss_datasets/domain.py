@@ -27,10 +27,10 @@ from gymnasium.envs.registration import load_env_creator
 
 from pmoss_datasets.contest import Contest
 from pmoss_datasets.interfaces import Expander, Offer, OtherData, Player
-from pmoss_datasets.plain_types import check_type
 from pmoss_datasets.policies import Policy
 from pmoss_datasets.schema import Array, Episode, Metadata, Played
 from pmoss_env import entry_points
+from pmoss_env.checks import check_type
 from pmoss_env.errors import (
     DescriptionError,
     PluginError,

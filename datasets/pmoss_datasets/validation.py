@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 
 import numpy as np
@@ -17,6 +16,7 @@ from pmoss_datasets.schema import (
     first_wrong,
     sizes_of,
 )
+from pmoss_env.checks import is_number, is_whole
 from pmoss_env.errors import DatasetError
 from pmoss_env.machines import Machine
 
@@ -76,24 +76,15 @@ def metadata_problems(metadata: Metadata, *, stored: bool) -> Iterator[str]:
     for name in find_domain(metadata.domain).references if scores else ():
         score = scores.get(name)
         if not isinstance(score, dict) or not all(
-            _is_number(score.get(key)) for key in ("mean", "std", "n")
+            is_number(score.get(key)) for key in ("mean", "std", "n")
         ):
             yield f"reference_scores: {name} = {score!r}: must hold the numbers mean, std and n"
         elif not (is_whole(score["n"]) and score["n"] >= 1 and score["std"] >= 0):
             yield f"reference_scores: {name} = {score!r}: n must be at least 1, std at least 0"
     headroom = metadata.headroom
     for name in ("headroom", "simulated_headroom") if headroom else ():
-        if not _is_number(headroom.get(name)):
+        if not is_number(headroom.get(name)):
             yield f"headroom: {name} = {headroom.get(name)!r}: must be a number"
-
-
-def is_whole(value: object) -> bool:
-    """Whether it is a whole number, and not true or false."""
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_number(value: object) -> bool:
-    return is_whole(value) or (isinstance(value, float) and math.isfinite(value))
 
 
 def _common_problems(arrays: Mapping[str, Array], metadata: Metadata) -> Iterator[str]:

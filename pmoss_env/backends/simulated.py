@@ -20,6 +20,7 @@ from pmoss_env.backends.native_counts import model_snapshot
 from pmoss_env.backends.native_forms import native_interference, native_machine
 from pmoss_env.backends.recordings import KEPT, POINT_RECORDINGS, RecordingOptions, Recordings
 from pmoss_env.backends.reporting import with_progress
+from pmoss_env.checks import check_type
 from pmoss_env.errors import BackendError, DescriptionError
 from pmoss_env.indexes import holds_points
 from pmoss_env.interference import check_co_tenants
@@ -105,8 +106,7 @@ class SimulatedBackend(SubjectBackend):
         recording: str | None = None,
     ) -> None:
         check_dispatch(dispatch, subject.load)
-        if not isinstance(numa_balancing, bool):
-            raise DescriptionError(f"numa_balancing = {numa_balancing!r}: must be true or false")
+        check_type("numa_balancing", bool, numa_balancing)
         self._library_recording, records = recording_for(
             subject.workload, subject.slices, records, recording
         )

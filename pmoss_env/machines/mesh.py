@@ -21,11 +21,14 @@ from typing import Any
 
 import numpy as np
 
+from pmoss_env.checks import is_whole
 from pmoss_env.errors import DescriptionError
 from pmoss_env.machines.parameters import Kind, Parameter, read_parameters
 from pmoss_env.types import Float64Array, Int32Array
 
 _KEYS = ("grid", "cores_per_stop")
+#: Of a grid's sides, and of the cores of a stop.
+_MOST = 1024
 _HOP: Mapping[str, Kind] = {"hop_ns": Kind("ns", minimum=0.0)}
 
 
@@ -101,13 +104,13 @@ def read_mesh(entries: Mapping[str, Any]) -> Mesh:
         if key not in entries:
             raise DescriptionError(f"mesh.{key}: is missing")
     grid, cores = entries["grid"], entries["cores_per_stop"]
-    if not isinstance(grid, list) or len(grid) != 2 or not all(_is_count(size) for size in grid):
+    if (
+        not isinstance(grid, list)
+        or len(grid) != 2
+        or not all(is_whole(size, 1, _MOST) for size in grid)
+    ):
         raise DescriptionError(f"mesh.grid = {grid!r}: must be [rows, columns] of stops")
-    if not _is_count(cores):
+    if not is_whole(cores, 1, _MOST):
         raise DescriptionError(f"mesh.cores_per_stop = {cores!r}: must be a whole number above 0")
     hop = read_parameters({"hop_ns": entries["hop_ns"]}, "mesh", _HOP)["hop_ns"]
     return Mesh(rows=grid[0], cols=grid[1], cores_per_stop=cores, hop_ns=hop)
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 < value <= 1024

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pmoss_env.checks import is_number
 from pmoss_env.errors import DescriptionError
 
 CONFIDENCES = ("high", "medium", "low")
@@ -166,7 +166,7 @@ def _value(key: str, value: Any, kind: Kind) -> Value:
 
 
 def _number(key: str, value: Any, kind: Kind) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if not is_number(value):
         raise DescriptionError(f"{key} = {value!r}: must be a finite number")
     if kind.whole and value != int(value):
         raise DescriptionError(f"{key} = {value!r}: must be a whole number")

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pmoss_env.checks import is_whole
 from pmoss_env.errors import DescriptionError
 from pmoss_env.types import Int32Array
 
@@ -92,7 +93,7 @@ def read_topology(topology: Mapping[str, Any], roles: Mapping[str, Any]) -> Topo
     for what, values in (("nodes", node_of_core), ("last-level caches", llc_of_core)):
         _same("physical core", physical_of_core, "topology.physical_of_core", (what, values))
     channels = topology.get("memory_channels_per_node", 0)
-    if not _is_number(channels):
+    if not is_whole(channels, 0, MAX_CORES):
         raise DescriptionError(
             f"topology.memory_channels_per_node = {channels!r}: must be a whole number, "
             "0 if it is not known"
@@ -130,7 +131,7 @@ def _sockets(topology: Mapping[str, Any]) -> list[int]:
 def _cores_per_node(topology: Mapping[str, Any], nodes: int) -> list[int]:
     memory_only = topology.get("memory_only", [])
     if not isinstance(memory_only, list) or not all(
-        _is_number(node) and node < nodes for node in memory_only
+        is_whole(node, 0, MAX_CORES) and node < nodes for node in memory_only
     ):
         raise DescriptionError(
             f"topology.memory_only = {memory_only!r}: must list nodes between 0 and {nodes - 1}"
@@ -140,7 +141,7 @@ def _cores_per_node(topology: Mapping[str, Any], nodes: int) -> list[int]:
         count = _count(topology, "cores_per_node")
         per_node = [0 if node in memory_only else count for node in range(nodes)]
     else:
-        if len(value) != nodes or not all(_is_number(n) for n in value):
+        if len(value) != nodes or not all(is_whole(n, 0, MAX_CORES) for n in value):
             raise DescriptionError(
                 f"topology.cores_per_node = {value!r}: must be a whole number above 0, or one for "
                 f"each of the {nodes} nodes"
@@ -167,7 +168,9 @@ def _cores_per_node(topology: Mapping[str, Any], nodes: int) -> list[int]:
 
 def _grid(topology: Mapping[str, Any], cores: int) -> tuple[int, int]:
     grid = topology.get("grid")
-    if not (isinstance(grid, list) and len(grid) == 2 and all(_is_count(v) for v in grid)):
+    if not (
+        isinstance(grid, list) and len(grid) == 2 and all(is_whole(v, 1, MAX_CORES) for v in grid)
+    ):
         raise DescriptionError(f"topology.grid = {grid!r}: must be [rows, columns]")
     if grid[0] * grid[1] > MAX_CORES:
         raise DescriptionError(f"topology.grid = {grid}: must have at most {MAX_CORES} tiles")
@@ -246,7 +249,7 @@ def _roles(roles: Mapping[str, Any], per_node: list[int]) -> tuple[str, ...]:
             if not isinstance(locals_, list):
                 raise DescriptionError(f"roles.{role}[{i}] = {locals_!r}: must be a list")
             for local in locals_:
-                if not _is_number(local) or local >= per_node[i]:
+                if not is_whole(local, 0, MAX_CORES) or local >= per_node[i]:
                     raise DescriptionError(
                         f"roles.{role}: core {local!r} is not in 0 to {per_node[i] - 1}"
                     )
@@ -262,7 +265,11 @@ def _roles(roles: Mapping[str, Any], per_node: list[int]) -> tuple[str, ...]:
 def _numbering(topology: Mapping[str, Any], name: str, length: int | None) -> list[int]:
     """A list of numbers from 0 without gaps, of the given length."""
     value = topology[name]
-    if not isinstance(value, list) or not value or not all(_is_number(v) for v in value):
+    if (
+        not isinstance(value, list)
+        or not value
+        or not all(is_whole(v, 0, MAX_CORES) for v in value)
+    ):
         raise DescriptionError(f"topology.{name} = {value!r}: must be a list of whole numbers")
     if length is not None and len(value) != length:
         raise DescriptionError(
@@ -277,19 +284,10 @@ def _numbering(topology: Mapping[str, Any], name: str, length: int | None) -> li
     return value
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_CORES
-
-
-def _is_count(value: object) -> bool:
-    return _is_number(value) and value != 0
-
-
 def _count(table: Mapping[str, Any], name: str) -> int:
     value = table.get(name)
-    if not _is_count(value):
+    if not is_whole(value, 1, MAX_CORES):
         raise DescriptionError(
             f"topology.{name} = {value!r}: must be a whole number above 0, up to {MAX_CORES}"
         )
-    assert isinstance(value, int)
     return value

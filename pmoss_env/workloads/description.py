@@ -8,6 +8,7 @@ from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from pmoss_env.checks import check_type
 from pmoss_env.errors import DescriptionError
 from pmoss_env.files import read_toml
 from pmoss_env.indexes import DEFAULT, holds_points, index_names
@@ -139,13 +140,11 @@ class Workload:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Workload:
         """Builds a workload from the contents of a workload file."""
-        kinds = {"str": (str,), "float": (int, float), "int": (int,)}
-        types = {field.name: kinds[str(field.type)] for field in fields(cls)}
+        types = {field.name: field.type for field in fields(cls)}
         for key, value in data.items():
             if key not in types:
                 raise DescriptionError(f"{key}: unknown; known are {', '.join(types)}")
-            if not isinstance(value, types[key]) or isinstance(value, bool):
-                raise DescriptionError(f"{key} = {value!r}: has the wrong type")
+            check_type(key, types[key], value)
         for field in fields(cls):
             if field.name not in data and field.default is MISSING:
                 raise DescriptionError(f"{field.name}: is missing")
@@ -156,6 +155,5 @@ def resized(workload: Workload, records: int | None) -> Workload:
     """The workload with another number of records; None keeps it."""
     if records is None:
         return workload
-    if isinstance(records, bool) or not isinstance(records, int):
-        raise DescriptionError(f"records = {records!r}: must be a whole number")
+    check_type("records", int, records)
     return replace(workload, records=records)

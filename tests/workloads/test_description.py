@@ -87,5 +87,5 @@ def test_a_bad_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(DescriptionError, match=r"mine.toml: description: is missing"):
         load_workload(str(path))
     path.write_text("name = 3\n")
-    with pytest.raises(DescriptionError, match=r"name = 3: has the wrong type"):
+    with pytest.raises(DescriptionError, match=r"name = 3: must be a text"):
         load_workload(str(path))

@@ -42,6 +42,7 @@ from pmoss_env.baselines import (
     needs_backend,
 )
 from pmoss_env.baselines.exact import MAX_SCHEDULES
+from pmoss_env.checks import check_type
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
 from pmoss_env.errors import DescriptionError, PmossError, UnknownNameError, UnsupportedError
 from pmoss_env.machines import Machine, load_machine
@@ -115,8 +116,7 @@ class SpatialDomain(Domain):
     def check_task(self, kwargs: Mapping[str, Any]) -> None:
         """Refuses arguments that would not even make a name."""
         for key in ("machine", "index", "workload", "backend", "load", "interference"):
-            if not isinstance(kwargs[key], str):
-                raise DescriptionError(f"env: {key} = {kwargs[key]!r}: must be a text")
+            check_type(f"env: {key}", str, kwargs[key])
 
     def task(self, kwargs: Mapping[str, Any]) -> str:
         """``<machine>-<index>-<workload>``, and where not the usual ones load, interference, ...

@@ -9,8 +9,7 @@ import numpy as np
 from pmoss_datasets.schema import Array, first_wrong
 from pmoss_datasets.spatial.counter_columns import name_problems
 from pmoss_datasets.spatial.schema import FAMILIES, SpatialMetadata
-from pmoss_datasets.validation import is_whole
-from pmoss_env.checks import check_name
+from pmoss_env.checks import check_name, is_whole
 from pmoss_env.envs.spatial.observation import OBSERVATION_MODES, PLACEMENT_ORDERS
 from pmoss_env.envs.spatial.rules import ACTIONS, CONSTRAINTS
 from pmoss_env.errors import DescriptionError, UnknownNameError

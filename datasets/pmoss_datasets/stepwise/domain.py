@@ -21,6 +21,7 @@ from pmoss_datasets.stepwise.playing import StepPlayer, play, rerun
 from pmoss_datasets.stepwise.policies import DomainRule, Rule, any_legal
 from pmoss_datasets.stepwise.schema import INFO, OBSERVATION, StepEpisode, StepMetadata
 from pmoss_datasets.storage import Dataset
+from pmoss_env.checks import check_type
 from pmoss_env.errors import (
     DatasetError,
     DescriptionError,
@@ -96,8 +97,8 @@ class StepDomain(Domain):
 
     def check_task(self, kwargs: Mapping[str, Any]) -> None:
         """Refuses a machine that is no string."""
-        if self.on_machine and not isinstance(kwargs.get("machine"), str):
-            raise DescriptionError(f"env: machine = {kwargs.get('machine')!r}: must be a text")
+        if self.on_machine:
+            check_type("env: machine", str, kwargs.get("machine"))
 
     def policies(self) -> tuple[str, ...]:
         """The rules, and "random"."""

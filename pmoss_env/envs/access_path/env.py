@@ -11,12 +11,12 @@ import numpy.typing as npt
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
-from pmoss_env.checks import check_name, check_number, check_options, check_whole
+from pmoss_env.checks import check_name, check_number, check_options, check_type, check_whole
 from pmoss_env.envs.access_path.scans import PATHS, Background, ScanDistribution, Scans
 from pmoss_env.envs.access_path.simulated import SimulatedScans
 from pmoss_env.envs.actions import whole_action
 from pmoss_env.envs.copies import EpisodeHistory, RepeatableEnv
-from pmoss_env.errors import DescriptionError, IllegalActionError
+from pmoss_env.errors import IllegalActionError
 from pmoss_env.machines import Machine
 from pmoss_env.noise import Noise
 from pmoss_env.types import BoolArray, Float64Array, Int8Array
@@ -161,12 +161,10 @@ class AccessPathEnv(RepeatableEnv[Observation, np.int64]):
         if render_mode is not None:
             check_name("render_mode", render_mode, RENDER_MODES)
         check_whole("scans", scans, 1)
-        if not isinstance(relaxed, bool):
-            raise DescriptionError(f"relaxed = {relaxed!r}: must be true or false")
+        check_type("relaxed", bool, relaxed)
         check_number("drift", drift, 0.0, 1.0)
         Noise(noise, (0,))
-        if not isinstance(machine, str):
-            raise DescriptionError(f"machine = {machine!r}: must be a text")
+        check_type("machine", str, machine)
         field_names = [field.name for field in fields(ScanDistribution)]
         for name in distribution or {}:
             check_name("field of distribution", name, field_names)

@@ -9,11 +9,11 @@ from typing import Any
 
 from pmoss_env.backends.deviation import MAX_DEVIATION
 from pmoss_env.baselines import STATIC_BASELINES
-from pmoss_env.checks import check_number, check_whole
+from pmoss_env.checks import check_name, check_number, check_type, check_whole
 from pmoss_env.envs.continual.drift import DriftFamily, make_family
 from pmoss_env.envs.continual.families import FAMILIES
 from pmoss_env.envs.continual.running import Migration
-from pmoss_env.errors import DescriptionError, UnknownNameError, UnsupportedError
+from pmoss_env.errors import DescriptionError, UnsupportedError
 from pmoss_env.noise import Noise
 
 BACKENDS = ("analytic", "simulated", "hardware")
@@ -98,8 +98,7 @@ class Arguments:
 
     def __post_init__(self) -> None:
         for name in ("machine", "index", "workload", "backend", "load"):
-            if not isinstance(getattr(self, name), str):
-                raise DescriptionError(f"{name} = {getattr(self, name)!r}: must be a text")
+            check_type(name, str, getattr(self, name))
         if self.backend not in BACKENDS:
             raise UnsupportedError(
                 f"backend = {self.backend!r}: time goes in epochs on {', '.join(BACKENDS)} only"
@@ -112,8 +111,8 @@ class Arguments:
         }
         for kind, names in named.items():
             value = getattr(self, kind)
-            if value not in names and not (kind == "render_mode" and value is None):
-                raise UnknownNameError(kind, value, names)
+            if kind != "render_mode" or value is not None:
+                check_name(kind, value, names)
         for name in ("slices", "epochs", "moves_per_epoch"):
             check_whole(name, getattr(self, name), 1, _MAX_EPOCHS if name == "epochs" else _MAX)
         limit = max(self.slices, _USUAL_MOVES)
@@ -154,8 +153,7 @@ class Arguments:
         if options is not None and not isinstance(options, Mapping):
             raise DescriptionError(f"backend_options = {options!r}: must be an object or null")
         for name in options or {}:
-            if not isinstance(name, str):
-                raise DescriptionError(f"backend_options has the key {name!r}: must be a text")
+            check_type("key of backend_options", str, name)
             if name in (*(field.name for field in fields(self)), "own_process"):
                 raise UnsupportedError(f"backend_options[{name!r}]: is chosen by the environment")
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pmoss_env.checks import check_whole
+from pmoss_env.checks import check_type, check_whole, is_whole
 from pmoss_env.errors import DescriptionError, UnknownNameError, UnsupportedError
 from pmoss_env.machines import Machine
 from pmoss_env.types import CoTenant, Int32Array
@@ -142,7 +142,7 @@ def draw_drift(
         DescriptionError: no seed, no epochs, or invalid parameters.
         UnsupportedError: the machine has too few targets.
     """
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+    if not is_whole(seed):
         raise DescriptionError(
             f"seed = {seed!r} of the drift {family.name!r}: must be a whole number from 0, so that "
             "the drift can be repeated"
@@ -188,14 +188,8 @@ def _like(default: Any, key: str, value: Any) -> Any:
         if not pair:
             raise DescriptionError(f"drift_options[{key!r}] = {value!r}: must be [least, most]")
         return tuple(_like(each, key, part) for each, part in zip(default, value, strict=True))
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not number or (isinstance(default, int) and not isinstance(value, int)):
-        kind = "whole number" if isinstance(default, int) else "number"
-        raise DescriptionError(f"drift_options[{key!r}] = {value!r}: must be a {kind}")
-    try:
-        return value if isinstance(default, int) else float(value)
-    except OverflowError as error:
-        raise DescriptionError(f"drift_options[{key!r}]: is too large") from error
+    check_type(f"drift_options[{key!r}]", type(default), value)
+    return type(default)(value)
 
 
 def height_of_day(hour: int, day: int) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 from pmoss_env.backends import backend_class, backend_options
 from pmoss_env.backends.deviation import check_deviation
 from pmoss_env.baselines import STATIC_BASELINES
-from pmoss_env.checks import check_name, check_whole
+from pmoss_env.checks import check_name, check_type, check_whole
 from pmoss_env.envs.spatial.observation import OBSERVATION_MODES, PLACEMENT_ORDERS
 from pmoss_env.envs.spatial.rules import ACTIONS, ON_ILLEGAL, REWARDS
 from pmoss_env.errors import DescriptionError, UnsupportedError
@@ -94,9 +94,7 @@ class Arguments:
 
     def __post_init__(self) -> None:
         for name in ("machine", "index", "workload", "backend", "load"):
-            value = getattr(self, name)
-            if not isinstance(value, str):
-                raise DescriptionError(f"{name} = {value!r}: must be a text")
+            check_type(name, str, getattr(self, name))
         check_name("interference", self.interference, INTERFERENCE)
         check_name("observation", self.observation, OBSERVATION_MODES)
         check_name("actions", self.actions, ACTIONS)

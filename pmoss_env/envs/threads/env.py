@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
-from pmoss_env.checks import check_options, check_whole
+from pmoss_env.checks import check_options, check_type, check_whole
 from pmoss_env.envs.actions import whole_action
 from pmoss_env.envs.copies import EpisodeHistory, RepeatableEnv
 from pmoss_env.envs.threads.decisions import (
@@ -35,7 +35,7 @@ from pmoss_env.envs.threads.reward import (
     weighted,
 )
 from pmoss_env.envs.threads.server import Outcome, Sample, SimulatedServer, ThreadServer
-from pmoss_env.errors import DescriptionError, IllegalActionError
+from pmoss_env.errors import IllegalActionError
 from pmoss_env.machines import Machine, load_machine
 from pmoss_env.types import BoolArray
 
@@ -186,8 +186,7 @@ class ThreadSchedulingEnv(RepeatableEnv[Observation, np.int64]):
         render_mode: str | None = None,
     ) -> None:
         arguments = {name: value for name, value in locals().items() if name != "self"}
-        if not isinstance(machine, str):
-            raise DescriptionError(f"machine = {machine!r}: must be a text")
+        check_type("machine", str, machine)
         described = load_machine(machine)
         slow_memory(described)  # raises an error for a machine without slow memory
         self._program = load_program(program)

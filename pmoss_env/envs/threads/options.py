@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pmoss_env.checks import check_name
+from pmoss_env.checks import check_name, is_number
 from pmoss_env.envs.threads.decisions import THRESHOLD
 from pmoss_env.envs.threads.reward import FORMS, UTILISATIONS
 from pmoss_env.errors import DescriptionError
@@ -36,13 +36,9 @@ class Options:
         check_name("on_illegal", self.on_illegal, ON_ILLEGAL)
         if self.render_mode is not None:
             check_name("render_mode", self.render_mode, RENDER_MODES)
-        if not _is_number(self.threshold) or not 0.0 < self.threshold <= 1.0:
+        if not is_number(self.threshold) or not 0.0 < self.threshold <= 1.0:
             raise DescriptionError(f"threshold = {self.threshold!r}: must be above 0 and at most 1")
-        if not _is_number(self.epoch_seconds) or not 0.0 < self.epoch_seconds < 3600.0:
+        if not is_number(self.epoch_seconds) or not 0.0 < self.epoch_seconds < 3600.0:
             raise DescriptionError(
                 f"epoch_seconds = {self.epoch_seconds!r}: must be above 0 and below 3600"
             )
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -117,9 +117,9 @@ _BOUNDS = [
     *[(name, {"count": 10**9}, _LARGE_COUNT) for name in ("jobs", "ramps", "other-indexes")],
     ("periodic-cores", {"count": 10**9}, _LARGE_COUNT),
     ("jobs", {"compute_epochs": [5, 10**30]}, r"compute_epochs = .* from 0 to 100000"),
-    ("jobs", {"idle_epochs": float("inf")}, "idle_epochs = inf: must be a number from 1 to 100,0"),
+    ("jobs", {"idle_epochs": float("inf")}, r"\['idle_epochs'\] = inf: must be a finite number"),
     ("jobs", {"idle_epochs": 1e12}, "idle_epochs = 10+.0: must be a number from 1 to 100,000"),
-    ("jobs", {"idle_epochs": 10**400}, r"drift_options\['idle_epochs'\]: is too large"),
+    ("jobs", {"idle_epochs": 10**400}, r"\['idle_epochs'\] = 10+: must be a finite number"),
     ("periodic-cores", {"period": 10**30}, "period = 10+: must be .* from . to 100,000"),
     ("ramps", {"rise": 10**30}, "rise = 10+: must be a whole number from . to 100,000"),
     ("ramps", {"stay": 10**30}, "stay = 10+: must be a whole number from . to 100,000"),
@@ -129,14 +129,14 @@ _BOUNDS = [
     ("popularity", {"day": 2}, "day = 2: must be"),
     ("daily-load", {"day": 1}, "day = 1: must be"),
     ("daily-load", {"least": 0.0}, "least = 0: some load must come"),
-    ("daily-load", {"least": float("nan")}, r"least = nan: must lie in \[0, 1\]"),
+    ("daily-load", {"least": float("nan")}, r"\['least'\] = nan: must be a finite"),
     ("daily-mix", {"scan": 0.6, "update": 0.6}, r"scan \+ insert \+ update = 1.2: must lie"),
     ("daily-mix", {"levels": 1}, "levels = 1: must be"),
     ("daily-mix", {"levels": 10**6}, "levels = 1000000: must be a whole number from . to 16"),
     ("other-indexes", {"day": 1}, "day = 1: must be"),
     ("other-indexes", {"least": 1.5}, r"least = 1.5: must lie in \[0, 1\]"),
     ("other-indexes", {"time": [0.5, 1.0]}, r"time = .* from 0 to 0.95"),
-    ("busy-cores", {"count": float("nan")}, "count = nan: must be a number from 0 to 65,536"),
+    ("busy-cores", {"count": float("nan")}, r"\['count'\] = nan: must be a finite number"),
 ]
 
 

@@ -62,6 +62,7 @@ COUNTER_INDEX: Mapping[str, int] = {name: i for i, name in enumerate(COUNTER_NAM
 Routing = Literal["core", "node", "any"]
 #: Pages lie on the slice's node, on all nodes in turn (OS:I), or where first touched (OS:D).
 DataPlacement = Literal["slice", "interleaved", "first_touch"]
+_ROUTINGS, _DATA_PLACEMENTS = get_args(Routing), get_args(DataPlacement)
 
 
 @dataclass(frozen=True)
@@ -82,10 +83,10 @@ class Schedule:
     data: DataPlacement = "slice"
 
     def __post_init__(self) -> None:
-        if self.routing not in get_args(Routing):
-            raise UnknownNameError("routing", self.routing, get_args(Routing))
-        if self.data not in get_args(DataPlacement):
-            raise UnknownNameError("data placement", self.data, get_args(DataPlacement))
+        if self.routing not in _ROUTINGS:
+            raise UnknownNameError("routing", self.routing, _ROUTINGS)
+        if self.data not in _DATA_PLACEMENTS:
+            raise UnknownNameError("data placement", self.data, _DATA_PLACEMENTS)
         for name in ("cores", "nodes"):
             values = whole_numbers(name, getattr(self, name))
             values.setflags(write=False)

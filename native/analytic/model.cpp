@@ -160,6 +160,22 @@ void Model::offer(double share) {
     refuse("a share of " + std::to_string(share) + " of the load: must be 1 unless it is open");
   }
   contention_.set_offered(share * load_.offered_mq_per_s);
+  offered_anew_ = true;
+}
+
+/// How many slices a placement moves; all of them where the schedule at hand is of another kind, or
+/// of another load.
+std::size_t Model::changed_slices(const Placement& placement) const {
+  const std::size_t n = instance_.slices();
+  if (streams_.empty() || offered_anew_ || !schedule_.by_slice() ||
+      schedule_.routing != placement.routing || schedule_.data != placement.data) {
+    return n;
+  }
+  std::size_t changed = 0;
+  for (std::size_t s = 0; s < n; ++s) {
+    changed += schedule_.core[s] != placement.cores[s] || schedule_.node[s] != placement.nodes[s];
+  }
+  return changed;
 }
 
 double Model::place(const Placement& placement) {
@@ -176,6 +192,13 @@ double Model::place(const Placement& placement) {
   const auto core_of = [&](std::size_t slice) { return cores == 0 ? -1 : placement.cores[slice]; };
   for (std::size_t s = 0; s < n; ++s) {
     check_position(placement.routing, static_cast<int>(s), core_of(s), placement.nodes[s]);
+  }
+  const std::size_t changed = changed_slices(placement);
+  if (changed == 0) return throughput_;
+  if (changed == 1 && n > 1) {
+    std::size_t s = 0;
+    while (schedule_.core[s] == placement.cores[s] && schedule_.node[s] == placement.nodes[s]) ++s;
+    return move(static_cast<int>(s), placement.cores[s], placement.nodes[s]);
   }
   schedule_.routing = placement.routing;
   schedule_.data = placement.data;
@@ -206,6 +229,7 @@ double Model::move(int slice, int core, int node) {
 }
 
 void Model::start_over() {
+  offered_anew_ = false;
   if (streams_.place(schedule_)) caches().start();
   demands_.clear(map_.cores(), map_.nodes());
   refresh();

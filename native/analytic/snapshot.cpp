@@ -34,6 +34,24 @@ Snapshot Model::snapshot() const {
   return result;
 }
 
+/// Workload queries per microsecond, as a stream's cores complete them.
+double Model::rate_of(const Stream& stream) const {
+  return 1e3 * stream.copies * contention_.core_rate()[stream.core] /
+         streams_.core_share(stream.core);
+}
+
+std::vector<double> Model::slice_throughput() const {
+  if (streams_.empty()) throw std::invalid_argument("no schedule: call place() first");
+  std::vector<double> result(instance_.slices(), 0.0);
+  for (Index i = 0; i < streams_.size(); ++i) {
+    const Stream& stream = streams_[i];
+    if (streams_.core_share(stream.core) == 0.0 || !streams_.begins_query(i)) continue;
+    result[stream.executing] +=
+        rate_of(stream) * stream.queries * instance_.profiles.share[stream.executing];
+  }
+  return result;
+}
+
 /// Adds what the queries of one stream show to the counters of their slice, and its traffic to
 /// those of memories and links.
 void Model::count_stream(Index i, Snapshot& result) const {
@@ -43,8 +61,7 @@ void Model::count_stream(Index i, Snapshot& result) const {
   const Index a = map_.node_of_core[c];
   if (streams_.core_share(c) == 0.0) return;
   const SliceProfiles& profiles = instance_.profiles;
-  // Workload queries per microsecond, as this stream's cores complete them.
-  const double rate = 1e3 * stream.copies * contention_.core_rate()[c] / streams_.core_share(c);
+  const double rate = rate_of(stream);
   SliceRates& r = result.slices[e];
   double busy_ns = demand.llc_ns + demand.other_ns + demand.walk_ns;
   if (streams_.begins_query(i)) {

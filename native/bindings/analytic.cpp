@@ -105,6 +105,12 @@ void bind_analytic(py::module_& module) {
       .def_property_readonly(
           "throughput",
           [](SharedModel& shared) { return shared.with([](Model& m) { return m.throughput(); }); })
+      .def(
+          "slice_throughput",
+          [](SharedModel& shared) {
+            return to_array(shared.with([](Model& model) { return model.slice_throughput(); }));
+          },
+          "(slices,) float64: million queries per second of each, as in snapshot().")
       .def("snapshot",
            [](SharedModel& shared) {
              return to_dict(shared.with([](Model& model) { return model.snapshot(); }),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -28,14 +29,19 @@ def in_runs(context: Context, run: int) -> Schedule:
     """
     if run < 1:
         raise DescriptionError(f"run = {run}: must be at least 1")
-    machine = context.machine
+    return context.local_schedule(_cores_in_runs(context.machine, context.slices, run))
+
+
+@lru_cache(maxsize=64)  # every episode's incumbent begins with one
+def _cores_in_runs(machine: Machine, slices: int, run: int) -> Int32Array:
     workers = _workers_by_node(machine)
-    cores = np.empty(context.slices, dtype=np.int32)
-    turn = np.arange(context.slices) // run % len(workers)
+    cores = np.empty(slices, dtype=np.int32)
+    turn = np.arange(slices) // run % len(workers)
     for n, node_workers in enumerate(workers):
         members = np.flatnonzero(turn == n)
         cores[members] = node_workers[np.arange(members.size) % node_workers.size]
-    return context.local_schedule(cores)
+    cores.setflags(write=False)
+    return cores
 
 
 @uses(NOTHING)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from pmoss_env.errors import DescriptionError, ScheduleError
 from pmoss_env.files import read_toml
@@ -93,6 +94,12 @@ class Machine(Topology):
         """N int32 arrays: the worker cores of each node in order; may be empty."""
         nodes = self.node_of_core[self.workers]
         return tuple(_read_only(self.workers[nodes == n]) for n in range(self.nodes))
+
+    @cached_property
+    def nodes_alike(self) -> tuple[npt.NDArray[np.int64], ...]:
+        """The nodes in groups of equally many workers, the fewest first; int64 arrays."""
+        counts = np.array([workers.size for workers in self.workers_of_node])
+        return tuple(np.flatnonzero(counts == count) for count in np.unique(counts))
 
     @cached_property
     def domain_of_core(self) -> Int32Array:
@@ -181,6 +188,13 @@ class Machine(Topology):
             raise ScheduleError(
                 f"the schedule places {schedule.slices} slices: must place exactly {slices}"
             )
+        if (
+            schedule.routing == "core"
+            and self._has(schedule.cores, self.cores)
+            and self._has(schedule.nodes, self.nodes)
+            and self.worker_mask[schedule.cores].all()
+        ):
+            return
         if schedule.routing == "core":
             outside = (schedule.cores < 0) | (schedule.cores >= self.cores)
             illegal = outside | ~self.worker_mask[np.where(outside, 0, schedule.cores)]
@@ -205,6 +219,11 @@ class Machine(Topology):
                     f"slice {s} is routed to the workers of node {schedule.nodes[s]}, which has "
                     "none"
                 )
+
+    @staticmethod
+    def _has(numbers: Int32Array, count: int) -> bool:
+        """Whether all are 0 to count - 1: negative ones become large."""
+        return numbers.size > 0 and bool(numbers.view(np.uint32).max() < count)
 
     def parameter(self, name: str) -> float:
         """The value of a parameter that is one number; DescriptionError if it is missing."""

@@ -119,11 +119,9 @@ class Episodes:
     def finish(self, i: int) -> None:
         """Measures the final schedule of episode ``i`` and ends it."""
         session = self.sessions[i]
-        session.running = False
-        snapshot = session.measure_final(self.schedule(i))
         # The schedule of the last step may have been measured already.
-        self.batch.read(i, snapshot.throughput)
-        session.end(snapshot, float(self.results["throughput"][i]))
+        self.batch.read(i, session.measure_final(self.schedule(i)))
+        session.end(float(self.results["throughput"][i]))
 
     def schedule(self, i: int) -> Schedule:
         """The present full schedule: slices placed so far, the others as the incumbent."""
@@ -146,7 +144,7 @@ class Episodes:
         session = self.sessions[i]
         shown = self.batch.observe_one(i) if latest is None else latest
         observation, mask, reward, throughput, illegal, slice_, tile, node = shown
-        final = session.final_snapshot
+        final = session.final_shares
         info = {
             "action_mask": mask,
             "illegal_actions": illegal,
@@ -154,9 +152,7 @@ class Episodes:
             "incumbent_throughput": session.incumbent_snapshot.throughput,
             "slice": slice_,
             "tile": tile,
-            "slice_throughput": (
-                self._no_shares.copy() if final is None else final.slice_throughput[session.order]
-            ),
+            "slice_throughput": (self._no_shares.copy() if final is None else final[session.order]),
         }
         if session.chooses_node:
             info["node"] = node

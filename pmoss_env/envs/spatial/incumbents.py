@@ -69,12 +69,10 @@ def relabelled(schedule: Schedule, machine: Machine, rng: np.random.Generator) -
     schedules of a rule would be the same in every episode.
     """
     workers = machine.workers_of_node
-    counts = np.array([node_workers.size for node_workers in workers])
     target = np.arange(machine.nodes)
-    for count in np.unique(counts):
-        same_size = np.flatnonzero(counts == count)
+    for same_size in machine.nodes_alike:
         target[same_size] = rng.permutation(same_size)
     core = np.arange(machine.cores, dtype=np.int32)
-    for n in range(machine.nodes):
-        core[workers[n]] = rng.permutation(workers[target[n]])
+    for n, other in enumerate(target.tolist()):
+        core[workers[n]] = rng.permutation(workers[other])
     return machine.local_schedule(core[schedule.cores])

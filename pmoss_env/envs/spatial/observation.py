@@ -128,10 +128,14 @@ def observed_counters(snapshot: HardwareSnapshot) -> Float32Array:
 
 def observed_meta(machine: Machine, snapshot: HardwareSnapshot) -> Float32Array:
     """(M,) float32: off-core values, 0 where not available, and the facts of the processor."""
-    place = {name: i for i, name in enumerate(meta_names(machine))}
-    meta = np.zeros(len(place), dtype=np.float32)
+    names = meta_names(machine)
+    meta = np.zeros(len(names), dtype=np.float32)
     meta[-len(PROCESSOR_FACTS) :] = processor_facts(machine)
     offcore = snapshot.offcore.astype(np.float32)
+    if snapshot.offcore_names == machine.offcore_names:
+        meta[: offcore.size] = np.where(snapshot.offcore_available, offcore, np.float32(0))
+        return meta
+    place = {name: i for i, name in enumerate(names)}
     for name, value, available in zip(
         snapshot.offcore_names, offcore, snapshot.offcore_available, strict=True
     ):

@@ -63,7 +63,8 @@ class Session:
         instance: this episode's workload instance and co-tenants, hidden from policies.
         incumbent: the first schedule of the episode.
         incumbent_snapshot: its snapshot as observed, with noise.
-        final_snapshot: that of the final schedule; None during the episode.
+        final_shares: (slices,) float64, Mq/s of each slice under the final schedule, with noise;
+            None during the episode.
         counters: (slices, H) float32, the counters for this episode's observations.
         meta: (M,) float32, as observed.
         order: (slices,) int32, the slice placed at each step.
@@ -73,7 +74,7 @@ class Session:
     instance: Instance
     incumbent: Schedule
     incumbent_snapshot: HardwareSnapshot
-    final_snapshot: HardwareSnapshot | None = None
+    final_shares: Float64Array | None = None
     counters: Float32Array
     meta: Float32Array
     readings: Float64Array
@@ -123,6 +124,10 @@ class Session:
                     f"{', '.join(self.backend.co_tenant_families)}"
                 )
         self._incremental = incremental(self.backend)
+        # Counters of the final schedule are computed if somebody asks for them. A native module
+        # that was built before gives them all.
+        can_serve = hasattr(_native.AnalyticModel, "slice_throughput")
+        self._serve = getattr(self._incremental, "serve", None) if can_serve else None
         self.reward = arguments.reward or (
             "improvement" if self._incremental is not None else "terminal"
         )
@@ -142,6 +147,10 @@ class Session:
         self.running = False
         self._began = False
         self._seed = 0
+        self._final_schedule: Schedule | None = None
+        self._final_throughput = 0.0
+        self._measured: HardwareSnapshot | None = None
+        self._final_snapshot: HardwareSnapshot | None = None
 
     def _steps_between_readings(self) -> int:
         every = self.arguments.measure_every
@@ -193,7 +202,7 @@ class Session:
         self._seed = seed
         snapshot = self._measured_incumbent(incumbent)
         self.instance, self.incumbent, self.incumbent_snapshot = instance, incumbent, snapshot
-        self.final_snapshot = None
+        self.final_shares = self._final_schedule = self._measured = self._final_snapshot = None
         self.readings = self._noise(_STEPS).throughput_factors(self.slices)
         self.order = placement_order(arguments.order, snapshot)
         self.counters = observed_counters(snapshot)
@@ -220,27 +229,46 @@ class Session:
             return self._incremental.move(slice_, core)
         return self._incremental.place(schedule)
 
-    def measure_final(self, schedule: Schedule) -> HardwareSnapshot:
-        """The backend's snapshot of the final schedule."""
-        return self.backend.measure(schedule, seed=self._seed + self.slices)
+    def measure_final(self, schedule: Schedule) -> float:
+        """Measures the final schedule; returns its throughput in Mq/s, without noise."""
+        self.running = False
+        self._measured = self._final_snapshot = None
+        if self._serve is not None:
+            self._final_throughput, self.final_shares = self._serve(schedule)
+        else:
+            self._measured = self.backend.measure(schedule, seed=self._seed + self.slices)
+            self._final_throughput = self._measured.throughput
+            self.final_shares = self._measured.slice_throughput
+        self._final_schedule = schedule
+        return self._final_throughput
 
     def finish(self, schedule: Schedule) -> None:
         """Ends the episode with a whole schedule, with the noise of a last step."""
         self.need_episode()
         self.machine.check_schedule(schedule, self.slices)
-        snapshot = self.measure_final(schedule)
-        self.end(snapshot, snapshot.throughput * float(self.readings[-1]))
+        self.end(self.measure_final(schedule) * float(self.readings[-1]))
 
-    def end(self, snapshot: HardwareSnapshot, throughput: float) -> None:
-        """Ends the episode.
+    def end(self, throughput: float) -> None:
+        """Ends the episode after measure_final().
 
         Args:
-            snapshot: result of measure_final().
             throughput: of the last measurement, with noise.
         """
-        self.running = False
-        noisy = throughput if self.arguments.noise else None
-        self.final_snapshot = self._observed(self._noise(_FINAL).snapshot(snapshot, noisy))
+        assert self.final_shares is not None
+        if self.arguments.noise and self._final_throughput:
+            self.final_shares = self.final_shares * (throughput / self._final_throughput)
+        self._final_throughput = throughput
+
+    @property
+    def final_snapshot(self) -> HardwareSnapshot | None:
+        """The final schedule's snapshot, with noise; None during the episode."""
+        if self._final_snapshot is None and self._final_schedule is not None:
+            measured = self._measured
+            if measured is None:
+                measured = self.backend.measure(self._final_schedule, seed=self._seed + self.slices)
+            noisy = self._final_throughput if self.arguments.noise else None
+            self._final_snapshot = self._observed(self._noise(_FINAL).snapshot(measured, noisy))
+        return self._final_snapshot
 
     def restore(self) -> HardwareSnapshot:
         """Measures the incumbent again, with the seed and the noise of the first time."""

@@ -3,7 +3,7 @@ import os
 import pytest
 
 from pmoss_env import entry_points
-from pmoss_env.errors import MissingExtraError, PluginError, UnknownNameError
+from pmoss_env.errors import MissingExtraError, PluginError
 
 GROUP = "pmoss.tests"
 
@@ -68,14 +68,3 @@ def test_one_name_has_one_meaning(install):
     install("doors_two", {"x": "doors_two:X"})
     with pytest.raises(PluginError, match=r"is both 'doors_.*uninstall one"):
         entry_points.entries(GROUP)
-
-
-def test_find_takes_names_and_paths(install):
-    install("doors_found", {"seven": "doors_found:SEVEN"}, "SEVEN = 7\nEIGHT = 8")
-    doors = entry_points.entries(GROUP)
-    assert entry_points.find("agent", "seven", doors) == 7
-    assert entry_points.find("agent", "doors_found:EIGHT", doors) == 8
-    with pytest.raises(PluginError, match="'doors_found:NINE' cannot be loaded"):
-        entry_points.find("agent", "doors_found:NINE", doors)
-    with pytest.raises(UnknownNameError, match=r"unknown agent 'sevn'. Did you mean 'seven'"):
-        entry_points.find("agent", "sevn", doors, others=["cql"])

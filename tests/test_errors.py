@@ -14,12 +14,6 @@ def test_unknown_name_suggests_the_nearest() -> None:
     assert isinstance(error, PmossError)
 
 
-def test_where_nothing_is_known_nothing_is_listed() -> None:
-    assert str(UnknownNameError("option", "x", ())) == (
-        "unknown option 'x'. There is none: leave it out"
-    )
-
-
 ERRORS = (UnknownNameError("machine", "x", ["y"]), MissingExtraError("torch", "agents"))
 
 

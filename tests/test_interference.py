@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -56,17 +58,14 @@ def test_targets_are_what_the_index_uses():
         assert possible_targets(family, machine).max() < target_count(family, machine)
 
 
-def test_a_busy_sibling_takes_smt_and_no_second_worker():
-    sandy = load_machine("sandy-bridge")
-    alone = possible_targets("busy_sibling", sandy)
-    # 10 workers per node: on 2 physical cores both hardware threads work, on 6 one does.
-    assert alone.size == 4 * 6
-    for core in alone:
-        siblings = np.flatnonzero(sandy.physical_of_core == sandy.physical_of_core[core])
-        assert sandy.worker_mask[siblings].sum() == 1
-    grace = load_machine("grace-hopper")
-    with pytest.raises(UnsupportedError, match="'busy_sibling': grace-hopper has no core"):
-        drawn("busy_sibling", grace, 0)
+def test_a_machine_without_links_has_no_stream_on_one():
+    toy = load_machine("toy")
+    single = replace(toy, socket_of_node=np.zeros_like(toy.socket_of_node))
+    with pytest.raises(UnsupportedError, match="'link_stream': toy has no link"):
+        drawn("link_stream", single, 0)
+    for seed in range(20):
+        for name in ("mixed", "all"):
+            assert "link_stream" not in {n.family for n in drawn(name, single, seed)}
 
 
 def test_families_are_described_and_unknown_ones_refused():

@@ -54,18 +54,6 @@ def test_factors_have_mean_1_and_the_stated_variation(snapshot, strength):
     assert throughputs.std() == pytest.approx(strength * THROUGHPUT_NOISE, rel=0.1)
 
 
-def test_shares_still_sum_to_the_total_and_zeros_stay(snapshot):
-    noisy = Noise(1.0, (4,)).snapshot(snapshot)
-    assert noisy.throughput != snapshot.throughput
-    assert noisy.slice_throughput.sum() == pytest.approx(noisy.throughput)
-    assert not noisy.slice_counters[:, ~snapshot.counters_available].any()
-    assert noisy.provenance["noise"] == 1.0
-    assert "noise" not in snapshot.provenance
-    noisy_at = Noise(1.0, (4,)).snapshot(snapshot, throughput=7.0)
-    assert noisy_at.throughput == 7.0
-    assert noisy_at.slice_throughput.sum() == pytest.approx(7.0)
-
-
 @pytest.mark.parametrize("strength", [-1, float("nan"), float("inf")])
 def test_impossible_strengths_are_refused(strength):
     with pytest.raises(DescriptionError, match="noise"):

@@ -40,15 +40,3 @@ def test_the_domain_is_that_of_the_agents() -> None:
     assert named_policies(["lpt"]).domain.name == "spatial"
     with pytest.raises(DescriptionError, match="threads-rule of threads, oracle of access-path"):
         named_policies(["threads-rule", "oracle"])
-
-
-def test_a_policy_of_others_is_evaluated(install_package: Any) -> None:
-    from pmoss_datasets.evaluation import evaluate
-
-    install_package("other_policy", {}, CODE)
-    policies = named_policies(["random", "other_policy:First"]).policies
-    task = {"machine": "toy", "slices": 8}
-    result = evaluate(
-        task, policies, [101], episodes_per_seed=1, search_budget=20, random_schedules=2
-    )
-    assert {row.policy for row in result.rows} == {"random", "First"}

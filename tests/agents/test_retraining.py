@@ -9,7 +9,7 @@ import pytest
 import pmoss_agents
 from pmoss_agents import checkpoints
 from pmoss_agents.agent import OfflineAgent
-from pmoss_agents.conditions import FIRST, changed_code, joined, same_bits
+from pmoss_agents.conditions import FIRST, changed_code
 from pmoss_agents.retraining import read_training, retrain
 from pmoss_datasets import Dataset, Recipe, collect
 from pmoss_env.errors import CheckpointError, DatasetError, UnsupportedError
@@ -104,10 +104,3 @@ def test_a_training_goes_on_with_its_own_code_alone(checkpoint: Path, data: Data
     assert isinstance(again, OfflineAgent)
     again.fit(data)
     assert "mixed" not in again.training and again.training == header["training"]
-
-
-def test_another_instruction_set_is_another_condition() -> None:
-    now = {"code": {}, "torch": "2", "instructions": "AVX2", "vendor": "GenuineIntel"}
-    assert same_bits(now, now) and not same_bits(now, {**now, "vendor": "AuthenticAMD"})
-    assert joined(now, now) == now
-    assert joined({**now, "instructions": "AVX512"}, now)["mixed"]

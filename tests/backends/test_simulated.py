@@ -153,12 +153,6 @@ def test_more_cores_than_the_model_holds_are_refused_before_anything_is_recorded
         big.measure(schedule_of(big), seed=0)
 
 
-def test_options_are_written_down(backend):
-    options = {"dispatch": "modelled", "numa_balancing": True}
-    provenance = make(**options).measure(schedule_of(backend), seed=0).provenance
-    assert {name: provenance[name] for name in (*SMALL, *options)} == {**SMALL, **options}
-
-
 def test_long_work_is_reported(monkeypatch):
     monkeypatch.setattr("pmoss_env.backends.reporting.REPORT_AFTER", 0.0)
     monkeypatch.setattr("pmoss_env.backends.reporting.REPORT_EVERY", 0.001)
@@ -168,11 +162,3 @@ def test_long_work_is_reported(monkeypatch):
     )
     backend.trace()
     assert set(reported) == {"recording 200,000 queries on 500,000 records"}
-
-
-def test_closing_frees_and_repeats():
-    backend = make()
-    first = backend.measure(schedule_of(backend), seed=0).throughput
-    backend.close()
-    backend.close()
-    assert backend.measure(schedule_of(backend), seed=0).throughput == first

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 pytest.importorskip("torch")
@@ -15,7 +14,6 @@ from pmoss_benchmarks.offline.episodes import world_of
 from pmoss_benchmarks.offline.pretrained import publish
 from pmoss_benchmarks.study import read_stored
 from pmoss_datasets.domain import find_domain
-from pmoss_datasets.spatial.world_sets import WorldsRecipe, make_worlds
 from pmoss_env.errors import DatasetError, DescriptionError
 from tests.cli.invoking import pmoss, pmoss_json
 
@@ -93,17 +91,6 @@ def test_cards_are_made_of_results_of_the_very_agent(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match="has no row of surrogate"):
         publish(mine, data, report, tmp_path / "out", "mine")
     assert not (tmp_path / "out").exists()
-
-
-def test_the_score_of_the_generalist_is_that_of_its_rows(tmp_path: Path) -> None:
-    card = pretrained.card("pmoss/generalist-v0")
-    rows = read_stored(REPOSITORY / card.score.results).rows
-    own = [row for row in rows if "/" in row["world"] and row["checkpoint"] == card.sha256]
-    scores = np.array([row["policies"]["generalist"]["scores"] for row in own])
-    assert scores.size == card.score.episodes and scores.mean() == pytest.approx(card.score.value)
-    worlds = make_worlds(WorldsRecipe("train", 1), tmp_path / "worlds")
-    with pytest.raises(DatasetError, match="did not learn from"):
-        publish(pretrained.find(card.name), worlds.path, tmp_path, tmp_path / "out", "mine")
 
 
 @pytest.mark.parametrize(

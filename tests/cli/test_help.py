@@ -89,13 +89,6 @@ def test_help_imports_no_floor_that_it_can_do_without() -> None:
         assert f"'{module}'" not in done.stdout, module
 
 
-def test_helps_show_angle_brackets_and_an_example_per_line() -> None:
-    text = pmoss("measure", "-h")
-    assert "closed:<queries" in " ".join(text.replace("│", " ").split())
-    lines = [line.strip() for line in text.splitlines()]
-    assert sum(line.startswith("Example: ") for line in lines) >= 5
-
-
 def test_lists_are_json_on_request() -> None:
     environments = pmoss_json("list", "environments")
     assert "pmoss/toy-v0" in {each["id"] for each in environments}

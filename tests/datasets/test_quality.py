@@ -24,13 +24,6 @@ def collected(folder, *policies, **more):
     return collect(recipe, folder / "-".join(policies))
 
 
-def test_random_actions_are_of_quality_0_and_cover_all(tmp_path):
-    random = collected(tmp_path, "random")
-    assert abs(trajectory_quality(random)) < 0.25
-    assert 0.9 < state_action_coverage(random) < 1.1
-    assert relative_outcomes(random) is None
-
-
 def test_search_is_of_quality_1_and_covers_less(tmp_path):
     search = collected(tmp_path, "local-search", reference_budget=300, relative=True)
     rule = collected(tmp_path, "grouped")

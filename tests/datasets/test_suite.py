@@ -86,14 +86,6 @@ def test_no_data_hold_an_episode_of_an_evaluation(domain):
     assert len(set(played)) == len(played) and not evaluated & set(played)
 
 
-@pytest.mark.parametrize("name", ["pmoss/nowhere/mixed-v0", f"pmoss/{suite.TOY}/golden-v0"])
-def test_unknown_tasks_and_tiers_are_named(name):
-    with pytest.raises(UnknownNameError):
-        suite.recipe_of(name)
-    with pytest.raises(DescriptionError):
-        suite.recipe_of(name.removesuffix("-v0"))
-
-
 def test_an_id_of_another_version_names_that_of_today():
     ids = suite.suite_ids(domain="continual")
     assert ids and all(id_.endswith("-v1") for id_ in ids)

@@ -16,7 +16,6 @@ from pmoss_env.envs.continual.vector import ContinualVectorEnv
 from pmoss_env.envs.spatial import SpatialSchedulingEnv, SpatialVectorEnv
 from pmoss_env.envs.threads import ThreadSchedulingEnv
 from pmoss_env.errors import IllegalActionError, UnsupportedError
-from pmoss_env.machines import load_machine
 from tests.envs.episodes import (
     CONTINUAL,
     PATHS,
@@ -175,15 +174,6 @@ def test_what_measures_cannot_be_copied(made, monkeypatch):
     monkeypatch.setattr(AnalyticBackend, "repeatable", False)
     with pytest.raises(UnsupportedError, match="never twice the same; make another"):
         pickle.dumps(env)
-
-
-@pytest.mark.skipif(load_machine("host").workers.size < 2, reason="needs second worker cores")
-@pytest.mark.parametrize("made", [SpatialSchedulingEnv, ContinualSchedulingEnv])
-def test_this_host_cannot_be_copied(made):
-    env = made(machine="host", backend="hardware", slices=8, backend_options={"records": 5_000})
-    with pytest.raises(UnsupportedError, match="backend 'hardware' cannot be copied: it measures"):
-        copy.deepcopy(env)
-    env.close()
 
 
 def test_a_server_of_the_users_cannot_be_copied():

@@ -11,7 +11,6 @@ from pmoss_env.machines import Machine, load_machine, machine_names
 from pmoss_env.machines.catalog import PRESETS
 from pmoss_env.machines.parameters import CONFIDENCES, PARAMETERS
 from pmoss_env.types import Schedule
-from tests.machines.serving import assert_served
 
 MODELLED = [name for name in machine_names() if name != "host"]
 
@@ -105,11 +104,6 @@ def test_cores_count_only_where_queries_are_routed_by_them() -> None:
     lopsided.check_schedule(Schedule([1, 1], [0, 1], "any"), 2)
     with pytest.raises(ScheduleError, match="slice 1 is routed to the workers of node 1"):
         lopsided.check_schedule(Schedule([1, 1], [0, 1], "node"), 2)
-
-
-@pytest.mark.parametrize("name", MODELLED)
-def test_the_models_take_every_preset(name: str) -> None:
-    assert_served(name)
 
 
 @pytest.mark.parametrize(

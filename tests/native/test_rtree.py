@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from pmoss_env._native import RTree, WorkloadSpec
-from pmoss_env.indexes import index_kind
+from pmoss_env._native import RTree
 
 
 def test_finds_what_a_list_finds() -> None:
@@ -41,15 +40,3 @@ def test_impossible_arguments_are_refused() -> None:
         tree.find([1, 2])
     with pytest.raises(ValueError, match=r"fill is 0\.1"):
         tree.bulk_load([[1, 2]], [3], fill=0.1)
-
-
-def test_a_trace_of_ranges() -> None:
-    workload = WorkloadSpec(lookup=0.0, scan=1.0, records=50_000, max_scan_length=10)
-    trace = index_kind("rtree").record(
-        workload, 16, queries=3_000, line_sampling=1, page_sampling=1
-    )
-    assert (trace.size, trace.slices) == (3_000, 16)
-    assert trace.touches == pytest.approx(3_000 * (trace.mean_dependent + trace.mean_streaming))
-    np.testing.assert_allclose(trace.shares(), 1 / 16, rtol=0.3)
-    with pytest.raises(ValueError, match="update is"):
-        index_kind("rtree").record(WorkloadSpec(lookup=0.0, update=1.0, records=100), 16)

@@ -5,7 +5,6 @@ import pytest
 
 from pmoss_env.errors import DescriptionError, UnknownNameError
 from pmoss_env.workloads import load_workload, workload_names
-from pmoss_env.workloads.catalog import PRESETS
 
 
 @pytest.mark.parametrize("name", workload_names())
@@ -18,16 +17,6 @@ def test_ycsb_a_is_the_papers() -> None:
     assert (workload.lookup, workload.insert) == (0.5, 0.5)
     assert (workload.distribution, workload.theta) == ("zipf", 0.99)
     assert workload.records == 30_000_000
-
-
-def test_a_file_that_was_edited_is_read_anew(tmp_path: Path) -> None:
-    path = tmp_path / "mine.toml"
-    text = (PRESETS / "ycsb-a.toml").read_text()
-    path.write_text(text)
-    assert load_workload(str(path)).insert == 0.5
-    text = text.replace("lookup = 0.5", "lookup = 1.0").replace("insert = 0.5", "insert = 0")
-    path.write_text(text)
-    assert load_workload(str(path)).insert == 0.0
 
 
 def test_unknown_workload_is_named() -> None:

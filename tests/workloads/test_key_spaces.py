@@ -13,8 +13,6 @@ from pmoss_env.types import Instance
 from pmoss_env.workloads import load_workload
 from pmoss_env.workloads.catalog import PRESETS
 
-RECORDS = np.arange(200_000, dtype=np.uint64)
-
 
 def write_keys(path: Path, keys: list[int] | np.ndarray, count: int | None = None) -> str:
     words = np.asarray(keys, dtype=np.uint64)
@@ -26,19 +24,6 @@ def write_keys(path: Path, keys: list[int] | np.ndarray, count: int | None = Non
 def slices_of(keys: np.ndarray, slices: int) -> np.ndarray:
     counts = np.bincount(_native.slice_of_key(keys, slices), minlength=slices)
     return counts / keys.size
-
-
-@pytest.mark.parametrize("seed", [0, 7])
-@pytest.mark.parametrize("name", ["ycsb-a", "osm-a"])
-def test_records_have_distinct_keys_and_slices_their_shares(name: str, seed: int) -> None:
-    spec = native_workload(load_workload(name), seed)
-    keys = spec.keys_of_records(RECORDS)
-    assert np.unique(keys).size == keys.size
-    shares = np.array(spec.record_shares(64))
-    assert shares.sum() == pytest.approx(1.0)
-    counted = slices_of(keys, 64)
-    # Four standard deviations of a count.
-    assert np.all(np.abs(counted - shares) <= 4 * np.sqrt(shares / keys.size) + 2 / keys.size)
 
 
 def test_keys_of_a_file_keep_their_order_and_fill_the_range(tmp_path: Path) -> None:

@@ -112,18 +112,6 @@ def test_no_step_sees_what_comes_later(fitted, dataset):
     assert not torch.equal(before[:, 6:], after[:, 6:])
 
 
-def test_a_short_context_sees_no_further_back(dataset):
-    agent = learned(dataset, layers=1, context=2, updates=1)
-    batch = Episodes(dataset, agent.config).batch(0)
-    with torch.inference_mode():
-        before = agent.network(batch)
-        batch["actions"][:, 3] = 1 + batch["actions"][:, 3] % 3
-        after = agent.network(batch)
-    torch.testing.assert_close(before[:, :4], after[:, :4])
-    assert not torch.equal(before[:, 4], after[:, 4])
-    torch.testing.assert_close(before[:, 5:], after[:, 5:])
-
-
 @pytest.mark.parametrize("decoding", ["greedy", "sample"])
 def test_forbidden_tiles_are_never_chosen(dataset, decoding):
     agent = learned(dataset, decoding=decoding, temperature=100.0)

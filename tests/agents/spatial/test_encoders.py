@@ -19,7 +19,6 @@ from pmoss_agents.spatial.encoders import (  # noqa: E402
     StateEncoder,
     TileInputs,
     check_groups,
-    places_of,
 )
 from pmoss_agents.standardise import OUTLIER, Standardise  # noqa: E402
 
@@ -119,14 +118,6 @@ def test_standardised_counters_are_centred_and_bounded():
     assert values[:, 0].std() == pytest.approx(1.0, rel=1e-3)
     np.testing.assert_allclose(values[:, 1], 0.0, atol=1e-5)  # a constant says nothing
     assert float(standard(torch.tensor([[1e30, 7.0]]))[0, 0]) == OUTLIER
-
-
-def test_places_come_with_the_weights():
-    first, second = (TileInputs(MILAN.tiles, H, 4, GROUPS) for _ in range(2))
-    first.set_places(places_of(MILAN))
-    second.load_state_dict(first.state_dict())
-    assert second.places.tolist() == places_of(MILAN).tolist()
-    assert len(set(second.places[1].tolist())) == MILAN.nodes + 1  # and tiles without a worker
 
 
 @pytest.mark.parametrize("name", ["decision-transformer", "bc", "dqn"])

@@ -110,12 +110,6 @@ def test_transitions_are_those_of_the_episode(capped, n_steps):
             np.testing.assert_allclose(batch.rewards[at, 0], expected, rtol=1e-5, atol=1e-6)
 
 
-def test_without_rewards_nothing_comes_next(capped):
-    batch = Transitions(capped, np.array([0]), reward=None).at(range(12))
-    assert not any(array.any() for array in batch.next_observations)
-    assert not batch.rewards.any()
-
-
 def test_each_lap_goes_through_all_in_an_order_of_its_own(capped):
     source = Transitions(capped, np.arange(4), reward=None, seed=1)
     asked = []

@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from pmoss_benchmarks.functions.autopilot import (
@@ -15,7 +14,6 @@ from pmoss_benchmarks.functions.autopilot import (
     measure,
     summarise,
 )
-from pmoss_benchmarks.functions.autopilot import _with_share as with_share
 from pmoss_benchmarks.study import Run
 from pmoss_env.machines import load_machine
 
@@ -44,14 +42,6 @@ def test_ratios_are_of_one_block() -> None:
     assert {name: summary[name]["goal"] for name in GOALS} == GOALS
     assert len(TABLES["default"](rows).rows) == 3
     assert len(TABLES["default"](rows[:2]).rows) == 1
-
-
-def test_a_disturbed_core_keeps_its_share() -> None:
-    workers = np.array([0, 1], dtype=np.int32)
-    for share, kept in ((1.0, 4), (0.5, 2), (0.75, 3)):
-        cores = with_share(np.ones(8), 1, workers, share)
-        assert np.count_nonzero(cores == 1) == kept
-    assert np.flatnonzero(with_share(np.ones(8), 0, workers, 0.5) == 0).tolist() == [0, 2]
 
 
 @pytest.mark.skipif(load_machine("host").workers.size != 2, reason="needs two worker cores")

@@ -12,8 +12,6 @@ pytest.importorskip("torch")
 from pmoss_benchmarks.functions import budget
 from pmoss_benchmarks.functions.budget import (
     BUDGETS,
-    OPPONENT,
-    TABLES,
     Settings,
     Work,
     agent_of,
@@ -82,18 +80,6 @@ def test_rows_run_again(run: Run, rows: Any) -> None:
             (line,) = recheck(run, row)
             assert line.startswith("episode 1: stored")
             row["throughput"][1][-1] -= 1
-
-
-def test_what_is_left_is_that_of_the_best_rule_or_short_search(rows: Any) -> None:
-    noisy = [row for row in rows if row["noise"] == 1]
-    (line,) = TABLES["headroom"](noisy).rows
-    few = TABLES["default"](noisy).rows
-    best = max(
-        float(cells[BUDGETS.index(10) + 1].split()[0]) for cells in few if cells[0] == OPPONENT
-    )
-    rules = [float(value.split()[0]) for value in line[2:6]]
-    assert float(line[-1]) == pytest.approx(100 - max(best, *rules), abs=0.6)
-    assert budget.summarise({}, noisy)["left"].keys() == {TOY}
 
 
 def test_an_agent_is_found_by_its_file_or_trained(tmp_path: Path) -> None:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from importlib.resources import files
 
-import numpy as np
 import pytest
 
 from pmoss_benchmarks.functions import confirmation
-from pmoss_benchmarks.functions.confirmation import Settings, of_task, verdict
+from pmoss_benchmarks.functions.confirmation import Settings
 from pmoss_benchmarks.offline import episodes
 from pmoss_benchmarks.study import Run
 from pmoss_benchmarks.study.store import write_stored
 from pmoss_datasets.evaluation import evaluate
-from pmoss_datasets.evaluation.statistics import Difference, spearman
 from pmoss_datasets.policies import SchedulePolicy
 from pmoss_datasets.suite import TOY, load_task
 from pmoss_env.backends import make_backend
@@ -96,38 +94,3 @@ def test_rows_of_other_code_and_missing_ones_are_refused(run) -> None:
         Settings(**{**FEW, "policies": (AGENT, "local-search")})
     with pytest.raises(DescriptionError, match="is a task of threads"):
         Settings(**{**FEW, "tasks": ("xeon-6240m-optane-threads-fillrandom-requests-1000000",)})
-
-
-def test_intervals_decide_what_is_confirmed() -> None:
-    ahead, behind, open_ = (Difference(1, *ends) for ends in ((0.5, 2), (-2, -0.5), (-1, 3)))
-    assert verdict(ahead, ahead) == verdict(behind, behind) == "confirmed"
-    assert verdict(ahead, behind) == verdict(behind, ahead) == "contradicted"
-    assert {verdict(*pair) for pair in ((ahead, open_), (open_, behind))} == {"not told apart"}
-    assert verdict(Difference(1, None, None), ahead) == "not told apart"
-
-
-def test_a_summary_pairs_the_episodes_with_the_best_rule_of_the_model() -> None:
-    rng = np.random.default_rng(0)
-    factors = {"lpt": (1.0, 1.0), "random": (0.5, 1.2), "agent": (1.05, 1.02), "level": (1.1, 1.0)}
-    rows = [
-        {
-            name: {"model": base * model, "simulated": base * simulated}
-            for name, (model, simulated) in factors.items()
-        }
-        for base in rng.uniform(50, 100, 30)
-    ]
-    summary = of_task(rows)
-    assert (summary["rule"], summary["episodes"], summary["finer"]) == ("lpt", 30, None)
-    assert {name: one["verdict"] for name, one in summary["policies"].items()} == {
-        "lpt": "",
-        "random": "contradicted",
-        "agent": "confirmed",
-        "level": "not told apart",
-    }
-    over = summary["policies"]["agent"]["over_rule"]
-    assert over["model"]["value"] == pytest.approx(5) and over["simulated"]["low"] > 1.9
-    means = [
-        np.array([one[fidelity]["value"] for one in summary["policies"].values()])
-        for fidelity in ("model", "simulated")
-    ]
-    assert summary["ranks"] == spearman(*means) < 0.5

@@ -10,10 +10,7 @@ from pmoss_benchmarks.functions.continual import (
     Settings,
     Work,
     cells,
-    gains,
     recheck,
-    shares,
-    summarise,
 )
 from pmoss_benchmarks.study import Run
 from pmoss_benchmarks.study.store import file_of, write_stored
@@ -75,27 +72,6 @@ def test_parameters_of_another_study_are_taken(tmp_path) -> None:
     write_stored(file_of(tmp_path, "first"), "first", {}, ["policy"], {"x": {}}, rows)
     again = rows_of(run_of(tmp_path, policies=FEW, tuned_by="first"))
     assert again[1]["parameters"] == {"price": 0.1}
-
-
-def test_headroom_is_what_the_best_opponent_leaves_to_the_law() -> None:
-    outcomes = {
-        "stay": [50.0, 50.0],
-        "planner": [80.0, 90.0],
-        "law-oracle": [100.0, 99.0],
-        "thorough-law-oracle": [120.0, 119.0],
-        "agent": [90.0, 96.0],
-    }
-    rows = [{"policy": name, "outcomes": values} for name, values in outcomes.items()]
-    task = summarise({"drift": "jobs", "env": {"load": "open:9"}}, rows)
-    assert (task["best"], task["standard"], task["changes"]) == ("planner", True, ["load open:9"])
-    assert task["headroom"]["value"] == pytest.approx((0.25 + 0.1) / 2)
-    assert task["policies"]["stay"]["share_of_law"]["value"] == pytest.approx(0.5025, abs=1e-3)
-    assert task["policies"]["law-oracle"]["beyond_best"]["value"] == pytest.approx(14.5)
-    agent = task["agents"]["agent"]
-    assert agent["closed"]["value"] == pytest.approx(16 / 29)
-    assert agent["closed_to_thorough"]["value"] == pytest.approx(16 / 69)
-    assert gains([task], ["agent"]).rows[0] == ["stay", "43.0 [40.0, 46.0]"]
-    assert shares([task]).rows[2][0] == "agent"
 
 
 @pytest.mark.parametrize(

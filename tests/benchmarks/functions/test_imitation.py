@@ -1,7 +1,6 @@
 """The paper's network: trained, gone on with, and held against what can be learned."""
 
 import math
-from typing import Any
 
 import pytest
 
@@ -14,10 +13,8 @@ from pmoss_benchmarks.functions.imitation import (
     CONFIG,
     WANTED,
     Settings,
-    accurate,
     bound_of,
     cells,
-    curve_of,
     measure,
     prepare,
     recheck,
@@ -57,15 +54,6 @@ def test_what_is_drawn_at_random_can_only_be_guessed() -> None:
     assert len(shipped_recipe(SHIPPED).behaviours) == len(by_behaviour)
 
 
-def test_a_curve_holds_means_of_windows() -> None:
-    rows = [{"update": i, "cpu_seconds": i, "loss": i, "accuracy": 0.5} for i in range(1, 121)]
-    rows[3]["held_out_loss"] = 7
-    curve = curve_of(rows)
-    assert len(curve) == 60
-    assert curve[0] == {"update": 2, "cpu_seconds": 2, "loss": 1.5, "accuracy": 0.5}
-    assert curve[1]["held_out_loss"] == 7
-
-
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     settings = Settings((TOY,), data=12, changes=SMALL, unseen=12, episodes=2)
@@ -98,18 +86,3 @@ def test_a_training_goes_on_and_what_it_serves_runs_again(
     row["played"][0]["served"][1] *= 1.5
     (line,) = recheck(run, row)
     assert line.startswith("wanted 0.3, episode 1: stored")
-
-
-def _row(**changes: Any) -> dict[str, Any]:
-    curve = [
-        {"update": n, "cpu_seconds": n, "accuracy": n / 200, "loss": 1.0} for n in range(1, 101)
-    ]
-    served = [{"wanted": wanted, "served": [wanted, 2 * wanted]} for wanted in WANTED]
-    row = {"task": TOY, "env_seeds": [1, 2], "played": served, "curve": curve}
-    return {**row, "config": {"updates": 100}, "bound": {"accuracy": 0.8}, **changes}
-
-
-def test_only_trainings_that_ended_are_judged() -> None:
-    rows = [_row(), _row(config={"updates": 101})]
-    assert accurate(rows, 0.5) == (1, 1)
-    assert accurate(rows, 0.51) == (0, 1)

@@ -7,7 +7,7 @@ import pytest
 from pmoss_benchmarks.functions import performance
 from pmoss_benchmarks.functions.performance import Settings, cells, costs, measure
 from pmoss_benchmarks.performance.figures import figure, timed
-from pmoss_benchmarks.performance.growth import grown, wide
+from pmoss_benchmarks.performance.growth import grown
 from pmoss_benchmarks.study import Run
 from pmoss_env.errors import DescriptionError, UnknownNameError
 
@@ -69,21 +69,3 @@ def test_the_exponent_of_a_cost_is_its_slope_in_logarithms() -> None:
     (line,) = performance.TABLES["growth"]([row("here", *figures, part="growth")]).rows
     assert line == ["a move, in all", "slices", "8", "3", "128", "12", "0.50 [0.50, 0.50]"]
     assert performance.PLOTS["growth"]([row("here", *figures, part="growth")]).axes
-
-
-def test_a_widened_machine_differs_in_its_cores_alone() -> None:
-    narrow, wider = wide(8), wide(512)
-    assert (narrow.cores, wider.cores, wider.workers.size) == (8, 512, 512)
-    assert narrow.nodes == wider.nodes == 8
-    assert narrow.parameters == wider.parameters
-
-
-def test_schedules_of_a_model_end_where_moves_begin() -> None:
-    from pmoss_benchmarks.performance.environments import model_works
-
-    backend, works = model_works("toy", 16)
-    throughputs = []
-    for name in ("a whole schedule", "one move", "a whole schedule", "one move"):
-        works[name][0]()
-        throughputs.append(backend.move(0, int(backend.machine.workers[0])))
-    assert throughputs[0] == throughputs[2] != throughputs[1] == throughputs[3]

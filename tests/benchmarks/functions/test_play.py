@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("torch", reason="NOT RUN: the extra agents is missing")
 
 from pmoss_benchmarks.functions import play
-from pmoss_benchmarks.functions.play import Settings, cells, summarise
+from pmoss_benchmarks.functions.play import Settings, cells
 from pmoss_benchmarks.offline.episodes import actions_of, episodes_of, pack
 from pmoss_benchmarks.offline.guests import Guest
 from pmoss_benchmarks.offline.tracks import OTHER_MACHINES, TRACKS
@@ -86,18 +86,6 @@ def test_rows_replay_and_an_altered_value_is_found(run: Run, rows) -> None:
             packed["throughput"][1] += 1e-9
             assert "throughput: stored" in play.recheck(run, row)[0]
             packed["throughput"][1] -= 1e-9
-
-
-def test_a_summary_has_all_statistics(rows) -> None:
-    summary = summarise({"common": True}, rows)
-    track = summary["tracks"]["same-task"]
-    played = {"lpt", "local-search", *FEW["guests"], AGENT, f"{AGENT} (best)"}
-    assert set(track["tasks"][TOY]) == played | {
-        row["policy"] for row in rows if row["policy"] == "exact" and "played" in row
-    }
-    assert track["paired"][TOY]["episodes"] == 2 and track["paired"][TOY]["rule"] == "lpt"
-    assert track["paired"][TOY]["policies"][AGENT]["seeds"] == 2
-    assert [cell["policies"] for cell in summary["cells"] if "shared" in cell] == [[]]
 
 
 def test_the_best_checkpoint_plays_alone_where_the_last_is_not_asked_for(run: Run, rows) -> None:

@@ -9,7 +9,6 @@ from pmoss_benchmarks.functions.published import (
     TABLES,
     Settings,
     cells,
-    exchanged,
     measure,
     translated,
 )
@@ -81,18 +80,3 @@ def test_what_cannot_be_scored_is_refused(tmp_path: Path) -> None:
     folder = make_learned(tmp_path / "other", workers=20)
     with pytest.raises(UnsupportedError, match="20 workers on 4 nodes: sandy-bridge has 40 on 4"):
         measure(run(folder), {"original": NAME, "workload": "11"})
-
-
-def test_exchanging_slices_tells_who_knows_the_load() -> None:
-    share = np.sort(np.random.default_rng(1).pareto(1.5, 64))
-    share /= share.sum()
-    aware = np.zeros(64, dtype=np.int32)
-    loads = np.zeros(8)
-    for s in np.argsort(-share):
-        aware[s] = loads.argmin()
-        loads[aware[s]] += share[s]
-    knows = exchanged(aware, share, np.random.default_rng(0))
-    assert knows["busiest"] < knows["exchanged"] and knows["as_good"] < 0.05
-    blind = np.arange(64, dtype=np.int32)[::-1] % 8
-    blind[:16] = np.repeat([0, 1], 8)
-    assert 0.05 < exchanged(blind, share, np.random.default_rng(0))["as_good"] <= 1

@@ -1,6 +1,5 @@
 """Trainings of one agent on other data or inputs: what it learned from, and what it meets."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +19,13 @@ from pmoss_benchmarks.functions.trainings import (
     prepare,
     recheck,
     summarise,
-    world_of,
 )
-from pmoss_benchmarks.offline.tracks import OTHER_DISTRIBUTION, OTHER_OPERATIONS
-from pmoss_benchmarks.study import Results, Run
-from pmoss_benchmarks.study.function import settings_of
-from pmoss_datasets.suite import SHIPPED_ROOT, TOY, splits
+from pmoss_benchmarks.study import Run
+from pmoss_datasets.suite import SHIPPED_ROOT, TOY
 from pmoss_env.errors import DescriptionError, UnknownNameError
 
 SMALL = {"members": 1, "updates": 2, "width": 8, "features": 4, "demands": 2, "rounds": 1}
 FEW = {"data": 6, "episodes": 2, "budget": 20, "changes": SMALL}
-ROOT = Path(__file__).parents[3]
 
 
 def _work(settings: Settings, keep: Path) -> tuple[Run, list[dict[str, Any]]]:
@@ -38,11 +33,6 @@ def _work(settings: Settings, keep: Path) -> tuple[Run, list[dict[str, Any]]]:
     prepare(run, lambda *_: None)
     work = Work(run)
     return run, [{**cell, **work(cell)} for cell in cells(settings)]
-
-
-def _described(name: str) -> Settings:
-    settings: Settings = settings_of(trainings, Results(ROOT).study(name).settings)
-    return settings
 
 
 def test_a_checkpoint_is_trained_once_and_plays_beside_all_rules(
@@ -121,22 +111,6 @@ def test_inputs_are_left_out_of_the_agent_that_plays(tmp_path: Path) -> None:
     scores = summarise({}, rows)["scores"]
     assert scores == {row["training"]: row["policies"]["surrogate"]["score"] for row in rows}
     assert not summarise({}, rows)["kinds"]
-
-
-def test_every_world_is_played_once() -> None:
-    settings = _described("generalist")
-    assert settings.learned == splits()["development"]
-    worlds = [cell["world"] for cell in cells(replace(settings, trainings={"one": Training()}))]
-    envs = {tuple(sorted(world_of(settings, world).items())) for world in worlds}
-    assert len(envs) == len(worlds)
-    assert {dict(env)["machine"] for env in envs} >= {"rome-7302", "skylake-x-4n"}
-
-
-def test_made_up_worlds_hold_no_workload_of_the_unseen_tracks() -> None:
-    settings = _described("generalist")
-    held_back = {*OTHER_OPERATIONS.values(), *OTHER_DISTRIBUTION.values()}
-    # Tasks with scans meet ycsb-a there, which other tasks teach.
-    assert held_back & {*settings.workloads} <= {"ycsb-a"}
 
 
 def test_what_cannot_be_learned_is_refused() -> None:

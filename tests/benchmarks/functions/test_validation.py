@@ -5,13 +5,12 @@ import pytest
 from pmoss_benchmarks.functions.validation import (
     SWITCHES,
     Settings,
-    Verdict,
     Work,
     cells,
     verdicts,
 )
 from pmoss_benchmarks.study import Results, Run
-from pmoss_benchmarks.validation.targets import TARGETS, Target, choose
+from pmoss_benchmarks.validation.targets import TARGETS
 from pmoss_env.errors import UnknownNameError
 
 RESULTS = Results(Path(__file__).resolve().parents[3])
@@ -34,16 +33,6 @@ def asked(*numbers: str, case: str = "as judged") -> dict[str, dict[str, list[fl
     return rows
 
 
-def verdict(
-    value: float, low: float = 2.0, high: float = 3.0, cause: str = "", **cases: float
-) -> Verdict:
-    """A statement whose model gives these values with switches."""
-    target = Target("1", "s", "here", "hard", low, high, "2.5", choose(["2"])[0].ask, cause)
-    names = {name.replace(" ", "_"): [number] for name, number in cases.items()}
-    analytic = {name.replace("_", " "): values for name, values in names.items()}
-    return Verdict(target, value, None, {"as judged": [value], **analytic}, (), ())
-
-
 def test_what_is_asked_is_known_before() -> None:
     numbers = [target.number for target in TARGETS if target.ask is not None]
     assert [cell["number"] for cell in cells(Settings("simulated", ("as judged",)))] == numbers
@@ -53,35 +42,6 @@ def test_what_is_asked_is_known_before() -> None:
         Settings("analytic", ("no overhed",))
     with pytest.raises(UnknownNameError, match="99"):
         Settings("simulated", numbers=("99",))
-
-
-def test_a_statement_stands_where_its_switches_bring_it() -> None:
-    assert verdict(2.5, no_overhead=3.5).standing == "inside"
-    assert verdict(1.0, no_overhead=2.2).standing == "shown"
-    part = verdict(1.0, no_overhead=1.4, closed_load=1.6)
-    assert part.standing == "in part"
-    assert [(switch.case, round(switch.closed, 2)) for switch in part.moved] == [
-        ("closed load", 0.6),
-        ("no overhead", 0.4),
-        ("the mean of 1 instance", 0.0),
-    ]
-    assert verdict(1.0, closed_load=0.5).standing == "not shown"
-    # Level with the end of a range is no order.
-    level = verdict(0.9, 1.0, 10.0, closed_load=1.0)
-    assert level.standing == "in part" and not level.is_inside_with("closed load")
-
-
-def test_a_switch_under_which_all_tie_shows_nothing() -> None:
-    rows = [
-        {"case": case, "number": number, "got": [value]}
-        for case, value in (("as judged", 1.0), ("original routers", 2.0))
-        for number in ("2", "3")
-    ]
-    rows[1]["got"] = [1.5]
-    made = verdicts([{"number": "2", "got": [1.0], "random": [1.8]}], rows)["2"]
-    assert made.level_cases == ["original routers"]
-    assert "original routers" not in [switch.case for switch in made.moved]
-    assert made.random_is_inside and made.standing == "not shown"
 
 
 def test_a_switch_changes_what_a_statement_comes_to() -> None:

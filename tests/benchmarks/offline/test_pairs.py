@@ -46,12 +46,6 @@ def test_one_point_is_separated_from_the_best_rule(rows):
     assert mine["throughput"] == pytest.approx(2 + score["value"])
 
 
-def test_episodes_that_one_lacks_are_left_out_of_all(rows):
-    fewer = [each for each in rows if (each.policy, each.episode) != ("lpt", 7)]
-    result = paired({"task": fewer}, SPATIAL)["task"]
-    assert result["episodes"] == 49
-
-
 def test_a_rule_that_plays_once_is_a_run_beside_those_of_all_seeds(rows):
     runs = runs_of({"task": rows})
     assert {name: run.shape for name, run in runs.items()} == {

@@ -14,12 +14,6 @@ def test_statements_are_chosen_by_number() -> None:
         choose(["99"])
 
 
-def test_only_the_simulated_machine_answers_what_is_measured() -> None:
-    ratio, latency = choose(["2", "21"])
-    assert ratio.is_answered_by("analytic") and ratio.is_answered_by("simulated")
-    assert latency.is_answered_by("simulated") and not latency.is_answered_by("analytic")
-
-
 def test_the_laboratory_measures_each_combination_once() -> None:
     laboratory = Laboratory(slices=8, budget=50)
     case = ("analytic", "toy", "ycsb-a")

@@ -45,10 +45,3 @@ def test_its_moves_are_legal_and_serve_as_much_as_those_of_planners():
             served.append(world.place(after))
         assert served[0] > 0.99 * served[1] and served[0] > staying
     env.close()
-
-
-def test_a_price_that_no_move_is_worth_keeps_all_where_they_are():
-    env, session = calm_session()
-    world, speeds = disturbed(session, 1)
-    assert thorough_moves([world], np.ones(1), speeds[None], session.cores_seen, 4, 10.0) == []
-    env.close()

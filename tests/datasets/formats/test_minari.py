@@ -134,18 +134,6 @@ def collected(root):
 
 
 @pytest.mark.filterwarnings("ignore:.*is set to None")
-def test_their_episodes_can_be_evaluated(collected, tmp_path):
-    dataset = from_minari(collected, tmp_path / "mine")
-    dataset.verify()
-    assert dataset.metadata.policy_names == ("chance",)
-    for stored, episode in zip(collected.iterate_episodes(), dataset, strict=True):
-        np.testing.assert_array_equal(stored.actions, episode.actions)
-        np.testing.assert_array_equal(stored.rewards, rewards(episode, "improvement"))
-    again = from_minari(collected.storage.data_path, tmp_path / "by-path")
-    assert again.checksum == dataset.checksum
-
-
-@pytest.mark.filterwarnings("ignore:.*is set to None")
 @pytest.mark.parametrize(
     ("change", "text"),
     [

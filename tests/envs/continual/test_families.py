@@ -149,12 +149,3 @@ def test_bounds_are_named(name, options, message):
 def test_a_drift_without_parameters_takes_none():
     with pytest.raises(UnknownNameError, match=r"drift 'none': 'x'\. There is none"):
         make_family(FAMILIES, "none", {"x": 1})
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["jobs", "ramps", "periodic-cores", "memory", "busy-cores", "other-indexes"],
-)
-def test_what_a_machine_lacks_is_not_disturbed(name):
-    family = make_family(FAMILIES, name, {"count": 65_536})
-    assert all(len(each.co_tenants) <= SERVER.workers.size for each in courses(family, SERVER))

@@ -69,32 +69,12 @@ def test_a_copy_by_which_nothing_moves_changes_no_bit():
     assert other.run(QUIET, 1.0).queries == index.run(QUIET, 1.0).queries
 
 
-def test_data_follow_one_after_the_other_in_the_order_of_the_moves():
-    index = running(change=slow_link)
-    core = other_core(index)
-    for slice_ in (5, 2):
-        index.move(slice_, core)
-    epoch = index.run(QUIET, 1.5 * index.slice_bytes[0] / 0.25e9)
-    assert len(epoch.pieces) == 2
-    assert index.pending[5] == 0.0 and 0.0 < index.pending[2] < 1.0
-
-
 def test_an_epoch_without_moves_is_what_the_model_says():
     index = running()
     epoch = index.run(QUIET, 2.0)
     nodes = index.machine.node_of_core[index.cores]
     assert epoch.queries == 2.0 * index.model.place(index.cores, nodes)
     assert epoch.within == epoch.queries and epoch.moved_bytes == 0.0
-
-
-def test_a_load_that_moves_is_that_of_other_slices():
-    index = running()
-    before = index.run(QUIET, 1.0).snapshot.slice_throughput
-    shifted = index.run(Conditions(demand=Demand(shift=3)), 1.0).snapshot.slice_throughput
-    share, other = before / before.sum(), shifted / shifted.sum()
-    np.testing.assert_allclose(np.roll(share, 3), other, rtol=1e-9)
-    back = index.run(QUIET, 1.0).snapshot.slice_throughput
-    np.testing.assert_array_equal(back, before)
 
 
 def test_an_instance_that_begins_again_is_as_one_that_begins():

@@ -169,6 +169,8 @@ py::dict to_dict(const runtime::Round& round) {
   result["schedules"] = round.schedules;
   result["pending_slices"] = to_array(round.pending);
   result["bytes_moved"] = round.bytes_moved;
+  result["backpressure"] = round.backpressure;
+  result["lag_us"] = round.lag_us;
   result["migration"] = to_dict(round.migration);
   return result;
 }

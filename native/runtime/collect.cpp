@@ -245,7 +245,19 @@ std::optional<Round> RoundCollector::collect(const WholeRound& whole) {
   round.ended_seconds = offcore.seconds;
   add_offcore(offcore, round);
   add_migration(round);
+  add_routers(round);
   return round;
+}
+
+void RoundCollector::add_routers(Round& round) {
+  std::uint64_t backpressure = 0, lag_ticks = 0;
+  for (const auto& router : crew_->routers()) {
+    backpressure += router->backpressure();
+    lag_ticks = std::max(lag_ticks, router->lag_ticks());
+  }
+  round.backpressure = backpressure - backpressure_before_;
+  backpressure_before_ = backpressure;
+  round.lag_us = static_cast<double>(lag_ticks) * Clock::ns_per_tick() * 1e-3;
 }
 
 void RoundCollector::add_offcore(const OffcoreSnapshot& offcore, Round& round) {

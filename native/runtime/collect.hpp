@@ -26,12 +26,14 @@ class RoundCollector {
  private:
   void add_offcore(const OffcoreSnapshot& offcore, Round& round);
   void add_migration(Round& round);
+  void add_routers(Round& round);
 
   const Plan& plan_;
   const std::optional<Crew>& crew_;
   std::vector<pmu::OffcoreCounters::Counts> offcore_before_;
   double before_seconds_ = 0.0;
   std::uint64_t moved_before_ = 0;
+  std::uint64_t backpressure_before_ = 0;
   std::uint64_t told_ = 0;  ///< rounds
 };
 

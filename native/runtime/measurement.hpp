@@ -111,7 +111,9 @@ struct Round : Counts {
   std::uint64_t schedules = 0;  ///< changes that took effect until now
   std::vector<std::uint32_t> pending;  ///< slices whose data are not yet where they are to be
   std::uint64_t bytes_moved = 0;       ///< in the round, copied or by the kernel
-  MigrationReport migration;           ///< of the run until now
+  std::uint64_t backpressure = 0;      ///< times in the round that a router had to wait for room
+  double lag_us = 0.0;        ///< open: how far the latest router was behind its plan at the end
+  MigrationReport migration;  ///< of the run until now
 };
 
 }  // namespace pmoss::runtime

@@ -16,7 +16,8 @@ Router::Router(const Settings& settings, const ServedIndex& index, std::uint64_t
                            settings.routers)),
       random_(mix64(seed) + settings.number),
       board_(board),
-      arrivals_(settings.rate_mqs, seed) {}
+      arrivals_(settings.rate_mqs / static_cast<double>(settings.routers), seed + settings.number) {
+}
 
 void Router::take_routes() {
   const std::uint64_t version = board_.version();
@@ -63,7 +64,10 @@ Router::Step Router::step(const Control& control) {
   const bool measuring = phase == Phase::measuring;
   // On drain too: what was drawn is sent, so that no drawn insert is lost.
   if (phase == Phase::abort) return Step::finished;
-  if (blocked_ && !flush(measuring)) return Step::waiting;
+  if (blocked_ && !flush(measuring)) {
+    if (settings_.load == LoadKind::open) note_lag(now());
+    return Step::waiting;
+  }
   if (phase == Phase::drain) return Step::finished;
   take_routes();
   bool drawn = false;
@@ -121,7 +125,9 @@ bool Router::flush(bool measuring) noexcept {
       staging.end = 0;
     }
   }
-  if (!all && !blocked_ && measuring) ++totals_.backpressure;
+  if (!all && !blocked_ && measuring) {
+    backpressure_.store(++totals_.backpressure, std::memory_order_relaxed);
+  }
   blocked_ = !all;
   return all;
 }
@@ -145,17 +151,21 @@ bool Router::draw_closed() {
 }
 
 void Router::plan_next_arrival() noexcept {
-  const bool first = planned_ < 0.0;
-  const std::size_t ahead = first ? settings_.number + 1 : settings_.routers;
-  for (std::size_t i = 0; i < ahead; ++i) {
-    last_arrival_ += arrivals_.next_gap_ns() / Clock::ns_per_tick();
-  }
-  planned_ = last_arrival_;
+  planned_ += arrivals_.next_gap_ns() / Clock::ns_per_tick();
+}
+
+void Router::note_lag(std::uint64_t time) noexcept {
+  const double behind = planning_ ? static_cast<double>(time) - planned_ : 0.0;
+  lag_ticks_.store(static_cast<std::uint64_t>(std::max(behind, 0.0)), std::memory_order_relaxed);
 }
 
 bool Router::draw_open(bool measuring) {
   const std::uint64_t time = now();
-  if (planned_ < 0.0) plan_next_arrival();
+  if (!planning_) {
+    planning_ = true;
+    plan_next_arrival();
+  }
+  note_lag(time);
   std::size_t draws = 0;
   // The stamp is the planned arrival, so that the latency includes what a late router adds.
   while (draws < batch && planned_ <= static_cast<double>(time)) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -48,7 +49,7 @@ class Router {
          std::uint64_t first_insert_record, const RouteBoard& board);
 
   /// When the load begins, in clock ticks since the origin. Before the first step().
-  void begin_at(std::uint64_t ticks) noexcept { last_arrival_ = static_cast<double>(ticks); }
+  void begin_at(std::uint64_t ticks) noexcept { planned_ = static_cast<double>(ticks); }
 
   /// Once all workers have built their queues, and before run().
   void connect(std::vector<Ring*> rings);
@@ -66,7 +67,15 @@ class Router {
   /// which costs more than the routing.
   Step step(const Control& control);
 
+  /// After run().
   const Totals& totals() const noexcept { return totals_; }
+
+  /// Totals::backpressure until now. Any thread may ask, as for lag_ticks().
+  std::uint64_t backpressure() const noexcept {
+    return backpressure_.load(std::memory_order_relaxed);
+  }
+  /// Open load: how far it was behind its plan when it looked last, in ticks.
+  std::uint64_t lag_ticks() const noexcept { return lag_ticks_.load(std::memory_order_relaxed); }
 
  private:
   static constexpr std::size_t batch = 64;
@@ -80,6 +89,7 @@ class Router {
   bool draw_closed();
   bool draw_open(bool measuring);
   void plan_next_arrival() noexcept;
+  void note_lag(std::uint64_t time) noexcept;
   bool draw_saturated();
 
   /// Takes the current schedule if it has none or an older one.
@@ -104,12 +114,14 @@ class Router {
   std::vector<Staging> staging_;
   std::vector<std::size_t> room_;
   bool blocked_ = false;  ///< something is staged that its queue has no room for
-  // Open load: all routers draw the same arrivals, and router i of n serves every n-th from the
-  // i-th on.
+  // Open load: n independent Poisson streams of a rate/n are one of the whole rate. A router that
+  // drew the others' arrivals, too, would make all of them together no faster than one.
   PoissonArrivals arrivals_;
-  double last_arrival_ = 0.0;  ///< drawn, of any router, in ticks
-  double planned_ = -1.0;      ///< the next of this router, in ticks; negative before the first
+  double planned_ = 0.0;   ///< its next arrival, in ticks; the load's beginning before the first
+  bool planning_ = false;  ///< whether the first arrival is drawn
   Totals totals_;
+  std::atomic<std::uint64_t> backpressure_ = 0;
+  std::atomic<std::uint64_t> lag_ticks_ = 0;
 };
 
 }  // namespace pmoss::runtime

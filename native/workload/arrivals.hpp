@@ -1,4 +1,4 @@
-// When the queries of an open load arrive: the same moments on hardware and in the simulator.
+// When the queries of an open load arrive: one router on hardware has the simulator's moments.
 #pragma once
 
 #include <cstdint>

@@ -16,7 +16,7 @@ from pmoss_env.backends.base import Backend
 from pmoss_env.backends.frames import pack_snapshot, unpack_snapshot
 from pmoss_env.baselines import Context, make_baseline
 from pmoss_env.result_files import ResultFile
-from pmoss_env.types import HardwareSnapshot, Schedule
+from pmoss_env.types import HardwareSnapshot, LoadRegime, Schedule
 
 #: What the first schedule goes by where it is measured once more, after all others.
 AGAIN = "{}, again"
@@ -50,6 +50,26 @@ def tolerance(first: HardwareSnapshot, second: HardwareSnapshot) -> float:
     """Relative difference of two throughputs that is noise: SAME, or more where rounds differ."""
     errors = [round_error(snapshot) or 0.0 for snapshot in (first, second)]
     return max(SAME, _NOISE * math.hypot(*errors))
+
+
+def overload_in_words(snapshot: HardwareSnapshot) -> str:
+    """What an open load offered and what was served, if that differs; empty otherwise."""
+    load = LoadRegime.parse(snapshot.load)
+    offered, served = load.offered_mq_per_s, snapshot.throughput
+    if load.kind != "open" or served >= (1 - SAME) * offered:
+        return ""
+    # The number of arrivals has a standard deviation of the root of its mean.
+    seconds = snapshot.provenance.get("seconds")
+    if seconds and served >= offered - _NOISE * math.sqrt(offered / seconds / 1e6):
+        return ""
+    text = f"overload: {offered:,g} Mq/s were offered and {served:,.3g} served"
+    dispatch = snapshot.provenance.get("dispatch", {})
+    lag = dispatch.get("max_lag_us", dispatch.get("lag_us"))
+    if lag:
+        text += f"; routers fell {1e-3 * lag:,.0f} ms behind"
+    if dispatch.get("backpressure"):
+        text += f" and waited {dispatch['backpressure']:,} times for room in a queue"
+    return f"{text}. Response times grow for as long as the load lasts"
 
 
 @dataclass(frozen=True)

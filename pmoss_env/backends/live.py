@@ -120,9 +120,21 @@ def mean_of(snapshots: Sequence[HardwareSnapshot]) -> HardwareSnapshot:
         provenance={
             **snapshots[-1].provenance,
             "seconds": float(seconds.sum()),
+            "dispatch": _whole_dispatch(snapshots),
             **_mean_other(snapshots, share),
         },
     )
+
+
+def _whole_dispatch(snapshots: Sequence[HardwareSnapshot]) -> dict[str, float]:
+    """Waits of all rounds, and the longest lag."""
+    dispatched = [snapshot.provenance.get("dispatch", {}) for snapshot in snapshots]
+    names = {name for each in dispatched for name in each}
+    whole: dict[str, float] = {}
+    for name in sorted(names):
+        values = [each.get(name, 0) for each in dispatched]
+        whole[name] = sum(values) if name == "backpressure" else max(values)
+    return whole
 
 
 def _mean_other(snapshots: Sequence[HardwareSnapshot], share: Float64Array) -> dict[str, Any]:

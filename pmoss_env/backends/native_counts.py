@@ -96,8 +96,22 @@ def snapshot_of(
         latency_p50_us=float(raw["latency_p50_us"]),
         latency_p99_us=float(raw["latency_p99_us"]),
         load=str(load),
-        provenance={**provenance, "counters": sources},
+        provenance={**provenance, "counters": sources, "dispatch": dispatch_of(raw)},
     )
+
+
+def dispatch_of(raw: Mapping[str, Any]) -> dict[str, float]:
+    """What became of queries on their way to the workers.
+
+    Args:
+        raw: result of the runner, or one round of a run.
+
+    Returns:
+        ``backpressure``: times that a router had to wait for room in a queue. Under an open load
+        also how late routers sent: ``max_lag_us`` at most, or ``lag_us`` at the end of a round.
+    """
+    lag = ("max_lag_us", "lag_us") if raw.get("max_lag_us") or raw.get("lag_us") else ()
+    return {name: raw[name] for name in ("backpressure", *lag) if name in raw}
 
 
 def rounds_of(raw: dict[str, Any], began: float = 0.0) -> dict[str, Any]:

@@ -167,7 +167,7 @@ def _settings(
 def _print_measured(subject: Backend, measured: list[dict[str, HardwareSnapshot]]) -> None:
     """The table of all schedules, and the counters of the last one."""
     from pmoss_env.backends.native_forms import record_shares
-    from pmoss_env.measuring import AGAIN
+    from pmoss_env.measuring import AGAIN, overload_in_words
 
     snapshots = measured[-1]
     empty = record_shares(subject.workload, subject.slices).count(0.0)
@@ -182,8 +182,14 @@ def _print_measured(subject: Backend, measured: list[dict[str, HardwareSnapshot]
         columns += [">ratio [95 %]", ">records"]
         rows = [(*row, *_compared(row[0], first, measured)) for row in rows]
         last = list(snapshots)[-2]
+    if subject.load.kind == "open" and subject.measures_host:
+        columns += [">lag us", ">waits"]
+        rows = [(*row, *_dispatched([s[row[0]] for s in measured])) for row in rows]
     title = f"{subject.machine.description}, {subject.workload.name}, load {subject.load}"
     console.print(table(title, columns, rows))
+    for name, snapshot in snapshots.items():
+        if overload := overload_in_words(snapshot):
+            console.print(f"{name}: {overload}.")
     _print_counters(snapshots[last], last)
 
 
@@ -198,6 +204,13 @@ def _row(name: str, snapshots: list[HardwareSnapshot]) -> tuple[str, ...]:
         f"{median(s.latency_p50_us for s in snapshots):.1f}",
         f"{median(s.latency_p99_us for s in snapshots):.1f}",
     )
+
+
+def _dispatched(snapshots: list[HardwareSnapshot]) -> tuple[str, str]:
+    """How late routers sent at most, and how often they waited for room; medians."""
+    known = [snapshot.provenance.get("dispatch", {}) for snapshot in snapshots]
+    lag = median(each.get("max_lag_us", 0.0) for each in known)
+    return f"{lag:,.0f}", f"{median(each.get('backpressure', 0) for each in known):,.0f}"
 
 
 def _compared(

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 
 import gymnasium
 import numpy as np
@@ -10,9 +11,10 @@ import pytest
 
 from pmoss_env.backends import Backend, IncrementalBackend, make_backend
 from pmoss_env.backends.hardware import HardwareBackend
+from pmoss_env.backends.live import mean_of
 from pmoss_env.baselines import Context, make_baseline
 from pmoss_env.errors import BackendError, DescriptionError, ScheduleError, UnknownNameError
-from pmoss_env.measuring import measure_schedules
+from pmoss_env.measuring import measure_schedules, overload_in_words
 from pmoss_env.types import COUNTER_INDEX, COUNTERS, CoTenant, Instance, Schedule
 
 SLICES = 16
@@ -169,6 +171,37 @@ def test_co_tenants_are_real_threads(family: str) -> None:
     with pytest.raises(DescriptionError, match=f"co-tenant '{family}' on .* 9999"):
         backend.set_instance(Instance(0, (CoTenant(family, 9999, 0.5),)))
     backend.close()
+
+
+def test_an_overload_is_told_in_words_and_numbers(backend: HardwareBackend) -> None:
+    flooded = make(load="open:5000")
+    snapshot = flooded.measure(spread(flooded), seed=0)
+    flooded.close()
+    dispatch = snapshot.provenance["dispatch"]
+    assert dispatch["backpressure"] > 0 and dispatch["max_lag_us"] > 0
+    text = overload_in_words(snapshot)
+    assert text.startswith("overload: 5,000 Mq/s were offered and ")
+    assert "ms behind" in text and "times for room in a queue" in text
+    # What is offered is served, but for chance in few queries.
+    served = replace(snapshot, throughput=4900.0)
+    assert overload_in_words(served) == ""
+    few = {**snapshot.provenance, "seconds": 0.1}
+    assert not overload_in_words(
+        replace(snapshot, load="open:0.001", throughput=9e-4, provenance=few)
+    )
+    assert overload_in_words(replace(snapshot, load="open:1", throughput=0.9, provenance=few))
+    closed = backend.measure(spread(backend), seed=0)
+    assert overload_in_words(closed) == "" and "max_lag_us" not in closed.provenance["dispatch"]
+    json.dumps(dict(snapshot.provenance))
+
+
+def test_rounds_add_their_waits_and_keep_the_longest_lag(backend: HardwareBackend) -> None:
+    one = backend.measure(spread(backend), seed=0)
+    rounds = [
+        replace(one, provenance={**one.provenance, "seconds": 1.0, "dispatch": dispatch})
+        for dispatch in ({"backpressure": 3, "lag_us": 7.0}, {"backpressure": 4, "lag_us": 5.0})
+    ]
+    assert mean_of(rounds).provenance["dispatch"] == {"backpressure": 7, "lag_us": 7.0}
 
 
 @pytest.mark.parametrize("strategy", ["copy", "move_pages"])

@@ -8,6 +8,7 @@ from html import escape
 from pmoss_agents.autopilot.decision import smallest_gain
 from pmoss_agents.autopilot.loop import VERDICTS, Outcome
 from pmoss_env.html_page import html_page, html_table
+from pmoss_env.measuring import overload_in_words
 
 _WIDTH, _HEIGHT = 900, 220
 #: A host is too noisy where half of the trials miss a gain of this share.
@@ -51,6 +52,8 @@ def in_words(outcomes: Sequence[Outcome]) -> str:
     counted = ", ".join(f"{verdicts.count(name)} {name}" for name in VERDICTS)
     mean = sum(outcome.throughput for outcome in outcomes) / max(len(outcomes), 1)
     text = f"{len(outcomes)} epochs, {mean:.3f} Mq/s in the mean: {counted}."
+    if overloads := [*filter(None, (overload_in_words(each.snapshot) for each in outcomes))]:
+        text += f" In {len(overloads)} of them {overloads[-1]}."
     reloads = sum(event.kind == "reloaded" for outcome in outcomes for event in outcome.events)
     if reloads:
         text += f" The index was loaded anew {reloads} times, as it had grown."

@@ -18,6 +18,7 @@ from pmoss_env.measuring import (
     SAME,
     Comparison,
     busy_share,
+    overload_in_words,
     ratio_in_words,
     round_error,
     tolerance,
@@ -43,6 +44,7 @@ def row_of(env: SpatialSchedulingEnv, played: Rollout) -> dict[str, Any]:
     moved = schedule.cores != env.incumbent.cores
     if shared is not None:
         moved = np.ones(env.slices, dtype=np.bool_)
+    overload = overload_in_words(final)
     return {
         "incumbent_mq_per_s": before.throughput,
         "final_mq_per_s": final.throughput,
@@ -55,6 +57,7 @@ def row_of(env: SpatialSchedulingEnv, played: Rollout) -> dict[str, Any]:
         "cores": schedule.cores.tolist(),
         # Where workers share slices, the cores say nothing.
         **({} if shared is None else {"schedule": pack_schedule(shared)}),
+        **({"overload": overload} if overload else {}),
         "provenance": dict(final.provenance),
     }
 
@@ -91,6 +94,8 @@ def in_words(row: Mapping[str, Any]) -> str:
         records = " / ".join(f"{count:,}" for count in dict.fromkeys(compared["records"]))
         again = f"{compared['again_mq_per_s']:.3f} Mq/s before it again"
         text += f"\n           {again}: ratio {ratio or '?'}, on {records} records"
+    if "overload" in row:
+        text += f"\n           {row['overload']}"
     if count := misplaced(row["provenance"]):
         text += f"\n           data of {count} slices are not where the schedule wants them"
     if restored := row["restored"]:

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -187,6 +188,23 @@ TEST_F(RunnerLive, ARoundIsAWholeSnapshot) {
     short_one.seconds = 0.0;
     return short_one;
   }());
+}
+
+TEST_F(RunnerLive, RoundsTellThatRoutersFallBehind) {
+  Runner& runner = make(small_spec(1, 0, 0, 0));
+  MeasureOptions options = live_options();
+  options.load = LoadKind::open;
+  options.rate_mqs = 1e5;  // more than any host serves
+  const auto run = runner.start(options);
+  std::uint64_t waits = 0;
+  double lag_us = 0.0;
+  while (waits == 0 || lag_us == 0.0) {
+    const std::optional<Round> round = run->next_round(long_enough, {});
+    ASSERT_TRUE(round);
+    waits += round->backpressure;
+    lag_us = std::max(lag_us, round->lag_us);
+  }
+  EXPECT_GE(run->stop({}).backpressure, waits);
 }
 
 TEST_F(RunnerLive, TheOldestRoundsAreDroppedBeforeASlowReader) {

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, TypeGuard
 
-from pmoss_env.errors import DescriptionError, UnknownNameError
+from pmoss_env.errors import DescriptionError, UnknownNameError, unknown_key
 
 
 def is_whole(value: object, minimum: float = 0, maximum: float = math.inf) -> TypeGuard[int]:
@@ -41,6 +41,22 @@ def check_type(name: str, kind: Any, value: Any) -> None:
     good, rule = _RULES.get(of_kind, (lambda value: True, ""))
     if not good(value):
         raise DescriptionError(f"{name} = {value!r}: must {rule}")
+
+
+def check_keys(
+    where: str, table: Collection[str], known: Collection[str], required: Iterable[str] = ()
+) -> None:
+    """Raises DescriptionError for the first key of a table that is unknown, or missing.
+
+    Args:
+        where: what stands before a key in the message, such as "topology.".
+    """
+    for key in table:
+        if key not in known:
+            raise DescriptionError(unknown_key(f"{where}{key}", key, known))
+    for key in required:
+        if key not in table:
+            raise DescriptionError(f"{where}{key}: is missing")
 
 
 def check_name(kind: str, name: object, names: Collection[str]) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from pmoss_env.checks import is_whole
+from pmoss_env.checks import check_keys, is_whole
 from pmoss_env.errors import DescriptionError
 from pmoss_env.machines.parameters import Kind, Parameter, read_parameters
 from pmoss_env.types import Float64Array, Int32Array
@@ -97,12 +97,7 @@ def read_mesh(entries: Mapping[str, Any]) -> Mesh:
         DescriptionError: names the key, the value and the valid values.
     """
     keys = (*_KEYS, *_HOP)
-    for key in entries:
-        if key not in keys:
-            raise DescriptionError(f"mesh.{key}: unknown; known are {', '.join(keys)}")
-    for key in keys:
-        if key not in entries:
-            raise DescriptionError(f"mesh.{key}: is missing")
+    check_keys("mesh.", entries, keys, keys)
     grid, cores = entries["grid"], entries["cores_per_stop"]
     if (
         not isinstance(grid, list)

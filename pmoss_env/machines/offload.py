@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pmoss_env.errors import DescriptionError
+from pmoss_env.checks import check_keys
 from pmoss_env.machines.parameters import Kind, Parameter, read_parameters
 
 _COUNT = Kind("1", minimum=1.0, whole=True)
@@ -49,7 +49,5 @@ def read_offload(entries: Mapping[str, Any]) -> dict[str, Parameter]:
         DescriptionError: names the key, the value and the valid values.
     """
     parameters = read_parameters(entries, "offload", OFFLOAD_PARAMETERS)
-    for name in OFFLOAD_PARAMETERS:
-        if name not in parameters:
-            raise DescriptionError(f"offload.{name}: is missing")
+    check_keys("offload.", parameters, OFFLOAD_PARAMETERS, OFFLOAD_PARAMETERS)
     return parameters

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pmoss_env.checks import is_number
+from pmoss_env.checks import check_keys, is_number
 from pmoss_env.errors import DescriptionError
 
 CONFIDENCES = ("high", "medium", "low")
@@ -128,11 +128,10 @@ def read_parameters(
     Raises:
         DescriptionError: names the key, the value and the valid values.
     """
+    check_keys(f"{table}.", entries, kinds)
     result = {}
     for name, entry in entries.items():
         key = f"{table}.{name}"
-        if name not in kinds:
-            raise DescriptionError(f"{key}: unknown; known are {', '.join(kinds)}")
         kind = kinds[name]
         if not isinstance(entry, dict) or set(entry) != {"value", "unit", "source", "confidence"}:
             raise DescriptionError(f"{key}: must have exactly value, unit, source and confidence")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pmoss_env.checks import is_whole
+from pmoss_env.checks import check_keys, is_whole
 from pmoss_env.errors import DescriptionError
 from pmoss_env.types import Int32Array
 
@@ -72,9 +72,7 @@ def read_topology(topology: Mapping[str, Any], roles: Mapping[str, Any]) -> Topo
     Raises:
         DescriptionError: names the key, the value and the valid values.
     """
-    for key in topology:
-        if key not in _KEYS:
-            raise DescriptionError(f"topology.{key}: unknown; known are {', '.join(sorted(_KEYS))}")
+    check_keys("topology.", topology, _KEYS)
     socket_of_node = _sockets(topology)
     nodes = len(socket_of_node)
     per_node = _cores_per_node(topology, nodes)

@@ -8,7 +8,7 @@ from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from pmoss_env.checks import check_type
+from pmoss_env.checks import check_keys, check_type
 from pmoss_env.errors import DescriptionError
 from pmoss_env.files import read_toml
 from pmoss_env.indexes import DEFAULT, holds_points, index_names
@@ -141,13 +141,10 @@ class Workload:
     def from_dict(cls, data: Mapping[str, Any]) -> Workload:
         """Builds a workload from the contents of a workload file."""
         types = {field.name: field.type for field in fields(cls)}
+        required = [field.name for field in fields(cls) if field.default is MISSING]
+        check_keys("", data, types, required)
         for key, value in data.items():
-            if key not in types:
-                raise DescriptionError(f"{key}: unknown; known are {', '.join(types)}")
             check_type(key, types[key], value)
-        for field in fields(cls):
-            if field.name not in data and field.default is MISSING:
-                raise DescriptionError(f"{field.name}: is missing")
         return cls(**data)
 
 

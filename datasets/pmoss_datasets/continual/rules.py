@@ -13,6 +13,9 @@ from pmoss_env.baselines.kernel_like import balance_two_levels
 from pmoss_env.baselines.search import promising_changes
 from pmoss_env.types import Float64Array, Int32Array
 
+#: Share of the fullest core's time that one move of Repair must save.
+_GAIN = 0.01
+
 
 class Stay(RoundPolicy):
     """Moves nothing."""
@@ -76,9 +79,6 @@ class Repair(RoundPolicy):
         act: imbalance from which it acts, as a share of what balanced cores would need.
         memory: weight of the latest epoch in the mean of the predicted times.
     """
-
-    #: Share of the fullest core's time that one move must save.
-    _gain = 0.01
 
     def __init__(self, act: float = 0.05, memory: float = 0.5) -> None:
         super().__init__()
@@ -163,7 +163,7 @@ class Repair(RoundPolicy):
                 # A swap is two moves, and must save as much with each.
                 if swapped.size and load[full] - swapped.min() > 2 * (load[full] - best):
                     best, steps = swapped.min(), 2
-            if (load[full] - best) / load[full] / steps < max(self._gain, 1e-4):
+            if (load[full] - best) / load[full] / steps < _GAIN:
                 break
             if steps == 1 or swapped is None:
                 i, j = np.unravel_index(moved.argmin(), moved.shape)

@@ -9,6 +9,7 @@ import numpy as np
 
 from pmoss_env import _native
 from pmoss_env.backends.native_forms import native_machine
+from pmoss_env.checks import check_keys
 from pmoss_env.envs.access_path.scans import PATHS, Scans, feature_matrix
 from pmoss_env.errors import DescriptionError, UnsupportedError
 from pmoss_env.machines import Machine, load_machine
@@ -57,9 +58,7 @@ class SimulatedScans:
             )
         parameters = _native.OffloadParameters()
         values: dict[str, Any] = {name: p.value for name, p in self.machine.offload.items()}
-        for name in changes:
-            if name not in values:
-                raise DescriptionError(f"{name}: unknown; known are {', '.join(sorted(values))}")
+        check_keys("", changes, values)
         for name, value in {**values, **changes}.items():
             whole = name in ("sockets_per_blade", "hubs_per_blade")
             setattr(parameters, name, int(value) if whole else float(value))

@@ -26,9 +26,8 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 import pmoss_datasets
-from pmoss_benchmarks.texts.pages import write_papers
 from pmoss_benchmarks.texts.papers import FOLDER
-from pmoss_benchmarks.texts.render import pages_of
+from pmoss_benchmarks.texts.render import pages_of, write_papers
 from pmoss_datasets.card import card
 from pmoss_env.cli.app import make_app
 

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from pmoss_benchmarks.validation.paper_figures import judge
+from pmoss_benchmarks.validation.targets import judge
 from pmoss_env.errors import DescriptionError
 
 

@@ -2,15 +2,91 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Annotated
+
 import typer
 
-from pmoss_benchmarks.cli import leaderboard, pretrained, report, study
+from pmoss_benchmarks.cli import leaderboard, study
+from pmoss_env.cli.console import AsJson, console, show_json
+from pmoss_env.cli.output import check_output
+
+
+def pretrained(
+    checkpoint: Annotated[Path, typer.Argument(help="Of a trained agent (.safetensors).")],
+    dataset: Annotated[str, typer.Argument(help="Folder or id of the data that it learned from.")],
+    results: Annotated[
+        Path,
+        typer.Argument(help="Rows of a study that it plays in, e.g. core or continual."),
+    ],
+    name: Annotated[str, typer.Option(help="What it is to be called, without pmoss/.")],
+    out: Annotated[Path, typer.Option(help="Folder for the weights and the card.")],
+) -> None:
+    """Make what ships of a trained agent: its weights, and a card with its stored score.
+
+    The agent must be the one of the results: it plays some of their episodes again.
+
+    Example: pmoss dev pretrained runs/s.safetensors
+    pmoss/skylake-x-8n-btree-ycsb-a-busy-core/mixed-v0 benchmarks/results/easy.jsonl
+    --name surrogate-busy-core-v0 --out agents/pmoss_agents/shipped
+    """
+    from pmoss_agents import pretrained as shipped
+    from pmoss_benchmarks.offline.pretrained import publish
+    from pmoss_datasets.catalog import load_data
+
+    check_output(out, folder=True)
+    card = publish(checkpoint, load_data(dataset)[1].path, results, out, name)
+    for line in shipped.in_words(card):
+        console.print(line, highlight=False, soft_wrap=True)
+
+
+def report(
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; end with status 1 where they differ.")
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Write the pages of the papers there, with their pictures; no others."),
+    ] = None,
+    root: Annotated[
+        Path | None, typer.Option(help="Checkout; default: the one around the current folder.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make the tables and sentences with figures in README.md from the committed results.
+
+    The pages below docs are made when the site is built; here their tags are only tried.
+
+    Example: pmoss dev report --check
+    Example: pmoss dev report --out runs/papers
+    """
+    from pmoss_benchmarks.study.store import find_root
+    from pmoss_benchmarks.texts.render import Pages, make_readme, write_papers
+    from pmoss_env.files import write_atomically
+
+    folder = find_root((root or Path.cwd()).resolve())
+    if out is not None:
+        written = write_papers(Pages(folder, out.resolve()))
+        console.print(f"{len(written)} pages in {out}", highlight=False, soft_wrap=True)
+        return
+    readme = make_readme(Pages(folder))
+    if readme.differs and not check:
+        write_atomically(readme.path, readme.after)
+    if as_json:
+        show_json({"differs": readme.differs})
+    else:
+        verdict = "differs from the results" if check else "written"
+        verdict = verdict if readme.differs else "holds what the results say"
+        console.print(f"README.md: {verdict}", highlight=False, soft_wrap=True)
+    if check and readme.differs:
+        raise typer.Exit(1)
+
 
 study.app.command()(leaderboard.submit)
 study.app.command()(leaderboard.leaderboard)
 dev = typer.Typer(no_args_is_help=True, help="Upkeep: texts, shipped agents, rounds.")
-dev.command()(report.report)
-dev.command()(pretrained.pretrained)
+dev.command()(report)
+dev.command()(pretrained)
 dev.command("round")(leaderboard.round_)
 dev.command()(leaderboard.play)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -105,19 +106,6 @@ def play(
         console.print(f"{path}", highlight=False, soft_wrap=True)
 
 
-def _check(folder: Path, episodes: int | None) -> None:
-    """Proves every row: its seeds come from the revealed secret, and it replays to the last bit."""
-    from pmoss_benchmarks.leaderboard import check_board, rounds_of
-
-    with Stages() as progress:
-        problems = check_board(folder, episodes=episodes, progress=progress)
-    for text in problems:
-        console.print(text, highlight=False, soft_wrap=True)
-    console.print(f"{len(rounds_of(folder))} rounds, {len(problems)} problems")
-    if problems:
-        raise typer.Exit(1)
-
-
 def leaderboard(
     round_name: RoundOption = None,
     tier: TierOption = None,
@@ -144,48 +132,39 @@ def leaderboard(
 
     Example: pmoss study leaderboard --check --episodes 1
     """
-    from pmoss_benchmarks.leaderboard import standings
+    from pmoss_benchmarks.leaderboard import check_board, rounds_of, standings
 
     folder = _board(board)
     if check:
-        _check(folder, episodes)
+        with Stages() as progress:
+            problems = check_board(folder, episodes=episodes, progress=progress)
+        for text in problems:
+            console.print(text, highlight=False, soft_wrap=True)
+        console.print(f"{len(rounds_of(folder))} rounds, {len(problems)} problems")
+        if problems:
+            raise typer.Exit(1)
         return
     round_ = _round(folder, round_name, revealed=True)
-    standings_of_tier: dict[str, Any] = {}
-    problems: list[str] = []
+    ranked: dict[str, list[Any]] = {}
+    problems = []
     for name in tier or [one.name for one in round_.tiers]:
         of_tier = round_.tier(name)
-        standings_of_tier[name], wrong = standings(folder, round_, of_tier)
+        ranked[name], wrong = standings(folder, round_, of_tier)
         problems += wrong
-        if as_json:
-            continue
         rows = [
             [
-                standing.name,
-                standing.kind,
-                *(
-                    f"{standing.scores[task].value:.1f}" if task in standing.scores else ""
-                    for task in of_tier.tasks
-                ),
-                "" if standing.mean is None else f"{standing.mean:.1f}",
+                one.name,
+                one.kind,
+                *(f"{one.scores[t].value:.1f}" if t in one.scores else "" for t in of_tier.tasks),
+                "" if one.mean is None else f"{one.mean:.1f}",
             ]
-            for standing in standings_of_tier[name]
+            for one in ranked[name]
         ]
         columns = ["name", "claimed kind", *(f">{task}" for task in of_tier.tasks), ">mean"]
-        console.print(table(f"round {round_.name}, tier {name}: scores", columns, rows))
+        if not as_json:
+            console.print(table(f"round {round_.name}, tier {name}: scores", columns, rows))
     if as_json:
-        show_json(
-            {
-                name: [
-                    {
-                        **vars(standing),
-                        "scores": {task: vars(score) for task, score in standing.scores.items()},
-                    }
-                    for standing in ranked
-                ]
-                for name, ranked in standings_of_tier.items()
-            }
-        )
+        show_json({name: [asdict(one) for one in of_tier] for name, of_tier in ranked.items()})
     for text in problems:
         typer.echo(f"left out: {text}", err=True)
     if problems:
@@ -224,12 +203,11 @@ def submit(
 
     Example: pmoss study submit my-agent --tier analytic
     """
-    from pmoss_benchmarks.leaderboard import practise, read_submission
-    from pmoss_benchmarks.leaderboard import submit as play_all
+    from pmoss_benchmarks import leaderboard
     from pmoss_benchmarks.leaderboard.confinement import can_confine
     from pmoss_benchmarks.leaderboard.players import Limits
 
-    submission = read_submission(folder)
+    submission = leaderboard.read_submission(folder)
     at = _board(board)
     round_ = _round(at, round_name)
     limits = Limits(episode_seconds=seconds, memory_bytes=memory << 30)
@@ -238,25 +216,17 @@ def submit(
         typer.echo(f"executes {path}, in a process of its own, {how}", err=True)
     with Stages() as progress:
         if practice:
-            tiers = tier or [round_.tiers[0].name]
-            evaluations = [
-                evaluation
-                for name in tiers
-                for evaluation in practise(
-                    submission, round_, name, limits=limits, progress=progress
-                )
-            ]
-        else:
-            paths = play_all(
-                submission, at, round_, tiers=tuple(tier or ()), limits=limits, progress=progress
-            )
-    if practice:
-        for evaluation in evaluations:
-            for row in evaluation.rows:
-                score = "none" if row.score is None else f"{row.score:.1f}"
-                where = f"{evaluation.env_kwargs['machine']}, {evaluation.env_kwargs['workload']}"
-                console.print(f"{where}: {row.throughput:.2f} Mq/s, score {score}", highlight=False)
-        return
+            for name in tier or [round_.tiers[0].name]:
+                for one in leaderboard.practise(submission, round_, name, limits, progress):
+                    for row in one.rows:
+                        score = "none" if row.score is None else f"{row.score:.1f}"
+                        where = f"{one.env_kwargs['machine']}, {one.env_kwargs['workload']}"
+                        text = f"{where}: {row.throughput:.2f} Mq/s, score {score}"
+                        console.print(text, highlight=False)
+            return
+        paths = leaderboard.submit(
+            submission, at, round_, tiers=tuple(tier or ()), limits=limits, progress=progress
+        )
     for path in paths:
         console.print(f"{path}", highlight=False, soft_wrap=True)
     if not paths:

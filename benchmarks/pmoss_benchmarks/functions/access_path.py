@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any
 
 import gymnasium
 import numpy as np
 
 import pmoss_agents
 from pmoss_agents.access_path.base import AccessPathAgent
-from pmoss_benchmarks.access_path.figures import draw_figures
 from pmoss_benchmarks.access_path.measurements import (
     CPU,
     ENGINE_GB_PER_S,
@@ -21,52 +20,26 @@ from pmoss_benchmarks.access_path.measurements import (
     PLACES,
     RELAXED,
     Measurements,
+    draw_figures,
 )
 from pmoss_benchmarks.access_path.models import ModelScores, compare
-from pmoss_benchmarks.study.function import Cell, Row, Run
-from pmoss_benchmarks.study.tables import TableOfRows
-from pmoss_benchmarks.validation.paper_figures import judge
+from pmoss_benchmarks.study.function import Cell, Row, Rows, Run
+from pmoss_benchmarks.validation.targets import judge
 from pmoss_datasets.access_path.scans import (
     AccessPathDataset,
     AccessPathRecipe,
     collect_scans,
-    open_scans,
 )
 from pmoss_env.envs.access_path import AccessPathEnv, Background
 from pmoss_env.extras import require
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from pmoss_env.files import read_toml
 
 FIGURES = Path(__file__).with_suffix(".toml")
 #: Combinations of the small calibration at start-up (section 5.3).
 SMALL = 40
 
-#: Agent, config, and what it is fitted to first: nothing, a small calibration, all training data.
-ENTRIES: tuple[tuple[str, str, dict[str, Any], str], ...] = (
-    ("always CPU", "always-cpu", {}, "-"),
-    ("always offload", "always-offload", {}, "-"),
-    ("linear pair, frozen", "linear-cost", {"refine": False}, "small"),
-    ("linear pair, refined", "linear-cost", {}, "small"),
-    ("linear pair", "linear-cost", {"refine": False}, "all"),
-    (
-        "products, frozen",
-        "linear-cost",
-        {"features": "products", "weighted": True, "refine": False},
-        "small",
-    ),
-    ("products, refined", "linear-cost", {"features": "products", "weighted": True}, "small"),
-    (
-        "products",
-        "linear-cost",
-        {"features": "products", "weighted": True, "refine": False},
-        "all",
-    ),
-    ("decision tree", "decision-tree", {"cost_sensitive": True}, "all"),
-    ("LinUCB", "linucb", {}, "-"),
-    ("LinUCB, warm", "linucb", {}, "all"),
-    ("oracle", "oracle", {}, "-"),
-)
+#: Tables of an agent: its label, name, config, and what it is fitted to first.
+ENTRIES: Rows = read_toml(FIGURES, lambda data: data["entry"])
 
 
 @dataclass(frozen=True)
@@ -74,14 +47,10 @@ class Settings:
     """What the rows depend on.
 
     Attributes:
-        dataset: folder of scans; empty: simulate them.
-        combinations: of features, if scans are simulated.
-        repeats: of each, if scans are simulated.
+        combinations: of features, whose scans are simulated.
+        repeats: of each.
     """
 
-    AXES: ClassVar = ("dataset",)
-
-    dataset: str = ""
     combinations: int = 2048
     repeats: int = 50
 
@@ -100,16 +69,12 @@ def measure(run: Run, cell: Cell) -> Row:
 
     Raises:
         MissingExtraError: scikit-learn is not installed.
-        DatasetError: the dataset is damaged.
     """
     require("sklearn")
     settings = run.settings
     with tempfile.TemporaryDirectory() as temporary:
-        if settings.dataset:
-            scans = open_scans(Path(settings.dataset))
-        else:
-            recipe = AccessPathRecipe(combinations=settings.combinations, repeats=settings.repeats)
-            scans = collect_scans(recipe, Path(temporary) / "scans")
+        recipe = AccessPathRecipe(combinations=settings.combinations, repeats=settings.repeats)
+        scans = collect_scans(recipe, Path(temporary) / "scans")
         train_on, test_on = scans.split()
         scores = compare(scans.pairs(train_on), scans.pairs(test_on))
         best = min(scores, key=lambda score: score.above_best).model
@@ -193,7 +158,7 @@ def play(
     dataset: AccessPathDataset,
     episodes: int = 12,
     scans: int = 64,
-    entries: Sequence[tuple[str, str, dict[str, Any], str]] = ENTRIES,
+    entries: Rows = ENTRIES,
 ) -> list[dict[str, Any]]:
     """Lets agents play the same episodes, one after the other, learning across them.
 
@@ -209,13 +174,14 @@ def play(
         the second half of the scans, when it has learned.
     """
     train_on, _ = dataset.split()
-    fitted_to = {"all": train_on, "small": train_on[:: max(1, len(train_on) // SMALL)][:SMALL]}
+    small = train_on[:: max(1, len(train_on) // SMALL)][:SMALL]
+    lessons = {"all": train_on, f"{SMALL} combinations": small}
     agents = []
-    for _, name, config, data in entries:
-        agent = pmoss_agents.make(name, **config)
+    for entry in entries:
+        agent = pmoss_agents.make(entry["agent"], **entry.get("config", {}))
         assert isinstance(agent, AccessPathAgent)
-        if data in fitted_to:
-            agent.learn(*dataset.pairs(fitted_to[data]))
+        if entry["fitted_to"] in lessons:
+            agent.learn(*dataset.pairs(lessons[entry["fitted_to"]]))
         agents.append(agent)
     # A run time does not depend on the paths of other scans: all agents share one look at each.
     took = np.zeros((len(agents), episodes, scans))
@@ -241,41 +207,14 @@ def play(
     late = slice(episodes // 2, None)
     return [
         {
-            "agent": label,
-            "fitted_to": {"small": f"{SMALL} combinations", "all": "all"}.get(data, "nothing"),
+            "agent": entry["label"],
+            "fitted_to": entry["fitted_to"],
             "above_oracle": float(took[n].sum() / best.sum() - 1),
             "above_oracle_late": float(took[n, late].sum() / best[late].sum() - 1),
             "scans": episodes * scans,
         }
-        for n, (label, _, _, data) in enumerate(entries)
+        for n, entry in enumerate(entries)
     ]
 
 
-def _statements(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
-    (row,) = rows
-    lines = [
-        [
-            statement["what"],
-            f"{statement['paper']:g}",
-            f"{statement['ours']:.3g}",
-            statement["verdict"],
-        ]
-        for statement in row["statements"]
-    ]
-    return TableOfRows(["what", "paper", "ours", "verdict"], lines)
-
-
-def _agents(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
-    (row,) = rows
-    lines = [[a["agent"], a["fitted_to"], f"{a['above_oracle']:.2%}"] for a in row["agents"]]
-    return TableOfRows(["agent", "fitted to", ">time above the oracle's"], lines)
-
-
-TABLES = {"default": _statements, "agents": _agents}
-
-
-def _figures(rows: Sequence[Mapping[str, Any]]) -> Figure:
-    return draw_figures(Measurements())
-
-
-PLOTS = {"figures": _figures}
+PLOTS = {"figures": lambda rows: draw_figures(Measurements())}

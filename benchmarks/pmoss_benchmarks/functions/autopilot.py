@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -21,7 +22,7 @@ import numpy as np
 
 from pmoss_agents.autopilot.loop import fly, running_env
 from pmoss_agents.registry import policy_maker
-from pmoss_benchmarks.study.function import Cell, Row, Run
+from pmoss_benchmarks.study.function import Cell, Row, Rows, Run
 from pmoss_benchmarks.study.tables import TableOfRows
 from pmoss_datasets.continual.domain import CONTINUAL
 from pmoss_datasets.continual.rounds import Move, RoundPolicy, moves_between
@@ -137,18 +138,15 @@ def measure(run: Run, cell: Cell) -> Row:
 
 def _null(settings: Settings, number: int) -> dict[str, Any]:
     """Trials of the spread schedule against itself, without co-tenants."""
-    env = _environment(settings, number, phases=0)
-    kept = pairs = 0
-    try:
+    with closing(_environment(settings, number, phases=0)) as env:
         index = env.session.live
         index.begin(1, Conditions(), _spread(env))
-        for _ in range(settings.trials):
-            trial = index.tried(index.served, index.served)
-            kept += trial.kept
-            pairs += len(trial.gains)
-    finally:
-        env.close()
-    return {"trials": settings.trials, "kept": kept, "pairs": pairs}
+        trials = [index.tried(index.served, index.served) for _ in range(settings.trials)]
+    return {
+        "trials": settings.trials,
+        "kept": sum(trial.kept for trial in trials),
+        "pairs": sum(len(trial.gains) for trial in trials),
+    }
 
 
 def _block(settings: Settings, number: int) -> dict[str, Any]:
@@ -161,7 +159,10 @@ def _block(settings: Settings, number: int) -> dict[str, Any]:
         env = _environment(settings, number, settings.phases)
         seconds = env.arguments.epochs * settings.epoch_seconds
         if side == "autopilot":
-            steps = list(fly(env, _agent(settings.agent), number))
+            own = settings.agent in CONTINUAL.policies()
+            name = settings.agent
+            agent = CONTINUAL.policy(name) if own else policy_maker(name)()
+            steps = list(fly(env, agent, number))
             served[side] = float(np.mean([step.throughput for step in steps]))
             verdicts.update(step.verdict for step in steps)
             continue
@@ -170,10 +171,8 @@ def _block(settings: Settings, number: int) -> dict[str, Any]:
             index.backend, seconds=settings.epoch_seconds, rounds=index.rounds
         )
         policy = Made(schedules) if side == "made" else CONTINUAL.policy("stay")
-        try:
+        with closing(env):
             served[side] = CONTINUAL.play(env, policy, number).outcome / seconds
-        finally:
-            env.close()
     return {
         "order": order,
         "mq_per_s": {side: served[side] for side in SIDES},
@@ -182,12 +181,6 @@ def _block(settings: Settings, number: int) -> dict[str, Any]:
             str(core): int(np.count_nonzero(cores != core)) for core, cores in schedules.items()
         },
     }
-
-
-def _agent(name: str) -> Any:
-    if name in CONTINUAL.policies():
-        return CONTINUAL.policy(name)
-    return policy_maker(name)()
 
 
 def _environment(settings: Settings, seed: int, phases: int) -> Any:
@@ -253,7 +246,7 @@ def _with_share(load: Any, core: int, workers: Int32Array, share: float) -> Int3
     return cores
 
 
-def summarise(settings: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def summarise(settings: Mapping[str, Any], rows: Rows) -> dict[str, Any]:
     """Rates and ratios over all rows, with 95 % intervals.
 
     Returns:
@@ -287,7 +280,7 @@ def summarise(settings: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) ->
     return summary
 
 
-def _table(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+def _table(rows: Rows) -> TableOfRows:
     """The rate and the ratios beside their goals."""
     summary, lines = summarise({}, rows), []
     if null := summary.get("null"):

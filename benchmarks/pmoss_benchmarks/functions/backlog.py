@@ -7,7 +7,7 @@ the least, over what has a queue, of the rate served over its share of the workl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from itertools import product
@@ -17,8 +17,8 @@ import numpy as np
 
 from pmoss_benchmarks.offline.ratios import PLACED, SHARED
 from pmoss_benchmarks.spatial.combinations import simulation
-from pmoss_benchmarks.study.function import Cell, Row, Run
-from pmoss_benchmarks.study.tables import TableOfRows
+from pmoss_benchmarks.study.function import Cell, Row, Rows, Run
+from pmoss_benchmarks.study.tables import TableOfRows, means, percent, table_of
 from pmoss_env.backends import Backend, IncrementalBackend, make_backend
 from pmoss_env.baselines import (
     SHARED_BASELINES,
@@ -101,16 +101,7 @@ def measure(run: Run, cell: Cell) -> Row:
     """
     options = run.settings
     of_instances = [_instance(options, cell, seed) for seed in range(1, options.instances + 1)]
-    rows = {
-        name: {
-            field: float(
-                np.mean([rows[name][field] for rows in of_instances if field in rows[name]])
-            )
-            for field in first
-        }
-        for name, first in of_instances[0].items()
-    }
-    return {"rows": rows}
+    return {"rows": {name: means([of[name] for of in of_instances]) for name in of_instances[0]}}
 
 
 def _instance(options: Settings, cell: Cell, seed: int) -> dict[str, dict[str, float]]:
@@ -206,11 +197,10 @@ def _search(objective: str) -> str:
 
 def both(row: Mapping[str, float]) -> str:
     """All queries served / the mix served, and the share of starved slices."""
-    starved = f"{row['starved']:.0%}".replace("%", " %")
-    return f"{row['served']:.0f} / {row['mix']:.0f}, {starved}"
+    return f"{row['served']:.0f} / {row['mix']:.0f}, {percent(row['starved'])}"
 
 
-def _lines(rows: Sequence[Mapping[str, Any]], names: Iterable[str]) -> list[list[str]]:
+def _lines(rows: Rows, names: Iterable[str]) -> list[list[str]]:
     ordered = sorted(rows, key=lambda cell: WORKLOADS.index(cell["workload"]))
     of_all = tuple(names)
     return [
@@ -219,40 +209,35 @@ def _lines(rows: Sequence[Mapping[str, Any]], names: Iterable[str]) -> list[list
     ]
 
 
-def _paper(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
-    return TableOfRows(["server, workload", *PAPER.values()], _lines(rows, PAPER))
-
-
-def _rules(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+def _rules(rows: Rows) -> TableOfRows:
     heads = [f"`{name}`" for name in _RULES]
     heads += [f"search, {name}" for name in ("all", "mix", "closed load")]
     names = (*_RULES, *map(_search, ("served", "mix", "closed")))
     return TableOfRows(["server, workload", *heads], _lines(rows, names))
 
 
-def _simulated(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+def _simulated(rows: Rows) -> TableOfRows:
     """What the simulated server measures of the same schedules."""
-    names = ("random", "lpt", _search("served"), _search("mix"))
-    lines = [
-        [
-            f"{cell['machine']}, `{cell['workload']}`",
-            *(
-                f"{cell['rows'][name]['simulated_served']:.0f} / "
-                f"{cell['rows'][name]['simulated_mix']:.0f}"
-                for name in names
-            ),
-        ]
-        for cell in rows
-        if "simulated_mix" in cell["rows"]["random"]
-    ]
-    heads = ["server, workload", "`random`", "`lpt`", "search, all", "search, mix"]
-    return TableOfRows(heads, lines)
+    names = {
+        "`random`": "random",
+        "`lpt`": "lpt",
+        "search, all": _search("served"),
+        "search, mix": _search("mix"),
+    }
+    pair = "{{rows[{0}][simulated_served]:.0f}} / {{rows[{0}][simulated_mix]:.0f}}"
+    columns = {head: pair.format(name) for head, name in names.items()}
+    measured = [cell for cell in rows if "simulated_mix" in cell["rows"]["random"]]
+    return table_of(measured, {"server, workload": "{machine}, `{workload}`", **columns})
 
 
-TABLES = {"default": _paper, "rules": _rules, "simulated": _simulated}
+TABLES = {
+    "default": lambda rows: TableOfRows(["server, workload", *PAPER.values()], _lines(rows, PAPER)),
+    "rules": _rules,
+    "simulated": _simulated,
+}
 
 
-def summarise(settings: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def summarise(settings: Mapping[str, Any], rows: Rows) -> dict[str, Any]:
     """Ranges over the cells: least and greatest.
 
     Returns:

@@ -8,26 +8,23 @@ from __future__ import annotations
 import base64
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-import pmoss_agents
 from pmoss_agents import find_policy
-from pmoss_agents.configs import committed_config
 from pmoss_benchmarks.functions.references import SEED, reference_rows, world_of
-from pmoss_benchmarks.spatial.trained import trained
-from pmoss_benchmarks.study.function import Cell, Progress, Row, Run
-from pmoss_benchmarks.study.tables import TableOfRows, interval
-from pmoss_datasets import Recipe
+from pmoss_benchmarks.offline.training import learned
+from pmoss_benchmarks.study.function import Cell, Figure, Progress, Row, Rows, Run
+from pmoss_benchmarks.study.tables import TableOfRows, grouped, interval
 from pmoss_datasets.domain import find_domain
 from pmoss_datasets.evaluation import episode_seed, paired_difference
 from pmoss_datasets.fairness import check_policy
 from pmoss_datasets.policies import Measured, Policy
-from pmoss_datasets.recipes import tier
 from pmoss_datasets.schema import FIRST_DOMAIN
-from pmoss_datasets.suite import core_tasks, load_task, obtain
+from pmoss_datasets.suite import build, core_tasks, load_task
 from pmoss_env.baselines import (
     Context,
     answer_after,
@@ -41,9 +38,6 @@ from pmoss_env.errors import DatasetError
 from pmoss_env.machines import Machine
 from pmoss_env.pictures import new_figure
 from pmoss_env.types import Float64Array, Schedule
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 #: Evaluations of the episode's backend.
 BUDGETS = (0, 1, 3, 10, 30, 100, 300, 2000)
@@ -120,18 +114,15 @@ def agent_of(run: Run, cell: Cell) -> Policy:
     settings, name, task = run.settings, cell["policy"], cell["task"]
     if word := settings.agents[name]:
         return find_policy(word.replace("{task}", task).replace("{seed}", str(cell["seed"])))
-    config = {**committed_config(name, task), **settings.changes, "seed": cell["seed"]}
-    env = dict(load_task(task).env)
-    recipe = Recipe.from_dict({**tier(settings.tier), "tier": settings.tier, "env": env})
-    data = obtain(recipe, run.data / recipe.id)
-    return pmoss_agents.load(trained(name, config, [data], run.keep), name)
+    data = build(f"pmoss/{task}/{settings.tier}-v0", run.data)
+    agent: Policy = learned(run, name, task, [data], {**settings.changes, "seed": cell["seed"]})
+    return agent
 
 
 class Work:
     """Plays one policy after the other; the environment of a task is kept."""
 
     def __init__(self, run: Run) -> None:
-        """Takes the settings."""
         self._run, self._settings = run, run.settings
         self._at: tuple[str, float] | None = None
         self._env: Any = None
@@ -182,15 +173,18 @@ class Work:
         self._env.reset(seed=env_seed)
         self._judge.begin()
 
-    @property
-    def machine(self) -> Machine:
-        """Of the present episode."""
-        machine: Machine = self._env.machine
-        return machine
-
     def true(self, schedule: Schedule) -> float:
         """The throughput of a schedule in the present episode without noise, Mq/s."""
         return float(self._judge.throughput(schedule))
+
+    def remeasured(self, row: Mapping[str, Any], number: int) -> list[float]:
+        """Throughputs in an episode of a stored row, made again."""
+        self.begin(row, env_seed := row["env_seed"][number])
+        if "schedules" in row:
+            schedules = [unpacked(text, self._env.machine) for text in row["schedules"][number]]
+        else:
+            schedules, _ = self._decide(row["policy"], env_seed)
+        return [self.true(schedule) for schedule in schedules]
 
     def close(self) -> None:
         """Releases the environment and its backends."""
@@ -259,27 +253,16 @@ def unpacked(text: str, machine: Machine) -> Schedule:
     return machine.local_schedule(cores)
 
 
-def recheck(run: Run, row: Row) -> list[str]:
+def again(run: Run, row: Row) -> Row:
     """Rules and searches decide anew; the stored schedules of agents are measured again."""
-    work = Work(run)
-    differences = []
-    try:
-        for number, env_seed in enumerate(row["env_seed"]):
-            work.begin(row, env_seed)
-            if "schedules" in row:
-                texts = row["schedules"][number]
-                schedules = [unpacked(text, work.machine) for text in texts]
-            else:
-                schedules, _ = work._decide(row["policy"], env_seed)
-            now, then = [work.true(schedule) for schedule in schedules], row["throughput"][number]
-            if env_seed != episode_seed(SEED, number) or now != then:
-                differences.append(f"episode {number}: stored {then!r}, now {now!r}")
-    finally:
-        work.close()
-    return differences
+    episodes = range(len(row["env_seed"]))
+    remade: Row = {"env_seed": [episode_seed(SEED, number) for number in episodes]}
+    with closing(Work(run)) as work:
+        remade["throughput"] = [work.remeasured(row, number) for number in episodes]
+    return remade
 
 
-def _throughputs(rows: Sequence[Mapping[str, Any]]) -> Float64Array:
+def _throughputs(rows: Rows) -> Float64Array:
     """(seeds, episodes, budgets) Mq/s; what measures nothing has the same at each."""
     each = [
         [values * len(BUDGETS) if len(values) == 1 else values for values in row["throughput"]]
@@ -289,26 +272,21 @@ def _throughputs(rows: Sequence[Mapping[str, Any]]) -> Float64Array:
     return np.array([[values[:fewest] for values in row] for row in each])
 
 
-def _scores(rows: Sequence[Mapping[str, Any]]) -> Float64Array:
+def _scores(rows: Rows) -> Float64Array:
     """(seeds, episodes, budgets) scores."""
     low, high = (np.array([row[end] for row in rows])[:, :, None] for end in ("random", "best"))
     scores: Float64Array = 100 * (_throughputs(rows) - low) / (high - low)
     return scores
 
 
-def _trainings(
-    rows: Sequence[Mapping[str, Any]],
-) -> dict[tuple[str, float], dict[str, list[Mapping[str, Any]]]]:
+def _trainings(rows: Rows) -> dict[tuple[str, float], dict[str, list[Mapping[str, Any]]]]:
     """By task and noise, then by policy, the rows of its trainings."""
-    worlds: dict[tuple[str, float], dict[str, list[Mapping[str, Any]]]] = {}
-    for row in rows:
-        policies = worlds.setdefault((row["task"], row["noise"]), {})
-        policies.setdefault(row["policy"], []).append(row)
-    return worlds
+    worlds = grouped(rows, "task", "noise").items()
+    return {world: grouped(of_world, "policy") for world, of_world in worlds}
 
 
 def _table(
-    rows: Sequence[Mapping[str, Any]],
+    rows: Rows,
     values: Callable[[list[Mapping[str, Any]], list[Mapping[str, Any]]], Sequence[str]],
 ) -> TableOfRows:
     """A line for each policy: ``values`` of its rows and of those of OPPONENT, by budget."""
@@ -350,7 +328,7 @@ def _seconds(own: list[Mapping[str, Any]], opponent: list[Mapping[str, Any]]) ->
 _FEW = 10
 
 
-def left(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+def left(rows: Rows) -> dict[str, float]:
     """By task the points that the best rule, and OPPONENT with _FEW measurements, leave of 100."""
     points = {}
     for (task, _), policies in _trainings(rows).items():
@@ -360,7 +338,7 @@ def left(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     return points
 
 
-def _headroom(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+def _headroom(rows: Rows) -> TableOfRows:
     """A line for each task: rules, OPPONENT and agents, without and with _FEW measurements."""
     worlds, points, few = _trainings(rows), left(rows), BUDGETS.index(_FEW)
     agents = [name for name in next(iter(worlds.values())) if name not in {*RULES, *SEARCHES}]
@@ -375,14 +353,12 @@ def _headroom(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
     return TableOfRows(["task", "kind", *(f">{head}" for head in heads), ">left"], lines)
 
 
-def summarise(
-    settings: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]
-) -> dict[str, dict[str, float]]:
+def summarise(settings: Mapping[str, Any], rows: Rows) -> dict[str, dict[str, float]]:
     """``left``, see left()."""
     return {"left": left(rows)}
 
 
-TABLES: Mapping[str, Callable[[Sequence[Mapping[str, Any]]], TableOfRows]] = {
+TABLES: Mapping[str, Callable[[Rows], TableOfRows]] = {
     "default": lambda rows: _table(rows, lambda own, _: _intervals(_scores(own))),
     "ahead": lambda rows: _table(rows, _ahead),
     "throughput": lambda rows: _table(
@@ -393,7 +369,7 @@ TABLES: Mapping[str, Callable[[Sequence[Mapping[str, Any]]], TableOfRows]] = {
 }
 
 
-def _curves(rows: Sequence[Mapping[str, Any]]) -> Figure:
+def _curves(rows: Rows) -> Figure:
     """A panel for each task and noise: scores by measurements."""
     worlds = _trainings(rows)
     tasks, noises = (list(dict.fromkeys(world[part] for world in worlds)) for part in (0, 1))

@@ -12,10 +12,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pmoss_benchmarks.study.function import Cell, Row, Run
+from pmoss_benchmarks.study.function import Cell, Row, Run, check_counts, check_names
 from pmoss_datasets.evaluation import bootstrap_interval
 from pmoss_env.backends import make_backend
-from pmoss_env.errors import DescriptionError, UnknownNameError
 from pmoss_env.interference import possible_targets
 from pmoss_env.measuring import measure_schedules
 from pmoss_env.types import CO_TENANT_FAMILIES, CoTenant, Instance
@@ -49,11 +48,8 @@ class Settings:
     options: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for family in self.families:
-            if family not in CO_TENANT_FAMILIES:
-                raise UnknownNameError("family of co-tenants", family, CO_TENANT_FAMILIES)
-        if self.rounds < 2:
-            raise DescriptionError(f"rounds = {self.rounds}: must be at least 2")
+        check_names("family of co-tenants", self.families, CO_TENANT_FAMILIES)
+        check_counts(self, "rounds", least=2)
 
 
 def cells(settings: Settings) -> list[Cell]:

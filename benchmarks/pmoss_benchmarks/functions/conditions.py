@@ -9,23 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 import pmoss_agents
-from pmoss_agents.configs import committed_config
 from pmoss_agents.spatial.surrogate import Surrogate
+from pmoss_benchmarks.offline.training import learned
 from pmoss_benchmarks.spatial.other_counters import Fresh, Part, Stale, Without
-from pmoss_benchmarks.spatial.trained import trained
-from pmoss_benchmarks.study.function import Cell, Progress, Row, Run
-from pmoss_benchmarks.study.tables import TableOfRows, interval
+from pmoss_benchmarks.study.function import Cell, Progress, Row, Rows, Run, check_names
+from pmoss_benchmarks.study.tables import Columns, TableOfRows, grouped, interval, table_of
 from pmoss_datasets import Dataset, Recipe
 from pmoss_datasets.domain import domain_of_env
 from pmoss_datasets.evaluation import (
     DEFAULT_ENV,
-    Difference,
     evaluate,
     pack_actions,
     paired_difference,
@@ -35,7 +33,7 @@ from pmoss_datasets.interfaces import score_of
 from pmoss_datasets.policies import Policy, SchedulePolicy
 from pmoss_datasets.suite import obtain
 from pmoss_env.counter_table import Counter
-from pmoss_env.errors import DescriptionError, UnknownNameError
+from pmoss_env.errors import DescriptionError
 from pmoss_env.types import COUNTERS
 
 #: Rules that every world is played by, too.
@@ -111,9 +109,7 @@ class Settings:
             raise DescriptionError(
                 f"usual = {self.usual}: must be one of sizes = {list(self.sizes)}"
             )
-        for name in self.kinds:
-            if name not in KINDS:
-                raise UnknownNameError("kind", name, KINDS)
+        check_names("kind", self.kinds, KINDS)
 
     def env(self, workload: str) -> dict[str, Any]:
         """Arguments of the environment under a workload."""
@@ -164,84 +160,71 @@ def _data(run: Run, workload: str) -> Dataset:
     return obtain(recipe, run.keep / "conditions" / recipe.id)
 
 
-class Work:
-    """Does the cells in one process."""
+def measure(run: Run, cell: Cell) -> Row:
+    """The episodes of a cell: a list for each of _COLUMNS.
 
-    def __init__(self, run: Run) -> None:
-        self._run, self._settings = run, run.settings
-        # Throughputs of score 0 and 100 by workload, then by the episode's seed.
-        self._references: dict[str, dict[int, tuple[float, float]]] = {}
+    What a surrogate did is in ``actions``, packed. Rules decide the same again.
+    """
+    rows = evaluate(
+        _world(run.settings, cell["workload"]),
+        {cell["case"]: _policy(run, cell)},
+        [_EVALUATION],
+        run.settings.episodes,
+        search_budget=run.settings.budget,
+        random_schedules=_RANDOM_SCHEDULES,
+    ).rows
+    columns = {name: [getattr(row, name) for row in rows] for name in _COLUMNS}
+    if cell["kind"] == RULE:
+        return columns
+    return {**columns, "actions": [pack_actions(row.actions) for row in rows]}
 
-    def __call__(self, cell: Cell) -> Row:
-        """The episodes of a cell: a list for each of _COLUMNS.
 
-        What a surrogate did is in ``actions``, packed. Rules decide the same again.
-        """
-        settings: Settings = self._settings
-        evaluation = evaluate(
-            _world(settings, cell["workload"]),
-            {cell["case"]: self._policy(cell)},
-            [_EVALUATION],
-            settings.episodes,
-            search_budget=settings.budget,
-            random_schedules=_RANDOM_SCHEDULES,
-            references=self._references.setdefault(cell["workload"], {}),
-        )
-        columns = {name: [getattr(row, name) for row in evaluation.rows] for name in _COLUMNS}
-        if cell["kind"] == RULE:
-            return columns
-        return {**columns, "actions": [pack_actions(row.actions) for row in evaluation.rows]}
+def _policy(run: Run, cell: Cell) -> Policy:
+    settings, kind, case = run.settings, cell["kind"], cell["case"]
+    home = settings.workload
+    if kind == RULE:
+        return SchedulePolicy(case)
+    if kind == "change":
+        lessons = {"zero-shot": [home], "trained anew": [cell["workload"]]}
+        return _agent(run, lessons.get(case, [home, cell["workload"]]), settings.usual)
+    if kind == "vendors":
+        lost = distinct_vendors()[case]
+        return Without(_agent(run, [home], settings.usual, lost), lost)
+    agent = _agent(run, [home], int(case) if kind == "data" else settings.usual)
+    if kind == "stale":
+        return Stale(agent, STALE[case])
+    return Fresh(agent, int(case)) if kind == "fresh" else agent
 
-    def _policy(self, cell: Cell) -> Policy:
-        kind, case = cell["kind"], cell["case"]
-        settings, home = self._settings, self._settings.workload
-        if kind == RULE:
-            return SchedulePolicy(case)
-        if kind == "change":
-            workloads = {
-                "zero-shot": [home],
-                "trained anew": [cell["workload"]],
-                "trained on both": [home, cell["workload"]],
-            }
-            return self._agent(workloads[case], settings.usual)
-        if kind == "vendors":
-            lost = distinct_vendors()[case]
-            return Without(self._agent([home], settings.usual, lost), lost)
-        agent = self._agent([home], int(case) if kind == "data" else settings.usual)
-        if kind == "stale":
-            return Stale(agent, STALE[case])
-        return Fresh(agent, int(case)) if kind == "fresh" else agent
 
-    def _agent(
-        self, workloads: Sequence[str], episodes: int, lost: Sequence[str] = ()
-    ) -> Surrogate:
-        """A surrogate that learned from so many episodes of each workload; kept for other cells."""
-        settings: Settings = self._settings
-        if settings.agent and ([*workloads], episodes, lost) == (
-            [settings.workload],
-            settings.usual,
-            (),
-        ):
-            agent = pmoss_agents.load(settings.agent)
-        else:
-            data: list[Dataset] = [Part(_data(self._run, w), episodes, lost) for w in workloads]
-            task = data[0].metadata.id.split("/")[1]
-            config = {**committed_config(_AGENT, task), **settings.changes}
-            path = trained(_AGENT, config, data, self._run.keep / "conditions" / "agents")
-            agent = pmoss_agents.load(path, _AGENT)
-        assert isinstance(agent, Surrogate)
-        return agent
+def _agent(
+    run: Run, workloads: Sequence[str], episodes: int, lost: Sequence[str] = ()
+) -> Surrogate:
+    """A surrogate that learned from so many episodes of each workload; kept for other cells."""
+    settings: Settings = run.settings
+    usual = [settings.workload], settings.usual, ()
+    if settings.agent and ([*workloads], episodes, lost) == usual:
+        agent = pmoss_agents.load(settings.agent)
+    else:
+        data: list[Dataset] = [Part(_data(run, w), episodes, lost) for w in workloads]
+        task = data[0].metadata.id.split("/")[1]
+        kept = replace(run, keep=run.keep / "conditions" / "agents")
+        agent = learned(kept, _AGENT, task, data, settings.changes)
+    assert isinstance(agent, Surrogate)
+    return agent
 
 
 def _world(settings: Settings, workload: str) -> dict[str, Any]:
     return {**settings.env(workload), "observation": "complete"}
 
 
-def recheck(run: Run, row: Row) -> list[str]:
-    """Runs a row's episodes again: rules decide anew, the surrogate's actions are run again."""
-    domain, differences = domain_of_env(DEFAULT_ENV), []
-    with closing(domain.make_env(_world(run.settings, row["workload"]))) as env:
-        judge = domain.judge(env)
+def again(run: Run, row: Row) -> Row:
+    """A row's episodes: rules decide anew, the surrogate's actions are run again."""
+    domain = domain_of_env(DEFAULT_ENV)
+    columns: Row = {name: [] for name in _COLUMNS}
+    with (
+        closing(domain.make_env(_world(run.settings, row["workload"]))) as env,
+        closing(domain.judge(env)) as judge,
+    ):
         for number, env_seed in enumerate(row["env_seed"]):
             env.reset(seed=env_seed)
             judge.begin()
@@ -252,20 +235,11 @@ def recheck(run: Run, row: Row) -> list[str]:
                 judge.begin()
             else:
                 rollout = domain.play(env, SchedulePolicy(row["case"]), env_seed, judge)
-            now = {
-                "random_throughput": ends[0],
-                "search_throughput": ends[1],
-                "incumbent_throughput": rollout.start,
-                "throughput": rollout.outcome,
-                "score": score_of(judge.outcome(rollout), *ends),
-            }
-            differences += [
-                f"episode {number}: {name}: stored {row[name][number]!r}, now {value!r}"
-                for name, value in now.items()
-                if value != row[name][number]
-            ]
-        judge.close()
-    return differences
+            score = score_of(judge.outcome(rollout), *ends)
+            episode = env_seed, rollout.start, rollout.outcome, score, *ends
+            for name, value in zip(_COLUMNS, episode, strict=True):
+                columns[name].append(value)
+    return columns
 
 
 def lost_counters(kind: str) -> tuple[str, ...]:
@@ -293,27 +267,14 @@ def distinct_vendors() -> dict[str, tuple[str, ...]]:
     return {name: lost for lost, name in names.items()}
 
 
-@dataclass(frozen=True)
-class Score:
-    """What a row comes to.
+def scores(rows: Rows) -> list[dict[str, Any]]:
+    """The rows with what they come to.
 
-    Attributes:
-        row: of the study.
-        score: mean over its episodes.
-        best_rule: the rule with the highest mean score under the workload.
-        over_rule: points ahead of it, in the same episodes.
-        over_usual: points ahead of the usual surrogate; None under another workload.
+    Returns:
+        Beside a row's own fields ``mean``, over its episodes; ``best_rule``, the rule with the
+        highest mean under the workload; and points ahead in the same episodes: ``over_rule`` and,
+        under the same workload, ``over_usual``.
     """
-
-    row: Mapping[str, Any]
-    score: Difference
-    best_rule: str
-    over_rule: Difference
-    over_usual: Difference | None
-
-
-def scores(rows: Sequence[Mapping[str, Any]]) -> list[Score]:
-    """The scores of all rows."""
     points = [np.array([row["score"]], dtype=np.float64) for row in rows]
     (usual,) = (n for n, row in enumerate(rows) if row["kind"] == USUAL)
     compared = []
@@ -326,78 +287,86 @@ def scores(rows: Sequence[Mapping[str, Any]]) -> list[Score]:
         best = max(rules, key=lambda n: float(points[n].mean()))
         same_world = row["workload"] == rows[usual]["workload"]
         compared.append(
-            Score(
-                row,
-                paired_difference(mine),
-                rows[best]["case"],
-                paired_difference(mine - points[best]),
-                paired_difference(mine - points[usual]) if same_world else None,
-            )
+            {
+                **row,
+                "mean": paired_difference(mine),
+                "best_rule": rows[best]["case"],
+                "over_rule": paired_difference(mine - points[best]),
+                "over_usual": paired_difference(mine - points[usual]) if same_world else None,
+            }
         )
     return compared
 
 
-def _sizes(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
-    chosen = [score for score in scores(rows) if score.row["kind"] in ("data", USUAL)]
-    chosen.sort(key=lambda score: int(score.row["case"]))
-    lines = [
-        [
-            score.row["case"],
-            interval(score.score),
-            f"{interval(score.over_rule)} over `{score.best_rule}`",
-        ]
-        for score in chosen
-    ]
-    return TableOfRows(["episodes of data", "score", "against the best rule"], lines)
+def _of_kinds(rows: Rows, *kinds: str) -> list[dict[str, Any]]:
+    return [row for row in scores(rows) if row["kind"] in kinds]
 
 
-def _counters(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
-    lines = []
-    for score in scores(rows):
-        kind, case = score.row["kind"], score.row["case"]
-        words = {
-            USUAL: "of the incumbent, as it runs",
-            "stale": f"read before a change of: {case.removeprefix('other ')}",
-            "fresh": f"of its own plan, after {case} plan{'' if case == '1' else 's'}",
-        }
-        if kind in words:
-            against = "" if kind == USUAL else interval(score.over_usual)
-            lines.append([words[kind], interval(score.score), against])
-    return TableOfRows(["counters", "score", "against the first row"], lines)
+def _over_usual(row: Mapping[str, Any]) -> str:
+    return "" if row["kind"] == USUAL else interval(row["over_usual"])
 
 
-def _vendors(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+def _sizes(rows: Rows) -> TableOfRows:
+    columns = {
+        "episodes of data": "{case}",
+        "score": "{mean:interval}",
+        "against the best rule": "{over_rule:interval} over `{best_rule}`",
+    }
+    return table_of(sorted(_of_kinds(rows, "data", USUAL), key=lambda r: int(r["case"])), columns)
+
+
+def _read(row: Mapping[str, Any]) -> str:
+    """When a surrogate's counters were read."""
+    if row["kind"] == USUAL:
+        return "of the incumbent, as it runs"
+    if row["kind"] == "stale":
+        return f"read before a change of: {row['case'].removeprefix('other ')}"
+    return f"of its own plan, after {row['case']} plan{'' if row['case'] == '1' else 's'}"
+
+
+def _counters(rows: Rows) -> TableOfRows:
+    columns: Columns = {
+        "counters": _read,
+        "score": "{mean:interval}",
+        "against the first row": _over_usual,
+    }
+    return table_of(_of_kinds(rows, USUAL, "stale", "fresh"), columns)
+
+
+def _vendors(rows: Rows) -> TableOfRows:
     lost = distinct_vendors()
-    lines = []
-    for score in scores(rows):
-        if score.row["kind"] == USUAL:
-            lines.append(["all counters", "", interval(score.score), ""])
-        elif score.row["kind"] == "vendors":
-            case = score.row["case"]
-            lines.append(
-                [case, str(len(lost[case])), interval(score.score), interval(score.over_usual)]
-            )
-    return TableOfRows(["counters of", "lost", "score", "against the first row"], lines)
+    columns: Columns = {
+        "counters of": lambda row: "all counters" if row["kind"] == USUAL else row["case"],
+        "lost": lambda row: "" if row["kind"] == USUAL else str(len(lost[row["case"]])),
+        "score": "{mean:interval}",
+        "against the first row": _over_usual,
+    }
+    return table_of(_of_kinds(rows, USUAL, "vendors"), columns)
 
 
-def _later(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+#: What a surrogate that plays another workload has learned from.
+_LESSONS = dict(
+    zip(ANSWERS, ("on `{}` alone", "on the new workload alone", "on both"), strict=True)
+)
+
+
+def _later(rows: Rows) -> TableOfRows:
     home = next(row["workload"] for row in rows if row["kind"] == USUAL)
-    trained_on = dict(
-        zip(ANSWERS, (f"on `{home}` alone", "on the new workload alone", "on both"), strict=True)
-    )
-    lines: dict[str, list[list[str]]] = {}
-    for score in scores(rows):
-        workload, kind, case = (score.row[name] for name in ("workload", "kind", "case"))
-        of_workload = lines.setdefault(workload, [])
-        if kind == "change":
-            words = f"surrogate, trained {trained_on[case]}"
-            of_workload.append([f"`{workload}`", words, interval(score.score)])
-        elif kind == RULE and case == score.best_rule and workload != home:
-            best = [f"`{workload}`", f"the best rule, `{case}`", interval(score.score)]
-            of_workload.append(best)
-    # The rule stands below the surrogates.
-    ordered = [line for group in lines.values() for line in [*group[1:], *group[:1]]]
-    return TableOfRows(["workload now", "policy", "score"], ordered)
+    shown = []
+    for of_workload in grouped(_of_kinds(rows, "change", RULE), "workload").values():
+        # The rule stands below the surrogates.
+        shown += [row for row in of_workload if row["kind"] == "change"]
+        shown += [row for row in of_workload if row["case"] == row["best_rule"] != ""]
+    columns: Columns = {
+        "workload now": "`{workload}`",
+        "policy": lambda row: (
+            f"the best rule, `{row['case']}`"
+            if row["kind"] == RULE
+            else f"surrogate, trained {_LESSONS[row['case']].format(home)}"
+        ),
+        "score": "{mean:interval}",
+    }
+    return table_of([row for row in shown if row["workload"] != home], columns)
 
 
 TABLES = {"default": _sizes, "counters": _counters, "vendors": _vendors, "later": _later}

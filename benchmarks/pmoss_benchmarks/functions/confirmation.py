@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from pmoss_benchmarks.offline.episodes import OfStored, play_again
-from pmoss_benchmarks.study.function import Cell, Row, Run
+from pmoss_benchmarks.study.function import Cell, Row, Rows, Run
 from pmoss_benchmarks.study.store import StoredStudy
-from pmoss_benchmarks.study.tables import TableOfRows, interval
+from pmoss_benchmarks.study.tables import TableOfRows, grouped, interval, side
 from pmoss_datasets.domain import find_domain
 from pmoss_datasets.evaluation.statistics import (
     Difference,
@@ -90,7 +90,6 @@ class Work:
     """Measures one episode after the other; the servers of a task are kept."""
 
     def __init__(self, run: Run) -> None:
-        """Takes the settings and where rows are stored."""
         self._run, self._settings, self._task = run, run.settings, ""
         self._servers: list[Backend] = []
 
@@ -178,11 +177,10 @@ def _server(
     return server
 
 
-def summarise(settings: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def summarise(settings: Mapping[str, Any], rows: Rows) -> dict[str, Any]:
     """What the rows say: ``tasks``, by name see of_task(), and ``verdicts``, their counts."""
     tasks = {
-        task: of_task([row["rows"] for row in rows if row["task"] == task])
-        for task in dict.fromkeys(row["task"] for row in rows)
+        task: of_task([row["rows"] for row in own]) for task, own in grouped(rows, "task").items()
     }
     verdicts = Counter(
         one["verdict"] for of in tasks.values() for one in of["policies"].values() if one["verdict"]
@@ -235,17 +233,10 @@ def of_task(episodes: Sequence[Mapping[str, Mapping[str, float]]]) -> dict[str, 
 
 def verdict(model: Difference, simulated: Difference) -> str:
     """Whether both say which of two policies is ahead, and the same; by their intervals."""
-    sides = [_side(one) for one in (model, simulated)]
-    if 0 in sides:
+    sides = [side(model), side(simulated)]
+    if "level" in sides:
         return OPEN
     return CONFIRMED if sides[0] == sides[1] else CONTRADICTED
-
-
-def _side(difference: Difference) -> int:
-    """1 ahead, -1 behind, 0 where the interval holds 0 or there is none."""
-    if difference.low is None or difference.high is None:
-        return 0
-    return int(difference.low > 0) - int(difference.high < 0)
 
 
 def _over(mine: Float64Array, rule: Float64Array) -> Difference:
@@ -280,7 +271,7 @@ def _finer(
     }
 
 
-def _by_policy(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+def _by_policy(rows: Rows) -> TableOfRows:
     """Every policy by the model and by the simulated server, task by task."""
     lines = []
     for task, of in summarise({}, rows)["tasks"].items():

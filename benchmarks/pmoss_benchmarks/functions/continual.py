@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from itertools import product
 from pathlib import Path
@@ -18,7 +19,7 @@ import numpy as np
 
 from pmoss_agents import find_policy, pretrained
 from pmoss_agents.policies import short_name
-from pmoss_benchmarks.study.function import Cell, Row, Run
+from pmoss_benchmarks.study.function import Cell, Row, Rows, Run, check_counts, check_names
 from pmoss_benchmarks.study.store import file_of, read_stored
 from pmoss_benchmarks.study.tables import TableOfRows, interval
 from pmoss_datasets.continual.domain import CONTINUAL, ORACLES, POLICIES
@@ -26,7 +27,7 @@ from pmoss_datasets.continual.rounds import RoundPolicy
 from pmoss_datasets.continual.rules import BestFit
 from pmoss_datasets.continual.thorough import CALM
 from pmoss_datasets.evaluation.statistics import paired_difference, ratio_of_means
-from pmoss_env.errors import DescriptionError, UnknownNameError, UnsupportedError
+from pmoss_env.errors import DescriptionError, UnsupportedError
 
 #: Seeds of the episodes in which policies are tuned; those that are compared count from 0.
 TUNING_SEED = 1_000_000
@@ -100,12 +101,8 @@ class Settings:
     agents: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("episodes", "tuning", "tuning_epochs"):
-            if getattr(self, name) < 1:
-                raise DescriptionError(f"{name} = {getattr(self, name)}: must be at least 1")
-        for name in self.policies:
-            if name not in GRIDS:
-                raise UnknownNameError("policy", name, GRIDS)
+        check_counts(self, "episodes", "tuning", "tuning_epochs")
+        check_names("policy", self.policies, GRIDS)
         if "law-oracle" not in self.policies or not set(self.policies) - set(ORACLES):
             raise DescriptionError(
                 f"policies = {list(self.policies)}: must hold law-oracle and an opponent"
@@ -198,18 +195,10 @@ class Work:
             env.close()
 
 
-def recheck(run: Run, row: Row) -> list[str]:
-    """Plays the episodes of a row again; rules decide anew, agents' actions are run again."""
-    work = Work(run)
-    try:
-        now = [work.rerun(row, seed) for seed in range(len(row["outcomes"]))]
-    finally:
-        work.close()
-    return [
-        f"episode {seed}: stored {then!r}, now {again!r}"
-        for seed, (then, again) in enumerate(zip(row["outcomes"], now, strict=True))
-        if then != again
-    ]
+def again(run: Run, row: Row) -> Row:
+    """The episodes of a row: rules decide anew, agents' actions are run again."""
+    with closing(Work(run)) as work:
+        return {"outcomes": [work.rerun(row, seed) for seed in range(len(row["outcomes"]))]}
 
 
 def _digest(word: str) -> str:
@@ -219,12 +208,8 @@ def _digest(word: str) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
 
 
-def summarise(settings: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def summarise(settings: Mapping[str, Any], rows: Rows) -> dict[str, Any]:
     """What the rows of a task come to.
-
-    Args:
-        settings: of the rows.
-        rows: of all policies and agents.
 
     Returns:
         ``drift``; ``changes``, the settings that make the task; ``best``, the best opponent;
@@ -305,7 +290,7 @@ def _paired(values: Any) -> dict[str, Any]:
     return asdict(paired_difference(np.asarray(values)[None]))
 
 
-def gains(tasks: Sequence[Mapping[str, Any]], agents: Sequence[str]) -> TableOfRows:
+def gains(tasks: Rows, agents: Sequence[str]) -> TableOfRows:
     """Million queries by which an agent is ahead of each policy, a column for each task.
 
     Args:
@@ -328,7 +313,7 @@ def gains(tasks: Sequence[Mapping[str, Any]], agents: Sequence[str]) -> TableOfR
     return TableOfRows(["policy", *heads], rows)
 
 
-def shares(tasks: Sequence[Mapping[str, Any]]) -> TableOfRows:
+def shares(tasks: Rows) -> TableOfRows:
     """The share of the law oracle, in %, of every policy and agent; a column for each task."""
     of_tasks = [{**task["policies"], **task["agents"]} for task in tasks]
     first: dict[str, float] = {}

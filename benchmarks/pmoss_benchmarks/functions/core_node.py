@@ -15,6 +15,7 @@ import numpy as np
 
 from pmoss_benchmarks.spatial.combinations import simulation
 from pmoss_benchmarks.study.function import Cell, Row, Run
+from pmoss_benchmarks.study.tables import means
 from pmoss_env.backends import make_backend
 from pmoss_env.baselines import local_search, make_baseline
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
@@ -78,9 +79,7 @@ def measure(run: Run, cell: Cell) -> Row:
             measured = _confirmed(arguments, instance, schedules, options.simulated)
             row.update({f"simulated_{name}": value for name, value in measured.items()})
         rows.append(row)
-    mean = {
-        field: float(np.mean([row[field] for row in rows if field in row])) for field in rows[0]
-    }
+    mean = means(rows)
     gains = [row["search_core_node"] / row["search_core"] - 1 for row in rows]
     return {
         **mean,

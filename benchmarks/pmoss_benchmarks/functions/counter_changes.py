@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from pmoss_agents.explaining.measuring import Choice, explain
 from pmoss_agents.explaining.rows import Row as RecordedRow
 from pmoss_benchmarks.offline.episodes import OfStored, play_again
 from pmoss_benchmarks.offline.ratios import SHARED
-from pmoss_benchmarks.study.function import Cell, Row, Run
+from pmoss_benchmarks.study.function import Cell, Figure, Row, Rows, Run
 from pmoss_benchmarks.study.tables import TableOfRows
 from pmoss_datasets.domain import find_domain
 from pmoss_datasets.evaluation import Difference, of_means
@@ -28,9 +28,6 @@ from pmoss_env.baselines import find_baseline
 from pmoss_env.errors import DatasetError, DescriptionError
 from pmoss_env.pictures import new_figure
 from pmoss_env.types import COUNTER_NAMES, Float64Array
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 #: Two measurements of one schedule differ by no more than this share.
 _SAME = 1e-9
@@ -151,7 +148,7 @@ def _per_query(one: Comparison) -> tuple[Float64Array, Float64Array]:
     return one.tables["machine"].column("per_query")
 
 
-def _changes(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+def _changes(rows: Rows) -> TableOfRows:
     """What changes under one policy, a column for each server."""
     lines = [
         ["throughput", "", *map(_gain, rows)],
@@ -200,12 +197,8 @@ def _shown(one: Difference, form: Callable[[float], str]) -> str:
     return f"{value} [{form(one.low)}, {form(one.high)}]"
 
 
-def lower(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[bool]]:
-    """By claim whether all its counters are lower, on each server that the paper says so of.
-
-    Args:
-        rows: of one policy.
-    """
+def lower(rows: Rows) -> dict[str, list[bool]]:
+    """By claim whether all its counters are lower, on each server that the paper says so of."""
     results: dict[str, list[bool]] = {}
     for claim, (names, servers) in CLAIMS.items():
         for row in (row for row in rows if row["machine"] in servers):
@@ -216,7 +209,7 @@ def lower(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[bool]]:
     return results
 
 
-def _draw_cores(rows: Sequence[Mapping[str, Any]]) -> Figure:
+def _draw_cores(rows: Rows) -> Figure:
     """Heat maps of one row, before and after: what cores serve, and their counters per query."""
     (row,) = rows
     order = np.argsort(row["nodes"], kind="stable")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from pmoss_benchmarks.study.function import Cell, Row, Run
+from pmoss_benchmarks.study.function import Cell, Row, Rows, Run, check_names
 from pmoss_benchmarks.study.tables import TableOfRows
 from pmoss_datasets.catalog import load
 from pmoss_datasets.domain import domain_names
@@ -28,9 +27,7 @@ class Settings:
     ids: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for id_ in self.ids:
-            if id_ not in every_id():
-                raise UnknownNameError("dataset of the suite", id_, every_id())
+        check_names("dataset of the suite", self.ids, every_id())
 
 
 def every_id() -> list[str]:
@@ -58,24 +55,14 @@ def measure(run: Run, cell: Cell) -> Row:
     return fields
 
 
-def recheck(run: Run, row: Row) -> list[str]:
-    """One line for each value that comes out different.
-
-    ``bytes`` are left out: the metadata name the host and the version that built the dataset.
-    """
-    now = measure(run, {"id": row["id"]})
-    return [
-        f"{name}: stored {row[name]!r}, now {value!r}"
-        for name, value in now.items()
-        if name != "bytes" and value != row[name]
-    ]
+def again(run: Run, row: Row) -> Row:
+    """The line without ``bytes``: the metadata name the host and the version that built it."""
+    remade = measure(run, {"id": row["id"]})
+    del remade["bytes"]
+    return remade
 
 
-def _index(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
-    return TableOfRows(*as_table(rows))
-
-
-def _missing(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+def _missing(rows: Rows) -> TableOfRows:
     """Datasets without a row, with the steps and the size that the others let expect."""
     heads = ["dataset", "episodes", "steps", "MB, expected"]
     lines = []
@@ -89,23 +76,21 @@ def _missing(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
     return TableOfRows(heads, lines)
 
 
-TABLES = {"default": _index, "missing": _missing}
+TABLES = {"default": lambda rows: TableOfRows(*as_table(rows)), "missing": _missing}
 
 
-def missing(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def missing(rows: Rows) -> list[str]:
     """Ids of the suite without a row."""
     ids = {row["id"] for row in rows}
     return [id_ for id_ in every_id() if id_ not in ids]
 
 
-def missing_megabytes(rows: Sequence[Mapping[str, Any]]) -> float:
+def missing_megabytes(rows: Rows) -> float:
     """The size that they are expected to have together."""
     return sum(_megabytes(rows, id_) for id_ in missing(rows))
 
 
-def _alike(
-    rows: Sequence[Mapping[str, Any]], id_: str
-) -> tuple[float, Sequence[Mapping[str, Any]]]:
+def _alike(rows: Rows, id_: str) -> tuple[float, Rows]:
     """Datasets of the same task, else of the same domain, and episodes over those of them all."""
     recipe = recipe_of(id_)
     of_domain = [row for row in rows if row["domain"] == recipe.domain]
@@ -113,6 +98,6 @@ def _alike(
     return recipe.episodes / sum(row["episodes"] for row in alike) if alike else 0.0, alike
 
 
-def _megabytes(rows: Sequence[Mapping[str, Any]], id_: str) -> float:
+def _megabytes(rows: Rows, id_: str) -> float:
     share, alike = _alike(rows, id_)
     return share * float(sum(row["bytes"] for row in alike)) / 1e6

@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from time import process_time
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from pmoss_benchmarks.spatial.combinations import Combination, combinations, model_and_server
+from pmoss_benchmarks.spatial.combinations import Combined, model_and_server
 from pmoss_benchmarks.study.function import Cell, Row, Run
 from pmoss_env.backends import IncrementalBackend
 from pmoss_env.backends.base import Backend
@@ -42,14 +42,10 @@ GOALS = {
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(Combined):
     """What the rows depend on.
 
     Attributes:
-        machines: by catalogue name; none: all that can be modelled.
-        workloads: by catalogue name.
-        loads: load regimes.
-        interference: families of co-tenants.
         schedules: stratified schedules per cell.
         moves: single-slice moves per cell.
         slices: of the index.
@@ -57,12 +53,6 @@ class Settings:
         simulated: options of the simulated backend.
     """
 
-    AXES: ClassVar = ("machines", "workloads", "loads", "interference")
-
-    machines: tuple[str, ...] = ()
-    workloads: tuple[str, ...] = ("ycsb-a",)
-    loads: tuple[str, ...] = ("closed",)
-    interference: tuple[str, ...] = ("none",)
     schedules: int = 100
     moves: int = 60
     slices: int = 256
@@ -72,19 +62,15 @@ class Settings:
 
 def cells(settings: Settings) -> list[Cell]:
     """Every machine under every workload."""
-    return combinations(
-        settings.machines, settings.workloads, settings.loads, settings.interference
-    )
+    return settings.cells()
 
 
 def measure(run: Run, cell: Cell) -> Row:
     """The card of one cell; times are CPU seconds."""
-    options, combination = run.settings, Combination(**cell)
-    analytic, simulated = model_and_server(combination, options.slices, options.simulated)
+    options = run.settings
+    analytic, simulated = model_and_server(cell, options.slices, options.simulated)
     rng = np.random.default_rng(options.seed)
-    instance = Instance(
-        options.seed, draw_co_tenants(combination.interference, analytic.machine, rng)
-    )
+    instance = Instance(options.seed, draw_co_tenants(cell["interference"], analytic.machine, rng))
     start = process_time()
     for backend in (analytic, simulated):
         backend.set_instance(instance)
@@ -203,11 +189,6 @@ def missed(row: Mapping[str, Any]) -> list[str]:
 FEWEST_WORKERS = 0.3
 
 
-def _random(context: Context) -> Schedule:
-    """Every slice on a random worker, its data beside it."""
-    return random(context)
-
-
 def _runs(context: Context) -> Schedule:
     """Grouped, Spread and what lies between, from a random slice on."""
     longest = max(1, context.slices // context.machine.nodes)
@@ -265,7 +246,7 @@ def _uneven(context: Context) -> Schedule:
 
 #: Strata of core-affine schedules by name.
 STRATA: Mapping[str, Callable[[Context], Schedule]] = {
-    "random": _random,
+    "random": random,
     "runs": _runs,
     "balanced": _balanced,
     "far_data": _far_data,

@@ -11,9 +11,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pmoss_benchmarks.spatial.combinations import Combination, combinations, model_and_server
+from pmoss_benchmarks.spatial.combinations import Combined, model_and_server
 from pmoss_benchmarks.study import Run
 from pmoss_benchmarks.study.function import Cell, Row
+from pmoss_benchmarks.study.tables import means
 from pmoss_env.backends import IncrementalBackend
 from pmoss_env.baselines import (
     SHARED_BASELINES,
@@ -34,15 +35,11 @@ THRESHOLD = 0.10
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(Combined):
     """What the rows depend on.
 
     Attributes:
-        machines: by catalogue name; none: all that can be modelled.
-        workloads: likewise.
         indexes: only workloads of these kinds; none: of all.
-        loads: load regimes.
-        interference: families of co-tenants.
         instances: workload instances (and draws of co-tenants) per task.
         confirmed: how many of them the simulator checks.
         random_schedules: per instance.
@@ -52,12 +49,10 @@ class Settings:
         simulated: options of the simulated backend.
     """
 
-    AXES: ClassVar = ("machines", "workloads", "indexes", "loads", "interference")
+    AXES: ClassVar = (*Combined.AXES, "indexes")
 
-    machines: tuple[str, ...] = ()
     workloads: tuple[str, ...] = ()
     indexes: tuple[str, ...] = ()
-    loads: tuple[str, ...] = ("closed",)
     interference: tuple[str, ...] = tuple(INTERFERENCE)
     instances: int = 5
     confirmed: int = 2
@@ -70,26 +65,19 @@ class Settings:
 
 def cells(settings: Settings) -> list[Cell]:
     """The tasks."""
-    return combinations(
-        settings.machines,
-        settings.workloads,
-        settings.loads,
-        settings.interference,
-        settings.indexes,
-    )
+    return settings.cells(settings.indexes)
 
 
 def measure(run: Run, cell: Cell) -> Row:
     """The row of one task: means over instances, throughputs in Mq/s."""
     options = run.settings
-    combination = Combination(**cell)
-    model, server = model_and_server(combination, options.slices, options.simulated)
+    model, server = model_and_server(cell, options.slices, options.simulated)
     rows: list[dict[str, float]] = []
     names: list[str] = []
     for i in range(options.instances):
         rng = np.random.default_rng([options.seed, i])
         instance = Instance(
-            options.seed + i, draw_co_tenants(combination.interference, model.machine, rng)
+            options.seed + i, draw_co_tenants(cell["interference"], model.machine, rng)
         )
         model.set_instance(instance)
         context = grouped_context(model, rng)
@@ -119,9 +107,7 @@ def measure(run: Run, cell: Cell) -> Row:
         rows.append(row)
     model.close()
     server.close()
-    mean = {
-        field: float(np.mean([row[field] for row in rows if field in row])) for field in rows[0]
-    }
+    mean = means(rows)
     headroom = mean["search"] / mean["simple"] - 1
     confirmed = mean["simulated_search"] / mean["simulated_simple"] - 1
     return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from pmoss_benchmarks.access_path.models import compare
-from pmoss_benchmarks.study.function import Cell, Row, Run
-from pmoss_benchmarks.study.tables import TableOfRows
+from pmoss_benchmarks.study.function import Cell, Row, Rows, Run, check_counts, check_names
+from pmoss_benchmarks.study.tables import Columns, TableOfRows, table_of
 from pmoss_env import _native
 from pmoss_env.envs.access_path.real import ENGINES, engine_absence, make_engine
-from pmoss_env.errors import BackendError, DescriptionError, UnknownNameError
+from pmoss_env.errors import BackendError, DescriptionError
 
 MEASURES_HOST = True
 #: What each background thread copies at a time: more than caches hold.
@@ -52,17 +52,14 @@ class Settings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in self.engines:
-            if name not in ENGINES:
-                raise UnknownNameError("copy engine", name, ENGINES)
+        check_names("copy engine", self.engines, ENGINES)
         if not self.megabytes or min(self.megabytes) <= 0:
             raise DescriptionError(f"megabytes = {self.megabytes!r}: must all be above 0")
         if not self.shares or min(self.shares) < 0 or max(self.shares) > 1:
             raise DescriptionError(f"shares = {self.shares!r}: must all be from 0 to 1")
         if not self.backgrounds or min(self.backgrounds) < 0:
             raise DescriptionError(f"backgrounds = {self.backgrounds!r}: must not be negative")
-        if self.repeats < 3:
-            raise DescriptionError(f"repeats = {self.repeats!r}: must be at least 3")
+        check_counts(self, "repeats", least=3)
 
 
 def cells(settings: Settings) -> list[Cell]:
@@ -208,7 +205,7 @@ def engine_wins(combination: Mapping[str, Any]) -> bool:
     return _is_lower(combination) and _is_lower(combination, "best_")
 
 
-def summarise(settings: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def summarise(settings: Mapping[str, Any], rows: Rows) -> dict[str, Any]:
     """Whether offloading ever wins, by engine.
 
     Returns:
@@ -230,39 +227,38 @@ def summarise(settings: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) ->
     return summary
 
 
-def _verdicts(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+def _verdicts(rows: Rows) -> TableOfRows:
     """In how many combinations each engine wins."""
-    lines = [
-        [
-            engine,
-            counts["absent"] or f"{counts['combinations']} combinations",
-            str(counts["wins"]),
-            str(counts["by_median"]),
-            "" if counts["gain"] is None else f"{counts['gain']:.0%}",
-        ]
-        for engine, counts in summarise({}, rows).items()
-    ]
-    columns = [">offloading wins", ">only its median is lower", ">largest gain"]
-    return TableOfRows(["engine", "measured", *columns], lines)
+    summaries = [{"engine": engine, **counts} for engine, counts in summarise({}, rows).items()]
+    columns: Columns = {
+        "engine": "{engine}",
+        "measured": lambda counts: counts["absent"] or f"{counts['combinations']} combinations",
+        ">offloading wins": "{wins}",
+        ">only its median is lower": "{by_median}",
+        ">largest gain": "{gain:.0%}",
+    }
+    return table_of(summaries, columns)
 
 
-def _largest(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+def _largest(rows: Rows) -> TableOfRows:
     """Both paths in the largest columns, in GB/s."""
-    lines = []
+    shown = []
     for row in rows:
         largest = max((scan["megabytes"] for scan in row["combinations"]), default=0.0)
-        shown = [scan for scan in row["combinations"] if scan["megabytes"] == largest]
-        for scan in sorted(shown, key=lambda scan: (scan["share"], scan["background"])):
-            paths = [
-                scan["megabytes"] * 1e3 / scan[f"us_by_{path}"] for path in ("loads", "engine")
-            ]
-            lines.append(
-                [row["engine"], f"{largest:g}", f"{scan['share']:.1%}", str(scan["background"])]
-                + [f"{rate:.2f}" for rate in paths]
-                + ["copies" if engine_wins(scan) else "loads"]
-            )
-    columns = [">MB", ">rows that match", ">background threads", ">loads, GB/s", ">copies, GB/s"]
-    return TableOfRows(["engine", *columns, "wins"], lines)
+        scans = [scan for scan in row["combinations"] if scan["megabytes"] == largest]
+        for scan in sorted(scans, key=lambda scan: (scan["share"], scan["background"])):
+            loads, copies = (largest * 1e3 / scan[f"us_by_{path}"] for path in ("loads", "engine"))
+            shown.append({"engine": row["engine"], **scan, "loads": loads, "copies": copies})
+    columns: Columns = {
+        "engine": "{engine}",
+        ">MB": "{megabytes:g}",
+        ">rows that match": "{share:.1%}",
+        ">background threads": "{background}",
+        ">loads, GB/s": "{loads:.2f}",
+        ">copies, GB/s": "{copies:.2f}",
+        "wins": lambda scan: "copies" if engine_wins(scan) else "loads",
+    }
+    return table_of(shown, columns)
 
 
 TABLES = {"default": _verdicts, "largest": _largest}

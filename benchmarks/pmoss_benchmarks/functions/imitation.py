@@ -13,6 +13,7 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -25,15 +26,15 @@ from pmoss_agents.spatial.decision_transformer import DecisionTransformer
 from pmoss_agents.training_log import MOMENT, TrainingLog, means_of_windows, read_log
 from pmoss_benchmarks.functions.references import SEED
 from pmoss_benchmarks.functions.wanted import RANKED, rank_correlation
-from pmoss_benchmarks.study.function import Cell, Progress, Row, Run
-from pmoss_benchmarks.study.tables import TableOfRows, interval
+from pmoss_benchmarks.offline.episodes import outcomes_of
+from pmoss_benchmarks.study.function import Cell, Progress, Row, Rows, Run, silent
+from pmoss_benchmarks.study.tables import TableOfRows, interval, table_of
 from pmoss_datasets import Dataset, Recipe
 from pmoss_datasets.domain import find_domain
 from pmoss_datasets.evaluation import (
     episode_seed,
     pack_actions,
     paired_difference,
-    unpack_actions,
 )
 from pmoss_datasets.fairness import check_policy
 from pmoss_datasets.recipes import tier
@@ -105,11 +106,9 @@ def prepare(run: Run, progress: Progress) -> None:
         _train(run, task, _data(run, task, progress), progress)
 
 
-def _data(run: Run, task: str, progress: Progress = lambda what, done, total: None) -> Dataset:
+def _data(run: Run, task: str, progress: Progress = silent) -> Dataset:
     recipe = recipe_of(run.settings, task)
-    return obtain(
-        recipe, run.data / recipe.id, lambda done, total: progress(f"data {task}", done, total)
-    )
+    return obtain(recipe, run.data / recipe.id, partial(progress, f"data {task}"))
 
 
 def _checkpoint(run: Run, task: str) -> Path:
@@ -154,7 +153,7 @@ def measure(run: Run, cell: Cell) -> Row:
         ``actions``, packed texts.
     """
     settings, data = run.settings, _data(run, cell["task"])
-    agent = _train(run, cell["task"], data, lambda what, done, total: None)
+    agent = _train(run, cell["task"], data, silent)
     log = read_log(_checkpoint(run, cell["task"]).with_suffix(".jsonl"))
     env_seeds = [episode_seed(SEED, episode) for episode in range(settings.episodes)]
     return {
@@ -241,72 +240,65 @@ def _play(
     return played
 
 
-def recheck(run: Run, row: Row) -> list[str]:
+def again(run: Run, row: Row) -> Row:
     """Runs the stored actions again; the network is not asked."""
-    env_kwargs = recipe_of(run.settings, row["task"]).env
-    domain = find_domain(load_task(row["task"]).domain)
-    differences = []
-    with closing(domain.make_env(env_kwargs)) as env:
-        for played in row["played"]:
-            for number, env_seed in enumerate(row["env_seeds"]):
-                actions = unpack_actions(played["actions"][number])
-                now, then = domain.rerun(env, env_seed, actions).outcome, played["served"][number]
-                if now != then:
-                    where = f"wanted {played['wanted']:g}, episode {number}"
-                    differences.append(f"{where}: stored {then!r}, now {now!r}")
-    return differences
-
-
-def _networks(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
-    """Each network's last accuracy beside the best there can be."""
-    lines = [
-        [
-            f"`{row['task']}`",
-            str(row["data"]["episodes"]),
-            f"{row['curve'][-1]['update']} of {row['config']['updates']}",
-            _percent(row["curve"][-1]["accuracy"]),
-            _percent(row["bound"]["accuracy"]),
+    task = row["task"]
+    world = task, recipe_of(run.settings, task).env, row["env_seeds"]
+    return {
+        "played": [
+            {**played, "served": outcomes_of(*world, played["actions"])} for played in row["played"]
         ]
-        for row in rows
-    ]
-    return TableOfRows(["task", ">episodes", ">updates", ">accuracy", ">at best"], lines)
+    }
 
 
-def _curve(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+def _networks(rows: Rows) -> TableOfRows:
+    """Each network's last accuracy beside the best there can be."""
+    return table_of([{**row, "last": row["curve"][-1]} for row in rows], _OF_NETWORK)
+
+
+_OF_NETWORK = {
+    "task": "`{task}`",
+    ">episodes": "{data[episodes]}",
+    ">updates": "{last[update]} of {config[updates]}",
+    ">accuracy": "{last[accuracy]:percent}",
+    ">at best": "{bound[accuracy]:percent}",
+}
+
+
+def _curve(rows: Rows) -> TableOfRows:
     """Accuracy and loss over updates and CPU time."""
     (row,) = rows
     step = max(1, -(-len(row["curve"]) // _SHOWN))
-    lines = [
-        [
-            str(point["update"]),
-            f"{point['cpu_seconds']:.0f}",
-            _percent(point["accuracy"]),
-            f"{point['loss']:.2f}",
-            _percent(point["held_out_accuracy"]) if "held_out_accuracy" in point else "",
-            f"{point['held_out_loss']:.2f}" if "held_out_loss" in point else "",
-        ]
-        # The last point is among those that are shown.
-        for point in row["curve"][::-1][::step][::-1]
-    ]
-    columns = ["updates", "CPU seconds", "accuracy", "loss (nats)", "held out: accuracy", "loss"]
-    return TableOfRows([f">{column}" for column in columns], lines)
+    # The last point is among those that are shown.
+    return table_of(row["curve"][::-1][::step][::-1], _OF_POINT)
 
 
-def _behaviours(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+_OF_POINT = {
+    ">updates": "{update}",
+    ">CPU seconds": "{cpu_seconds:.0f}",
+    ">accuracy": "{accuracy:percent}",
+    ">loss (nats)": "{loss:.2f}",
+    ">held out: accuracy": "{held_out_accuracy:percent}",
+    ">loss": "{held_out_loss:.2f}",
+}
+
+
+def _behaviours(rows: Rows) -> TableOfRows:
     """By behaviour the best accuracy there can be, and that in episodes beyond the data."""
     (row,) = rows
-    unseen = {entry["behaviour"]: _percent(entry["accuracy"]) for entry in row["unseen"]}
-    lines = [
+    unseen = {entry["behaviour"]: entry["accuracy"] for entry in row["unseen"]}
+    return table_of(
         [
-            f"`{entry['behaviour']}`",
-            _percent(entry["share"]),
-            _percent(entry["accuracy"]),
-            unseen.get(entry["behaviour"], ""),
-        ]
-        for entry in row["bound"]["behaviours"]
-    ]
-    columns = [">share of the episodes", ">accuracy at best", ">accuracy, unseen"]
-    return TableOfRows(["behaviour", *columns], lines)
+            {**entry, "unseen": unseen.get(entry["behaviour"])}
+            for entry in row["bound"]["behaviours"]
+        ],
+        {
+            "behaviour": "`{behaviour}`",
+            ">share of the episodes": "{share:percent}",
+            ">accuracy at best": "{accuracy:percent}",
+            ">accuracy, unseen": "{unseen:percent}",
+        },
+    )
 
 
 def compare(row: Mapping[str, Any], others: Mapping[str, Float64Array]) -> dict[str, Any]:
@@ -349,17 +341,8 @@ def _shown(values: Float64Array, best: Float64Array) -> list[str]:
     ]
 
 
-def _percent(share: float) -> str:
-    return f"{share:.0%}".replace("%", " %")
-
-
-def accurate(rows: Sequence[Mapping[str, Any]], least: float) -> tuple[int, int]:
-    """How many networks reach an accuracy on their data at the end, of those whose training ended.
-
-    Args:
-        rows: of the study and its variants.
-        least: as a share.
-    """
+def accurate(rows: Rows, least: float) -> tuple[int, int]:
+    """How many networks reach an accuracy (a share) at the end, of those whose training ended."""
     ended = [
         row["curve"][-1]["accuracy"]
         for row in rows

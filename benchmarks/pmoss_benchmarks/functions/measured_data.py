@@ -11,18 +11,16 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 
-import pmoss_agents
 import pmoss_datasets
-from pmoss_agents.configs import committed_config
 from pmoss_agents.rollouts import roll_out
-from pmoss_benchmarks.spatial.trained import trained
-from pmoss_benchmarks.study.function import Cell, Progress, Row, Run
+from pmoss_benchmarks.offline.training import learned
+from pmoss_benchmarks.study.function import Cell, Progress, Row, Rows, Run, silent
 from pmoss_benchmarks.study.tables import TableOfRows, interval
 from pmoss_datasets import Dataset, Recipe
 from pmoss_datasets.evaluation.statistics import ratio_of_means
@@ -81,11 +79,7 @@ def prepare(run: Run, progress: Progress) -> None:
 
 
 def names_of(measured: int) -> dict[str, tuple[int, bool]]:
-    """By the name of a learner how many measured episodes it sees, and whether those of the model.
-
-    Args:
-        measured: episodes of the data.
-    """
+    """By a learner's name how many measured episodes it sees, and whether those of the model."""
     few = [number for number in FEW if number < measured]
     mixtures = [(number, False) for number in (measured, *reversed(few))]
     mixtures += [(number, True) for number in (0, *few)]
@@ -98,7 +92,7 @@ def names_of(measured: int) -> dict[str, tuple[int, bool]]:
     }
 
 
-def learners_of(run: Run, progress: Progress = lambda what, done, total: None) -> dict[str, Policy]:
+def learners_of(run: Run, progress: Progress = silent) -> dict[str, Policy]:
     """The learners by name; trained where they are not kept yet.
 
     Raises:
@@ -106,13 +100,13 @@ def learners_of(run: Run, progress: Progress = lambda what, done, total: None) -
     """
     settings, data = run.settings, _data(run)
     task = Recipe(env=dict(data.metadata.env_kwargs), reference_episodes=0).task
-    config = {**committed_config(_AGENT, task), **settings.changes, "seed": settings.seed}
+    changes = {**settings.changes, "seed": settings.seed}
     learners: dict[str, Policy] = {}
     names = names_of(len(data))
     for done, (name, (measured, modelled)) in enumerate(names.items()):
         progress("learners", done, len(names))
         lessons = list(_lessons(run, data, measured, modelled))
-        learners[name] = pmoss_agents.load(trained(_AGENT, config, lessons, run.keep))
+        learners[name] = learned(run, _AGENT, task, lessons, changes)
     return learners
 
 
@@ -157,7 +151,6 @@ class Work:
     """Plays one block after the other; the learners are read once."""
 
     def __init__(self, run: Run) -> None:
-        """Takes the settings."""
         self._settings, self._data = run.settings, _data(run)
         self._policies = {**{name: SchedulePolicy(name) for name in RULES}, **learners_of(run)}
 
@@ -188,11 +181,8 @@ class Work:
         }
         return {"measured": len(self._data), "host_load": load, "played": played}
 
-    def close(self) -> None:
-        """Nothing is held."""
 
-
-def _throughputs(rows: Sequence[Mapping[str, Any]], when: str = "after") -> dict[str, Float64Array]:
+def _throughputs(rows: Rows, when: str = "after") -> dict[str, Float64Array]:
     """Of each policy what was measured, (episodes,) Mq/s, in the same order for all."""
     return {
         name: np.array([value for row in rows for value in row["played"][name][when]])
@@ -200,7 +190,7 @@ def _throughputs(rows: Sequence[Mapping[str, Any]], when: str = "after") -> dict
     }
 
 
-def _ratios(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+def _ratios(rows: Rows) -> TableOfRows:
     """Every learner and rule beside staying, LPT and LPT that knows capacities."""
     served = _throughputs(rows)
     lines = [
@@ -214,7 +204,7 @@ def _ratios(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
     return TableOfRows(["policy", ">Mq/s", *(f">over `{name}`" for name in OVER)], lines)
 
 
-def summarise(settings: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def summarise(settings: Mapping[str, Any], rows: Rows) -> dict[str, Any]:
     """The A/A test: the incumbent measured first, and measured again.
 
     Returns:

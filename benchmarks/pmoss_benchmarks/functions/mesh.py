@@ -6,11 +6,10 @@ was measured on another chip with these cores.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from pmoss_benchmarks.study.function import Cell, Row, Run
+from pmoss_benchmarks.study.function import Cell, Row, Rows, Run
 from pmoss_benchmarks.study.tables import TableOfRows, bold_inside
 from pmoss_benchmarks.validation.targets import choose
 from pmoss_env.errors import DescriptionError
@@ -68,7 +67,7 @@ def _machine() -> tuple[Machine, Mesh]:
     return machine, machine.mesh
 
 
-def _ratios(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+def _ratios(rows: Rows) -> TableOfRows:
     """The ratio by shape and hop; bold ones lie inside what the statement accepts."""
     _, mesh = _machine()
     (target,) = choose([STATEMENT])

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from pmoss_benchmarks.spatial.combinations import combinations, simulation
-from pmoss_benchmarks.study.function import Cell, Row, Run
-from pmoss_env.backends.catalog import make_backend
+from pmoss_benchmarks.spatial.combinations import Combined, model_and_server
+from pmoss_benchmarks.study.function import Cell, Row, Run, check_counts
 from pmoss_env.backends.native_forms import native_interference, native_machine
 from pmoss_env.backends.simulated import SimulatedBackend
 from pmoss_env.baselines import Context, grouped, lpt, slice_load
@@ -34,14 +33,10 @@ Pieces = Sequence[tuple[float, float]]
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(Combined):
     """What the rows depend on.
 
     Attributes:
-        machines: by catalogue name.
-        workloads: by catalogue name.
-        loads: load regimes.
-        interference: families of co-tenants.
         trials: moves of different slices.
         pairs: of slices that change places in each.
         record_bytes: that move with a record.
@@ -50,12 +45,6 @@ class Settings:
         seed: of the moves, the co-tenants and the workload instance.
     """
 
-    AXES: ClassVar = ("machines", "workloads", "loads", "interference")
-
-    machines: tuple[str, ...] = ()
-    workloads: tuple[str, ...] = ("ycsb-a",)
-    loads: tuple[str, ...] = ("closed",)
-    interference: tuple[str, ...] = ("none",)
     trials: int = 10
     pairs: int = 2
     record_bytes: float = 100.0
@@ -64,26 +53,20 @@ class Settings:
     seed: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("trials", "pairs", "queries", "slices"):
-            if (value := getattr(self, name)) < 1:
-                raise DescriptionError(f"{name} = {value!r}: must be a whole number from 1")
+        check_counts(self, "trials", "pairs", "queries", "slices")
         Migration(self.record_bytes)
 
 
 def cells(settings: Settings) -> list[Cell]:
     """Every machine under every workload, beside every family of co-tenants."""
-    return combinations(
-        settings.machines, settings.workloads, settings.loads, settings.interference
-    )
+    return settings.cells()
 
 
 def measure(run: Run, cell: Cell) -> Row:
     """The card of one cell."""
     options = run.settings
-    common: dict[str, Any] = {name: cell[name] for name in ("machine", "index", "workload", "load")}
-    common["slices"] = options.slices
-    model = make_backend("analytic", **common)
-    simulated = make_backend("simulated", **common, **simulation({"queries": options.queries}))
+    queries = {"queries": options.queries}
+    model, simulated = model_and_server(cell, options.slices, queries)
     assert isinstance(simulated, SimulatedBackend)
     rng = np.random.default_rng(options.seed)
     co_tenants = draw_co_tenants(cell["interference"], model.machine, rng)

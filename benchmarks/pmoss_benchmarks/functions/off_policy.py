@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from pmoss_benchmarks.study.function import Cell, Row, Run
+from pmoss_benchmarks.study.function import Cell, Row, Rows, Run
 from pmoss_benchmarks.study.tables import TableOfRows
 from pmoss_datasets import Behaviour, Dataset, Recipe, collect
 from pmoss_datasets.spatial.expansion import Expander, rewards
@@ -121,17 +121,13 @@ def measure(run: Run, cell: Cell) -> Row:
     return {"estimates": [_value(key, [values[key] for values in of_seeds]) for key in of_seeds[0]]}
 
 
-def recheck(run: Run, row: Row) -> list[str]:
-    """One line for each value that comes out different; those of networks depend on the CPU."""
-    again = measure(run, {key: row[key] for key in ("machine", "slices")})
-    differences = []
-    for then, now in zip(row["estimates"], again["estimates"], strict=True):
-        for estimator, estimate in [("truth", then["truth"]), *then["estimators"].items()]:
-            other = now["truth"] if estimator == "truth" else now["estimators"][estimator]
-            if estimate != other and estimator not in NETWORKS:
-                where = f"{then['policy']}, {then['horizon']}: {estimator}"
-                differences.append(f"{where}: stored {estimate!r}, now {other!r}")
-    return differences
+def again(run: Run, row: Row) -> Row:
+    """The row made anew; what networks estimate depends on the CPU, and stays as it is stored."""
+    remade = measure(run, {key: row[key] for key in ("machine", "slices")})
+    for value, stored in zip(remade["estimates"], row["estimates"], strict=True):
+        kept = {name: one for name, one in stored["estimators"].items() if name in NETWORKS}
+        value["estimators"] = {**value["estimators"], **kept}
+    return remade
 
 
 #: The truth, the behaviour's own value, and the estimates.
@@ -417,7 +413,7 @@ class _Network:
         return predicted.astype(np.float64)
 
 
-def _errors(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+def _errors(rows: Rows) -> TableOfRows:
     """Median and greatest relative error of each estimator over the policies."""
     lines = []
     for row in rows:

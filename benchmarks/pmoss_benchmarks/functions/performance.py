@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from pmoss_benchmarks.performance import environments, growth, programs, runtime
-from pmoss_benchmarks.performance.figures import Figure
-from pmoss_benchmarks.study.function import Cell, Row, Run
+from pmoss_benchmarks.performance.programs import Figure
+from pmoss_benchmarks.study.function import Cell, Row, Rows, Run, check_names
+from pmoss_benchmarks.study.function import Figure as Picture
 from pmoss_benchmarks.study.tables import TableOfRows
-from pmoss_env.errors import DescriptionError, UnknownNameError
+from pmoss_env.errors import DescriptionError
 from pmoss_env.pictures import new_figure
 from pmoss_env.provenance import describe_machine
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Picture
 
 MEASURES_HOST = True
 #: What can be measured; each gives its figures.
@@ -73,9 +71,7 @@ class Settings:
     goals: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for part in self.parts:
-            if part not in PARTS:
-                raise UnknownNameError("part", part, PARTS)
+        check_names("part", self.parts, PARTS)
         for name, limit in (("rounds", 10_000), ("keys", 2**31)):
             if not 1 <= getattr(self, name) <= limit:
                 raise DescriptionError(
@@ -123,7 +119,7 @@ def hosts(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[tuple[str, str], 
     return of_host
 
 
-def _side_by_side(rows: Sequence[Mapping[str, Any]], *, all_figures: bool = False) -> TableOfRows:
+def _side_by_side(rows: Rows, *, all_figures: bool = False) -> TableOfRows:
     """A line for each figure with a goal, or for all; a column for each host."""
     of_host, lines = hosts(rows), {}
     for row in sorted(rows, key=lambda row: list(PARTS).index(row["part"])):
@@ -136,7 +132,7 @@ def _side_by_side(rows: Sequence[Mapping[str, Any]], *, all_figures: bool = Fals
     return TableOfRows(["figure", "goal", *of_host], list(lines.values()))
 
 
-def _before_and_after(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+def _before_and_after(rows: Rows) -> TableOfRows:
     """The figures with a goal that two hosts have in common, and the ratio of the second's."""
     (first, before), (second, after) = hosts(rows).items()
     lines = []
@@ -164,16 +160,14 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100.0 else f"{value:.3g}"
 
 
-def _libraries(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+def _libraries(rows: Rows) -> TableOfRows:
     """A line for each library: its rate under each schedule, and the ratio of the two."""
     by_library: dict[str, dict[str, str]] = {}
     for figure in (each for row in rows for each in row["figures"]):
         library, schedule = figure["name"].rsplit(", ", 1)
         by_library.setdefault(library, {})[schedule] = _spread(figure)
-    heads = list(next(iter(by_library.values())))
-    return TableOfRows(
-        ["library", *heads], [[name, *by_library[name].values()] for name in by_library]
-    )
+    lines = [[name, *spreads.values()] for name, spreads in by_library.items()]
+    return TableOfRows(["library", *next(iter(by_library.values()))], lines)
 
 
 def costs(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, dict[int, Figure]]]:
@@ -190,7 +184,7 @@ def costs(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, dict[int, Fi
     return grown
 
 
-def _growth(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+def _growth(rows: Rows) -> TableOfRows:
     """Costs at the smallest and the greatest size, and how they grow."""
     lines = []
     for by, costs_of in costs(rows).items():
@@ -205,7 +199,7 @@ def _growth(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
     return TableOfRows(heads, lines)
 
 
-TABLES: Mapping[str, Callable[[Sequence[Mapping[str, Any]]], TableOfRows]] = {
+TABLES: Mapping[str, Callable[[Rows], TableOfRows]] = {
     "default": lambda rows: _side_by_side(rows, all_figures=True),
     "goals": _side_by_side,
     "before-and-after": _before_and_after,
@@ -214,7 +208,7 @@ TABLES: Mapping[str, Callable[[Sequence[Mapping[str, Any]]], TableOfRows]] = {
 }
 
 
-def _draw_growth(rows: Sequence[Mapping[str, Any]]) -> Picture:
+def _draw_growth(rows: Rows) -> Picture:
     """A panel for each size; in it a line for each cost, with its exponent."""
     grown = costs(rows)
     picture = new_figure(15, 4.0 * ((len(grown) + 1) // 2))

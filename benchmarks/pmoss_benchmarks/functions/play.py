@@ -9,21 +9,21 @@ from __future__ import annotations
 
 import sys
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, fields
-from functools import cached_property
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pmoss_agents
 from pmoss_agents.configs import committed_config
 from pmoss_agents.registry import agent_class
-from pmoss_benchmarks.functions.references import reference_rows
+from pmoss_benchmarks.functions.references import reference_ends
 from pmoss_benchmarks.offline import ranking as ranking
 from pmoss_benchmarks.offline import ratios as ratios
 from pmoss_benchmarks.offline import tables as tables
-from pmoss_benchmarks.offline.curves import draw_curves, draw_played
 from pmoss_benchmarks.offline.episodes import (
     EVALUATION_SEED,
     VALIDATION_SEED,
@@ -34,12 +34,21 @@ from pmoss_benchmarks.offline.episodes import (
     world_of,
 )
 from pmoss_benchmarks.offline.guests import Guest
-from pmoss_benchmarks.offline.pairs import BEST
+from pmoss_benchmarks.offline.summary import BEST, summary_of
 from pmoss_benchmarks.offline.summary import summarise as summarise
-from pmoss_benchmarks.offline.summary import summary_of
+from pmoss_benchmarks.offline.tables import draw_curves, draw_played
 from pmoss_benchmarks.offline.tracks import Track, has_references, load_track
-from pmoss_benchmarks.offline.training import trained
-from pmoss_benchmarks.study.function import Cell, Progress, Row, Run, settings_of
+from pmoss_benchmarks.offline.training import kept_training
+from pmoss_benchmarks.study.function import (
+    Cell,
+    Progress,
+    Row,
+    Rows,
+    Run,
+    check_counts,
+    check_names,
+    settings_of,
+)
 from pmoss_datasets.domain import Domain, find_domain
 from pmoss_datasets.evaluation import EpisodeResult, episode_seed, evaluate
 from pmoss_datasets.interfaces import score_of
@@ -48,10 +57,12 @@ from pmoss_datasets.suite import load_task, obtain
 from pmoss_env.errors import (
     CheckpointError,
     DatasetError,
-    DescriptionError,
     UnknownNameError,
     UnsupportedError,
 )
+
+#: Fields of an episode that come out again.
+_REPLAYED = ("incumbent_throughput", "throughput", "score")
 
 
 @dataclass(frozen=True)
@@ -114,16 +125,12 @@ class Settings:
             load_track(name)
         for domain in self.domains:
             tier(self.tier, domain.name)
-        for name in ("seeds", "episodes", "validation_episodes", "checkpoints"):
-            if getattr(self, name) < 1:
-                raise DescriptionError(f"{name} = {getattr(self, name)}: must be at least 1")
+        check_counts(self, "seeds", "episodes", "validation_episodes", "checkpoints")
         for name in self.agents:
             if agent_class(name).domain not in ("", *(domain.name for domain in self.domains)):
                 raise UnknownNameError("agent of these tasks", name, ())
         opponents = {name for domain in self.domains for name in opponents_of(domain)}
-        for name in self.policies:
-            if name not in opponents:
-                raise UnknownNameError("policy", name, opponents)
+        check_names("policy", self.policies, opponents)
 
     @property
     def domains(self) -> tuple[Domain, ...]:
@@ -209,30 +216,12 @@ def prepare(run: Run, progress: Progress) -> None:
             obtain(
                 recipe_of(settings, track, task),
                 path,
-                lambda done, total, task=task: progress(f"data {task}", done, total),  # type: ignore[misc]
+                partial(progress, f"data {task}"),
                 headroom=load_task(task).headroom,
             )
-    if settings.long_search:
-        _references(run, progress)
-
-
-def _references(
-    run: Run, progress: Progress = lambda what, done, total: None
-) -> dict[str, dict[int, tuple[float, float]]]:
-    """By task, throughputs of score 0 and 100 by the episode's seed; made where they lack."""
-    settings = run.settings
-    tasks = [t for t in settings.tasks if any(has_references(k, t) for k in settings.tracks)]
-    if not settings.long_search or not tasks:
-        return {}
-    rows = reference_rows(
-        run.results,
-        run.keep,
-        tasks,
-        settings.episodes,
-        budget=settings.long_search,
-        progress=progress,
-    )
-    return {t: {row["env_seed"]: (row["random"], row["best"]) for row in rows[t]} for t in tasks}
+    for track, task in product(settings.tracks, settings.tasks):
+        if settings.long_search and has_references(track, task):
+            reference_ends(run, task, budget=settings.long_search, progress=progress)
 
 
 class Work:
@@ -242,10 +231,6 @@ class Work:
         self._run, self._settings = run, run.settings
         # Throughputs of score 0 and 100 by the world, then by the episode's seed.
         self._known: dict[tuple[str, str], dict[int, tuple[float, float]]] = {}
-
-    @cached_property
-    def _long(self) -> dict[str, dict[int, tuple[float, float]]]:
-        return _references(self._run)
 
     def __call__(self, cell: Cell) -> Row:
         """The row of a cell.
@@ -271,9 +256,6 @@ class Work:
             # Results are shared: where the data lie here is no part of them.
             path = _dataset(self._run, cell["track"], cell["task"])
             return {"refused": str(error).replace(f"{path}: ", "")}
-
-    def close(self) -> None:
-        """Nothing is held."""
 
     def _opponent(self, cell: Cell, domain: Domain) -> Row:
         """The episodes of an opponent; why not, if it cannot play."""
@@ -310,8 +292,9 @@ class Work:
         """Scores 0 and 100 of the world of a cell, as far as they are known, by seed."""
         key = cell["track"], cell["task"]
         if key not in self._known:
-            own = self._settings.long_search and has_references(*key)
-            self._known[key] = dict(self._long.get(cell["task"], {})) if own else {}
+            budget = self._settings.long_search
+            own = budget and has_references(*key)
+            self._known[key] = reference_ends(self._run, cell["task"], budget=budget) if own else {}
         return self._known[key]
 
     def _learned(self, cell: Cell) -> Row:
@@ -326,7 +309,7 @@ class Work:
             policies: dict[str, Any] = {name: pmoss_agents.make(name, **own)}
             return {"played": {name: pack(self._rows(cell, _on(track, policies)))}}
         recipe = recipe_of(settings, cell["track"], task)
-        agent = trained(
+        agent = kept_training(
             self._run.keep / track.of_agents / recipe.id / _file_name(name, own),
             name,
             own,
@@ -397,7 +380,7 @@ class Work:
 
 def _on(track: Track, agents: dict[str, Any]) -> dict[str, Any]:
     """Agents as they meet the worlds of a track."""
-    if track.machines is None:
+    if not track.machines:
         return agents
     return {name: agent.padded() for name, agent in agents.items()}
 
@@ -414,24 +397,20 @@ def _mean(scores: list[float | None]) -> float:
     return sum(values) / len(values) if values else 0.0
 
 
-def recheck(run: Run, row: Row) -> list[str]:
-    """One line for each value of a row's episodes that comes out different."""
-    differences: list[str] = []
-    for again in play_again(row, run.settings.search_budget):
-        now = {
-            "incumbent_throughput": again.rollout.start,
-            "throughput": again.rollout.outcome,
-            "score": again.score,
-        }
-        for key, value in now.items():
-            then = again.stored[key][again.number]
-            if value != then:
-                where = f"{again.policy}, episode {again.number}: {key}"
-                differences.append(f"{where}: stored {then!r}, now {value!r}")
-    return differences
+def again(run: Run, row: Row) -> Row:
+    """Its episodes: rules decide anew, agents' actions are run again."""
+    played = {
+        name: packed if packed == "last" else {**packed, **{key: [] for key in _REPLAYED}}
+        for name, packed in row.get("played", {}).items()
+    }
+    for one in play_again(row, run.settings.search_budget):
+        values = one.rollout.start, one.rollout.outcome, one.score
+        for key, value in zip(_REPLAYED, values, strict=True):
+            played[one.policy][key].append(value)
+    return {"played": played} if played else {}
 
 
-def _learned(rows: Sequence[Mapping[str, Any]], track: str) -> list[dict[str, Any]]:
+def _learned(rows: Rows, track: str) -> list[dict[str, Any]]:
     """The rows of agents on a track, as pictures take them."""
     return [{"agent": row["policy"], **row} for row in rows if row["track"] == track]
 

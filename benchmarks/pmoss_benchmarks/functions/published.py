@@ -13,7 +13,7 @@ of the result is compared.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +21,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pmoss_benchmarks.study.function import Cell, Row, Run
-from pmoss_benchmarks.study.tables import TableOfRows
+from pmoss_benchmarks.study.function import Cell, Row, Rows, Run
+from pmoss_benchmarks.study.tables import Columns, TableOfRows, table_of
 from pmoss_datasets.original import OriginalData, OriginalSchedule, import_folder
 from pmoss_env.backends import IncrementalBackend, make_backend
 from pmoss_env.baselines import grouped_context, local_search, make_baseline
@@ -218,30 +218,32 @@ def exchanged(cores: Int32Array, share: Float64Array, rng: np.random.Generator) 
     }
 
 
-def _table(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+def _table(rows: Rows) -> TableOfRows:
     """Throughput under a closed load as a multiple of Random's on the same instance."""
-    lines = []
-    for cell in rows:
-        schedules = cell["rows"]
-        for name in (name for name in schedules if "agreement" in schedules[name]):
-            written = f"{name}-as-written"
-            lines.append(
-                [
-                    f"{cell['machine']}, `{WORKLOADS[cell['workload']]}`",
-                    name.removeprefix("published-"),
-                    f"{schedules[name]['cores']} / {schedules[name]['most']}",
-                    f"{schedules[name]['agreement']:.0%}".replace("%", " %"),
-                    _ratio(schedules, name),
-                    _ratio(schedules, written) if written in schedules else "the same",
-                    *(_ratio(schedules, other) for other in OPPONENTS[1:]),
-                ]
-            )
-    heads = ["server, workload", "id", "cores / most slices", "nodes agree", "published"]
-    return TableOfRows([*heads, "as written", *(f"`{name}`" for name in OPPONENTS[1:])], lines)
+    published = [
+        {**cell, "name": name, "own": own, "of": cell["rows"]}
+        for cell in rows
+        for name, own in cell["rows"].items()
+        if "agreement" in own
+    ]
+    columns: Columns = {
+        "server, workload": lambda row: f"{row['machine']}, `{WORKLOADS[row['workload']]}`",
+        "id": lambda row: row["name"].removeprefix("published-"),
+        "cores / most slices": "{own[cores]} / {own[most]}",
+        "nodes agree": "{own[agreement]:percent}",
+        "published": lambda row: _ratio(row["of"], row["name"]),
+        "as written": lambda row: _ratio(row["of"], f"{row['name']}-as-written", "the same"),
+    }
+    opponents = {
+        f"`{name}`": lambda row, name=name: _ratio(row["of"], name) for name in OPPONENTS[1:]
+    }
+    return table_of(published, {**columns, **opponents})
 
 
-def _ratio(schedules: Mapping[str, Mapping[str, Any]], name: str) -> str:
-    """Paired by instance, with a 95 % interval."""
+def _ratio(schedules: Mapping[str, Mapping[str, Any]], name: str, lacking: str = "") -> str:
+    """Paired by instance, with a 95 % interval; ``lacking`` where there is no such schedule."""
+    if name not in schedules:
+        return lacking
     random = np.array(schedules["random"]["closed"])
     own: Float64Array = np.array(schedules[name]["closed"]) / random
     half = 1.96 * own.std(ddof=1) / np.sqrt(own.size)

@@ -6,7 +6,6 @@ Other studies read these rows with reference_rows(): score 0 is ``random``, scor
 from __future__ import annotations
 
 import json
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -18,9 +17,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pmoss_benchmarks.spatial.bound import LeastTimes, upper_bound
-from pmoss_benchmarks.study.function import Cell, Progress, Row, Run, identity_of
+from pmoss_benchmarks.study.function import Cell, Progress, Row, Rows, Run, identity_of, silent
 from pmoss_benchmarks.study.store import file_of, header_of
-from pmoss_benchmarks.study.tables import TableOfRows
+from pmoss_benchmarks.study.tables import TableOfRows, grouped
 from pmoss_datasets.domain import find_domain
 from pmoss_datasets.evaluation import episode_seed
 from pmoss_datasets.schema import FIRST_DOMAIN
@@ -38,6 +37,8 @@ SEED = 101
 STARTS = ("lpt", "best-fit", "random", "incumbent")
 #: Streams of chance under an episode's seed: those of Judge.reference() and play() are below.
 _STREAM = 10
+#: A bound comes from a library's linear program.
+TOLERANCES = {"bound": 1e-6}
 #: The fields of a cell.
 _KEYS = ("task", "episode")
 #: Arguments of an environment that decide what is observed of an episode, and not which it is.
@@ -92,7 +93,6 @@ class Work:
     """Makes the references of one episode after the other; environments of a task are kept."""
 
     def __init__(self, run: Run) -> None:
-        """Takes the settings."""
         self._settings, self._task = run.settings, ""
         self._env: Any = None
         self._judge: Any = None
@@ -172,27 +172,6 @@ def _begin(start: str, context: Context) -> Schedule:
     return {"lpt": lpt, "best-fit": best_fit, "random": random}[start](context)
 
 
-def recheck(run: Run, row: Row) -> list[str]:
-    """One line for each value that comes out different, and for a best above its bound."""
-    with closing(Work(run)) as work:
-        again = work({key: row[key] for key in _KEYS})
-    differences = [
-        f"{name}: stored {row[name]!r}, now {value!r}"
-        for name, value in again.items()
-        if not _same(row[name], value, name)
-    ]
-    if row["bound"] is not None and row["best"] > row["bound"]:
-        differences.append(f"best {row['best']!r} lies above the bound {row['bound']!r}")
-    return differences
-
-
-def _same(stored: Any, now: Any, name: str) -> bool:
-    """Whether two values are equal; a bound comes from a library's linear program."""
-    if name == "bound" and None not in (stored, now):
-        return math.isclose(stored, now, rel_tol=1e-6)
-    return bool(stored == now)
-
-
 def reference_rows(
     results: Path,
     keep: Path,
@@ -200,8 +179,7 @@ def reference_rows(
     episodes: int,
     *,
     budget: int = LONG_BUDGET,
-    seed: int = SEED,
-    progress: Progress = lambda what, done, total: None,
+    progress: Progress = silent,
 ) -> dict[str, list[Row]]:
     """The rows of the first episodes of some tasks; those that are not stored are made and kept.
 
@@ -211,15 +189,14 @@ def reference_rows(
         tasks: of spatial scheduling.
         episodes: of each.
         budget: evaluations of each episode's searches.
-        seed: of the evaluation.
         progress: called with (what, done, total) while rows are made.
 
     Raises:
         DatasetError: rows are damaged, or another command makes some now.
     """
-    settings = Settings(tuple(tasks), episodes, seed=seed, budget=budget)
+    settings = Settings(tuple(tasks), episodes, budget=budget)
     header = header_of("references", json.loads(json.dumps(identity_of(settings))), _KEYS)
-    kept = keep / f"references-{budget}-{seed}.jsonl"
+    kept = keep / f"references-{budget}-{SEED}.jsonl"
     rows: dict[tuple[str, int], Row] = {}
     for path in (kept, file_of(results, "references")):
         if path.exists():
@@ -236,11 +213,27 @@ def reference_rows(
     return {task: [rows[task, episode] for episode in range(episodes)] for task in tasks}
 
 
-def _by_task(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+def reference_ends(
+    run: Run, task: str, *, budget: int = LONG_BUDGET, progress: Progress = silent
+) -> dict[int, tuple[float, float]]:
+    """Throughputs of score 0 and 100 of a task's first episodes, by the environment's seed.
+
+    Args:
+        run: whose settings have ``episodes``.
+        task: of spatial scheduling.
+        budget: see reference_rows().
+        progress: likewise.
+    """
+    rows = reference_rows(
+        run.results, run.keep, [task], run.settings.episodes, budget=budget, progress=progress
+    )
+    return {row["env_seed"]: (row["random"], row["best"]) for row in rows[task]}
+
+
+def _by_task(rows: Rows) -> TableOfRows:
     """Mean best and bound of each task, how far the bound lies above, and the best starts."""
     lines = []
-    for task in dict.fromkeys(row["task"] for row in rows):
-        own = [row for row in rows if row["task"] == task]
+    for task, own in grouped(rows, "task").items():
         bounded = [row for row in own if row["bound"] is not None]
         starts = Counter(row["start"] for row in own).most_common()
         lines.append(
@@ -257,7 +250,7 @@ def _by_task(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
     return TableOfRows(heads, lines)
 
 
-def gap_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+def gap_of(rows: Rows) -> dict[str, float]:
     """How far bounds lie above the best, as a share: ``mean`` and ``max``; empty without bounds."""
     gaps = [row["bound"] / row["best"] - 1 for row in rows if row["bound"] is not None]
     return {"mean": fmean(gaps), "max": max(gaps)} if gaps else {}

@@ -6,7 +6,7 @@ the pair of linear models learns from, and the same figures are asked again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar
@@ -16,7 +16,7 @@ import numpy as np
 from pmoss_agents.access_path.linear_cost import LinearCost
 from pmoss_benchmarks.access_path.measurements import CPU, OFFLOAD, PLACES, Measurements
 from pmoss_benchmarks.access_path.models import score, train
-from pmoss_benchmarks.study.function import Cell, Row, Run
+from pmoss_benchmarks.study.function import Cell, Row, Rows, Run
 from pmoss_benchmarks.study.tables import TableOfRows, bold_inside
 from pmoss_datasets.access_path.scans import AccessPathRecipe, pairs_of, simulate
 from pmoss_env.envs.access_path import FEATURES, PATHS
@@ -34,8 +34,8 @@ CAUSES: Mapping[str, tuple[Mapping[str, Any], str]] = {
 }
 _COMBINATIONS, _REPEATS = 800, 2
 _LARGE_MB = 100.0
-#: Significant digits in which replays agree.
-_DIGITS = 10
+#: The last digits of a fit depend on the linear algebra of the processor.
+TOLERANCES = dict.fromkeys(("gain", "scale", "weights", "got"), 1e-10)
 
 
 @dataclass(frozen=True)
@@ -68,24 +68,6 @@ def measure(run: Run, cell: Cell) -> Row:
     if cell["case"] == "gain":
         return _gain()
     return _weights() if cell["case"] == "weights" else _cause(cell["case"])
-
-
-def recheck(run: Run, row: Row) -> list[str]:
-    """One line if the figures come out different.
-
-    The last digits of a fit depend on the linear algebra of the processor.
-    """
-    now = _rounded(measure(run, {"case": row["case"]}))
-    then = {name: _rounded(row[name]) for name in now}
-    return [] if now == then else [f"stored {then}, now {now}"]
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _rounded(part) for name, part in value.items()}
-    if isinstance(value, list):
-        return [_rounded(part) for part in value]
-    return float(f"{value:.{_DIGITS}g}") if isinstance(value, float) else value
 
 
 def _gain() -> Row:
@@ -151,7 +133,7 @@ def _scans() -> tuple[Any, Any]:
     return pairs_of(simulate(AccessPathRecipe(combinations=_COMBINATIONS, repeats=_REPEATS)))
 
 
-def _gains(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+def _gains(rows: Rows) -> TableOfRows:
     (row,) = (row for row in rows if row["case"] == "gain")
     lines = [
         [place, *(f"{ratio:.2f}" for ratio in values)] for place, values in row["gain"].items()
@@ -159,7 +141,7 @@ def _gains(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
     return TableOfRows(["column lies", *(f"{size:g} MB" for size in row["sizes"])], lines)
 
 
-def _weights_table(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+def _weights_table(rows: Rows) -> TableOfRows:
     (row,) = (row for row in rows if row["case"] == "weights")
     lines = [
         [
@@ -175,9 +157,7 @@ def _weights_table(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
 TABLES = {"gain": _gains, "weights": _weights_table}
 
 
-def causes(
-    rows: Sequence[Mapping[str, Any]], judged: Sequence[Mapping[str, Any]], *statements: str
-) -> TableOfRows:
+def causes(rows: Rows, judged: Rows, *statements: str) -> TableOfRows:
     """Figures of the pair of linear models under each cause; bold ones lie inside.
 
     Args:

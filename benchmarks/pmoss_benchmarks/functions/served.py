@@ -6,7 +6,7 @@ under each load of the function ``backlog``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from typing import Any, cast
 
@@ -14,8 +14,8 @@ import numpy as np
 
 from pmoss_benchmarks.functions.backlog import OBJECTIVES, both, served_row
 from pmoss_benchmarks.offline.episodes import OfStored, play_again
-from pmoss_benchmarks.study.function import Cell, Row, Run
-from pmoss_benchmarks.study.tables import TableOfRows
+from pmoss_benchmarks.study.function import Cell, Row, Rows, Run
+from pmoss_benchmarks.study.tables import TableOfRows, means
 from pmoss_env.backends import IncrementalBackend, make_backend
 from pmoss_env.errors import DatasetError
 
@@ -99,16 +99,10 @@ _SHOWN = {
 
 def means_of(row: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     """Means over the episodes, by policy, of a row."""
-    return {
-        policy: {
-            name: float(np.mean([one[name] for one in of["episodes"]]))
-            for name in of["episodes"][0]
-        }
-        for policy, of in row["rows"].items()
-    }
+    return {policy: means(of["episodes"]) for policy, of in row["rows"].items()}
 
 
-def _by_server(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+def _by_server(rows: Rows) -> TableOfRows:
     """Means over the episodes of all queries served and the mix served."""
     means = [(row["machine"], means_of(row)) for row in rows]
     lines = [[server, *(both(of[policy]) for policy in _SHOWN)] for server, of in means]

@@ -7,7 +7,7 @@ changes one condition, and the same figures are measured again.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -19,25 +19,23 @@ import numpy as np
 import pmoss_agents
 from pmoss_agents.threads import run_episode
 from pmoss_agents.threads.bandits import ThreadLinUCB
-from pmoss_benchmarks.study.function import Cell, Row, Run
+from pmoss_benchmarks.study.function import Cell, Row, Rows, Run
 from pmoss_benchmarks.study.tables import TableOfRows, bold_inside
-from pmoss_benchmarks.threads.comparison import (
+from pmoss_benchmarks.threads.studies import (
     LEARNED,
+    MACHINE,
     METHODS,
+    MIXES,
     OTHERS,
     P99_REQUESTS,
-    bandit_latencies,
-    bandit_times,
-    compare,
-    learned,
-)
-from pmoss_benchmarks.threads.studies import (
-    MACHINE,
-    MIXES,
     PATTERNS,
     WRITE_SHARES,
+    bandit_latencies,
+    bandit_times,
     bandwidth_gap,
+    compare,
     convergence,
+    learned,
     settled_after,
 )
 from pmoss_datasets.evaluation import paired_difference
@@ -169,7 +167,7 @@ def _over_rule(of_program: Mapping[str, Any]) -> str:
     return f"{ratio.value:.3f}" + ("" if is_point else f" [{ratio.low:.3f}, {ratio.high:.3f}]")
 
 
-def _alphas(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+def _alphas(rows: Rows) -> TableOfRows:
     """By width of exploration the bandit's time over the rule's; decisions until it settled."""
     rows = [row for row in rows if row["kind"] == "alpha"]
     lines = [
@@ -182,7 +180,7 @@ def _alphas(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
     return TableOfRows(["alpha", *rows[0]["programs"]], lines)
 
 
-def _rewards(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+def _rewards(rows: Rows) -> TableOfRows:
     """By program the bandit's time over the rule's, with each form of the reward."""
     rows = [row for row in rows if row["kind"] == "reward"]
     lines = [
@@ -196,8 +194,8 @@ TABLES = {"alpha": _alphas, "reward": _rewards}
 
 
 def causes(
-    rows: Sequence[Mapping[str, Any]],
-    judged: Sequence[Mapping[str, Any]],
+    rows: Rows,
+    judged: Rows,
     *beginnings: str,
     of_machine: bool = False,
 ) -> TableOfRows:

@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from pmoss_benchmarks.study.function import Cell, Row, Run
+from pmoss_benchmarks.study.function import Cell, Figure, Row, Rows, Run
 from pmoss_benchmarks.study.tables import TableOfRows
-from pmoss_benchmarks.threads.comparison import (
+from pmoss_benchmarks.threads.studies import (
     LEARNED,
+    MACHINE,
     METHODS,
+    MIXES,
     OTHERS,
     P99_REQUESTS,
+    PATTERNS,
     READS,
+    WRITE_SHARES,
     Comparison,
     bandit_latencies,
     bandit_times,
-    compare,
-)
-from pmoss_benchmarks.threads.studies import (
-    MACHINE,
-    MIXES,
-    PATTERNS,
-    WRITE_SHARES,
     bandwidth_gap,
+    compare,
     convergence,
     correlations,
     rule_against_best,
@@ -35,11 +33,8 @@ from pmoss_benchmarks.threads.studies import (
     times_by_remote_share,
     timings,
 )
-from pmoss_benchmarks.validation.paper_figures import judge
+from pmoss_benchmarks.validation.targets import judge
 from pmoss_env.pictures import new_figure
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 FIGURES = Path(__file__).with_suffix(".toml")
 #: Seconds by share of remote accesses (the paper's table 1).
@@ -176,7 +171,7 @@ def _times(comparison: Comparison) -> dict[str, float]:
     }
 
 
-def _minutes(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+def _minutes(rows: Rows) -> TableOfRows:
     """Minutes of every program under every method, and their sums."""
     (row,) = rows
     methods = list(next(iter(row["runs"].values())))
@@ -191,20 +186,10 @@ def _minutes(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
     return TableOfRows(["minutes", *(f">{method}" for method in methods)], lines)
 
 
-def _statements(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
-    (row,) = rows
-    lines = [
-        [each["statement"], each["paper"], f"{each['ours']:.4g}", each["verdict"], each["cause"]]
-        for each in row["statements"]
-    ]
-    heads = ["statement", "paper", "ours", "verdict", "cause where it misses"]
-    return TableOfRows(heads, lines)
+TABLES = {"default": _minutes}
 
 
-TABLES = {"default": _minutes, "statements": _statements}
-
-
-def _remote_share(rows: Sequence[Mapping[str, Any]]) -> Figure:
+def _remote_share(rows: Rows) -> Figure:
     """Run time over the share of remote accesses, ours and the paper's."""
     (row,) = rows
     curve = row["curves"]["curve"]

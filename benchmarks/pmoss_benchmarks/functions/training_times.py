@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,7 +22,7 @@ from pmoss_agents.agent import OnlineAgent
 from pmoss_agents.configs import committed_config
 from pmoss_agents.devices import device_label, find_device
 from pmoss_agents.pytorch import torch
-from pmoss_benchmarks.study.function import Cell, Progress, Row, Run
+from pmoss_benchmarks.study.function import Cell, Progress, Row, Rows, Run, silent
 from pmoss_benchmarks.study.tables import TableOfRows, interval
 from pmoss_datasets import Dataset, Recipe
 from pmoss_datasets.recipes import tier
@@ -102,13 +103,13 @@ def prepare(run: Run, progress: Progress) -> None:
     _data(run, progress)
 
 
-def _data(run: Run, progress: Progress = lambda what, done, total: None) -> Dataset:
+def _data(run: Run, progress: Progress = silent) -> Dataset:
     settings = run.settings
     keys = {"tier": settings.tier, "env": dict(load_task(settings.task).env)}
     if settings.episodes:
         keys["episodes"] = settings.episodes
     recipe = Recipe.from_dict({**tier(settings.tier), **keys})
-    return obtain(recipe, run.data / recipe.id, lambda done, total: progress("data", done, total))
+    return obtain(recipe, run.data / recipe.id, partial(progress, "data"))
 
 
 class _Enough(KeyboardInterrupt):
@@ -158,7 +159,7 @@ def measure(run: Run, cell: Cell) -> Row:
     }
 
 
-def _side_by_side(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+def _side_by_side(rows: Rows) -> TableOfRows:
     """Milliseconds per update on each device, side by side."""
     by_learner: dict[str, dict[str, Mapping[str, Any]]] = {}
     for row in rows:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,12 +21,12 @@ import numpy as np
 import pmoss_agents
 from pmoss_agents import pretrained
 from pmoss_agents.configs import committed_config
-from pmoss_benchmarks.functions.references import SEED, reference_rows
+from pmoss_benchmarks.functions.references import SEED, reference_ends
 from pmoss_benchmarks.offline.guests import search_from
 from pmoss_benchmarks.offline.tracks import has_references, load_track
-from pmoss_benchmarks.spatial.trained import trained
-from pmoss_benchmarks.study.function import Cell, Progress, Row, Run
-from pmoss_benchmarks.study.tables import TableOfRows, interval
+from pmoss_benchmarks.offline.training import trained
+from pmoss_benchmarks.study.function import Cell, Progress, Row, Rows, Run, silent
+from pmoss_benchmarks.study.tables import TableOfRows, grouped, interval, side
 from pmoss_datasets import Dataset, Recipe
 from pmoss_datasets.evaluation import Difference, evaluate, paired_difference
 from pmoss_datasets.policies import Measured, Policy, SchedulePolicy
@@ -167,19 +168,16 @@ def _lesson_of(settings: Settings, cell: Mapping[str, Any]) -> tuple[str, str, i
 
 
 def _references(
-    run: Run, world: str, progress: Progress = lambda what, done, total: None
+    run: Run, world: str, progress: Progress = silent
 ) -> dict[int, tuple[float, float]]:
     """Throughputs of score 0 and 100 by the environment's seed; empty where none are known."""
-    settings, (track, _, task) = run.settings, world.rpartition("/")
-    if task not in settings.references or not has_references(track, task):
+    track, _, task = world.rpartition("/")
+    if task not in run.settings.references or not has_references(track, task):
         return {}
-    rows = reference_rows(run.results, run.keep, [task], settings.episodes, progress=progress)
-    return {row["env_seed"]: (row["random"], row["best"]) for row in rows[task]}
+    return reference_ends(run, task, progress=progress)
 
 
-def _checkpoint(
-    run: Run, cell: Mapping[str, Any], progress: Progress = lambda what, done, total: None
-) -> Path:
+def _checkpoint(run: Run, cell: Mapping[str, Any], progress: Progress = silent) -> Path:
     settings = run.settings
     name, left_out, seed = _lesson_of(settings, cell)
     training = settings.trainings[name]
@@ -198,7 +196,7 @@ def _data(run: Run, training: Training, left_out: str, progress: Progress) -> It
         yield build(
             f"pmoss/{task}/{settings.tier}-v0",
             run.data,
-            lambda done, total, task=task: progress(f"data {task}", done, total),  # type: ignore[misc]
+            partial(progress, f"data {task}"),
         )
     for number, machine in enumerate(training.machines):
         if machine != left_out:
@@ -208,7 +206,7 @@ def _data(run: Run, training: Training, left_out: str, progress: Progress) -> It
             yield obtain(
                 recipe,
                 run.keep / f"data-{settings.data}" / recipe.id,
-                lambda done, total, machine=machine: progress(f"data {machine}", done, total),  # type: ignore[misc]
+                partial(progress, f"data {machine}"),
             )
 
 
@@ -216,7 +214,6 @@ class Work:
     """Plays in one world after the other; agents are read once."""
 
     def __init__(self, run: Run) -> None:
-        """Takes the settings."""
         self._run, self._agents = run, dict[tuple[str, str, int], Any]()
 
     def __call__(self, cell: Cell) -> Row:
@@ -252,9 +249,6 @@ class Work:
             "policies": {name: played[name] for name in policies},
         }
 
-    def close(self) -> None:
-        """Nothing is held."""
-
 
 def _rules(settings: Settings) -> dict[str, Policy]:
     return {name: SchedulePolicy(name) for name in settings.rules}
@@ -283,30 +277,18 @@ def _play(run: Run, world: str, policies: Mapping[str, Policy]) -> dict[str, dic
     return played
 
 
-def recheck(run: Run, row: Row) -> list[str]:
-    """Rules play a row's episodes again; where none have played, the agent is trained again."""
-    field = "rules" if row["rules"] else "policies"
+def again(run: Run, row: Row) -> Row:
+    """What rules play; where none have played, the agent is trained again."""
     if row["rules"]:
-        again = _play(run, row["world"], _rules(run.settings))
+        field, remade = "rules", _play(run, row["world"], _rules(run.settings))
     else:
-        again = Work(run)({key: row[key] for key in ("training", "world", "seed")})["policies"]
-    return [
-        f"{name}: {key} stored {stored!r}, now {again[name][key]!r}"
-        for name, values in row[field].items()
-        for key, stored in values.items()
-        if again[name][key] != stored
-    ]
+        field = "policies"
+        remade = Work(run)({key: row[key] for key in ("training", "world", "seed")})[field]
+    kept = row[field].items()
+    return {field: {name: {key: remade[name][key] for key in of} for name, of in kept}}
 
 
-def _groups(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], list[Mapping[str, Any]]]:
-    """The rows of all seeds by world and training."""
-    groups: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-    for row in rows:
-        groups.setdefault((row["world"], row["training"]), []).append(row)
-    return groups
-
-
-def _scores(rows: Sequence[Mapping[str, Any]], name: str) -> Float64Array:
+def _scores(rows: Rows, name: str) -> Float64Array:
     """(seeds, episodes), or (seeds, 1) of means where single ones were not kept."""
     played = [(row["rules"] | row["policies"])[name] for row in rows]
     return np.array(
@@ -323,17 +305,17 @@ def _best_rule(row: Mapping[str, Any]) -> str:
     return max(rules, key=lambda name: float(rules[name]["score"]))
 
 
-def _ahead(rows: Sequence[Mapping[str, Any]]) -> Difference:
+def _ahead(rows: Rows) -> Difference:
     """How far the agent is ahead of the best rule of a world, paired."""
     return paired_difference(_scores(rows, _agent(rows[0])) - _scores(rows, _best_rule(rows[0])))
 
 
-def _means(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+def _means(rows: Rows) -> TableOfRows:
     """Mean scores of all policies in each world, by training."""
     names = [*rows[0]["rules"], *rows[0]["policies"]]
     several = len({row["training"] for row in rows}) > 1
     lines = []
-    for (world, training), own in _groups(rows).items():
+    for (world, training), own in grouped(rows, "world", "training").items():
         line = [training, world] if several else [world]
         line += [interval(paired_difference(_scores(own, name))) for name in names]
         if own[0]["rules"]:
@@ -348,9 +330,12 @@ def _kind(row: Mapping[str, Any]) -> str:
     return "learned" if row["learned"] else row["world"].rpartition("/")[0]
 
 
-def _worlds(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+def _worlds(rows: Rows) -> TableOfRows:
     """World by world the best rule, and each training beside it."""
-    groups, trainings = _groups(rows), list(dict.fromkeys(row["training"] for row in rows))
+    groups, trainings = (
+        grouped(rows, "world", "training"),
+        list(dict.fromkeys(row["training"] for row in rows)),
+    )
     lines = []
     for world in dict.fromkeys(row["world"] for row in rows):
         first = groups[world, trainings[0]][0]
@@ -367,7 +352,7 @@ def _worlds(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
     )
 
 
-def summarise(settings: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def summarise(settings: Mapping[str, Any], rows: Rows) -> dict[str, Any]:
     """What the trainings come to.
 
     Returns:
@@ -376,7 +361,7 @@ def summarise(settings: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) ->
         training ``sides``: in how many worlds the interval of the difference from the best rule
         lies "above" 0, is "level" with it, or lies "below".
     """
-    groups = _groups(rows)
+    groups = grouped(rows, "world", "training")
     scores: dict[str, list[float]] = {}
     kinds: dict[str, dict[str, Any]] = {}
     for (_, training), own in groups.items():
@@ -386,7 +371,7 @@ def summarise(settings: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) ->
             kind = kinds.setdefault(_kind(own[0]), {"rule": [], "scores": {}, "sides": {}})
             kind["rule"].append(own[0]["rules"][_best_rule(own[0])]["score"])
             kind["scores"].setdefault(training, []).append(mean)
-            kind["sides"].setdefault(training, Counter())[_side(_ahead(own))] += 1
+            kind["sides"].setdefault(training, Counter())[side(_ahead(own))] += 1
     return {
         "scores": {name: float(np.mean(values)) for name, values in scores.items()},
         "kinds": {
@@ -401,11 +386,6 @@ def summarise(settings: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) ->
             for name, kind in kinds.items()
         },
     }
-
-
-def _side(difference: Difference) -> str:
-    values = asdict(difference)
-    return "above" if values["low"] > 0 else "below" if values["high"] < 0 else "level"
 
 
 TABLES = {"default": _means, "worlds": _worlds}

@@ -8,53 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from pmoss_benchmarks.study.function import Cell, Progress, Row, Run
-from pmoss_benchmarks.study.tables import TableOfRows
+from pmoss_benchmarks.study.function import Cell, Progress, Row, Rows, Run, check_names
+from pmoss_benchmarks.study.tables import TableOfRows, table_of
 from pmoss_benchmarks.validation.laboratory import Laboratory
 from pmoss_benchmarks.validation.questions import LargestGap, Ratio
 from pmoss_benchmarks.validation.targets import TARGETS, Target, choose
-from pmoss_env.errors import UnknownNameError
 from pmoss_env.extras import require
+from pmoss_env.files import read_toml
 
-#: Memory and lines of other nodes cost what a core's own do, and links never fill.
-_NEAR: Mapping[str, float | str] = {
-    "dram_same_socket_ns": "dram_local_ns",
-    "dram_other_socket_ns": "dram_local_ns",
-    "dram_two_hops_ns": "dram_local_ns",
-    "modified_same_socket_ns": "modified_same_llc_ns",
-    "modified_other_socket_ns": "modified_same_llc_ns",
-    "modified_two_hops_ns": "modified_same_llc_ns",
-    "modified_home_reader_ns": 0.0,
-    "link_gb_per_s": 64.0,
-}
 USUAL, NO_OVERHEAD = "as judged", "no overhead"
 #: Changes of the laboratory, by the name of the switch.
-SWITCHES: Mapping[str, Mapping[str, Any]] = {
-    USUAL: {},
-    NO_OVERHEAD: {"overhead_cycles": 0.0},
-    "NUMA balancing": {"switches": {"numa_balancing": True}},
-    "closed load": {"load": "closed"},
-    "the mix counts": {"load": "saturated:mix", "search_load": "saturated:mix"},
-    "search for the backlog": {"search_load": "saturated"},
-    "search for the backlog, no overhead": {"search_load": "saturated", "overhead_cycles": 0.0},
-    "hot keys side by side": {"load": "closed", "ordered_keys": True},
-    "queues interleaved": {"queue_lines": 1.0},
-    "queues interleaved, hot keys side by side": {
-        "load": "closed",
-        "ordered_keys": True,
-        "queue_lines": 1.0,
-    },
-    "original routers": {"switches": {"dispatch": "modelled"}},
-    "first touch": {"first_touch": True},
-    "far as near": {"parameters": _NEAR},
-    "caches 64 times as large": {"parameters": {"llc_kib": 64.0}},
-    "distances on the mesh": {"machines": {"grace-hopper": "grace-hopper-mesh"}},
-    "complexes of four cores": {"machines": {"rome-7302": "rome-ccx4"}},
-}
+SWITCHES: Mapping[str, Mapping[str, Any]] = read_toml(
+    Path(__file__).with_suffix(".toml"), lambda data: data["switch"]
+)
 #: Of the search that stands in the place of P-MOSS, and of every query.
 SEARCH_BUDGET, OVERHEAD_CYCLES = Laboratory.budget, Laboratory.overhead_cycles
 #: A value so close to the end of a range is level with it: no order is shown.
@@ -87,9 +58,7 @@ class Settings:
     simulated: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        for name in self.cases:
-            if name not in SWITCHES:
-                raise UnknownNameError("switch", name, SWITCHES)
+        check_names("switch", self.cases, SWITCHES)
         choose(self.numbers)
 
 
@@ -263,9 +232,7 @@ class Verdict:
         return "shown" if self.inside_with else "in part" if self.in_part_with else "not shown"
 
 
-def verdicts(
-    judged: Sequence[Mapping[str, Any]], switched: Sequence[Mapping[str, Any]]
-) -> dict[str, Verdict]:
+def verdicts(judged: Rows, switched: Rows) -> dict[str, Verdict]:
     """Every statement by its number, also those that nothing models.
 
     Args:
@@ -296,29 +263,33 @@ def inside_with(chosen: Sequence[Verdict], case: str) -> list[Verdict]:
     return [each for each in chosen if each.is_inside_with(case)]
 
 
-def _is_level(rows: Sequence[Mapping[str, Any]], case: str) -> bool:
+def _is_level(rows: Rows, case: str) -> bool:
     """Whether every ratio of throughputs is the same in a case."""
     ratio_numbers = {t.number for t in TARGETS if isinstance(t.ask, Ratio | LargestGap)}
     ratios = [r["got"][0] for r in rows if r["case"] == case and r["number"] in ratio_numbers]
     return bool(ratios) and max(ratios) - min(ratios) < _SAME
 
 
-def _statements(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+def _statements(rows: Rows) -> TableOfRows:
     """Every statement that was asked; those of a search with Random beside it."""
-    lines = []
+    asked = []
     for row in rows:
         (target,) = choose([row["number"]])
-        lines.append(
-            [
-                *(row["case"], target.number, target.gate, target.statement, target.expected),
-                f"{target.low:g} .. {target.high:g}",
-                f"{np.mean(row['got']):.3g}",
-                f"{np.mean(row['random']):.3g}" if "random" in row else "",
-                "outside" if target.distance(float(np.mean(row["got"]))) else "inside",
-            ]
-        )
-    heads = ["case", "no", "gate", "statement", "published", "accepted", ">ours", ">Random", ""]
-    return TableOfRows(heads, lines)
+        means = {name: float(np.mean(row[name])) for name in ("got", "random") if name in row}
+        verdict = "outside" if target.distance(means["got"]) else "inside"
+        asked.append({"case": row["case"], "target": target, "verdict": verdict, **means})
+    columns = {
+        "case": "{case}",
+        "no": "{target.number}",
+        "gate": "{target.gate}",
+        "statement": "{target.statement}",
+        "published": "{target.expected}",
+        "accepted": "{target.low:g} .. {target.high:g}",
+        ">ours": "{got:.3g}",
+        ">Random": "{random:.3g}",
+        "": "{verdict}",
+    }
+    return table_of(asked, columns)
 
 
 TABLES = {"default": _statements}

@@ -13,20 +13,21 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
 import pmoss_agents
 from pmoss_agents.agent import OfflineAgent
-from pmoss_agents.configs import committed_config
-from pmoss_benchmarks.functions.references import LONG_BUDGET, reference_rows
-from pmoss_benchmarks.spatial.trained import trained
-from pmoss_benchmarks.study.function import Cell, Progress, Row, Run
+from pmoss_benchmarks.functions.references import LONG_BUDGET, reference_ends
+from pmoss_benchmarks.offline.episodes import outcomes_of
+from pmoss_benchmarks.offline.training import learned
+from pmoss_benchmarks.study.function import Cell, Progress, Row, Rows, Run, silent
 from pmoss_benchmarks.study.tables import TableOfRows, interval
 from pmoss_datasets import Dataset
 from pmoss_datasets.domain import find_domain
-from pmoss_datasets.evaluation import INTERVAL, pack_actions, paired_difference, unpack_actions
+from pmoss_datasets.evaluation import INTERVAL, pack_actions, paired_difference
 from pmoss_datasets.evaluation.statistics import spearman
 from pmoss_datasets.fairness import check_policy
 from pmoss_datasets.suite import build, load_task
@@ -93,11 +94,7 @@ def cells(settings: Settings) -> list[Cell]:
 def prepare(run: Run, progress: Progress) -> None:
     """Makes the data and the references, and trains the agents that ``run.keep`` lacks."""
     settings = run.settings
-    data = build(
-        f"pmoss/{settings.task}/{settings.tier}-v0",
-        run.data,
-        lambda done, total: progress("data", done, total),
-    )
+    data = _data(run, progress)
     _references(run, progress)
     trainings = [(name, seed) for name in settings.agents for seed in range(settings.seeds)]
     for done, (name, seed) in enumerate(trainings):
@@ -105,19 +102,17 @@ def prepare(run: Run, progress: Progress) -> None:
         _agent(run, name, seed, data)
 
 
-def _references(
-    run: Run, progress: Progress = lambda what, done, total: None
-) -> list[dict[str, Any]]:
-    task, episodes = run.settings.task, run.settings.episodes
-    budget = run.settings.budget
-    rows = reference_rows(run.results, run.keep, [task], episodes, budget=budget, progress=progress)
-    return rows[task]
+def _data(run: Run, progress: Progress = silent) -> Dataset:
+    id_ = f"pmoss/{run.settings.task}/{run.settings.tier}-v0"
+    return build(id_, run.data, partial(progress, "data"))
+
+
+def _references(run: Run, progress: Progress = silent) -> dict[int, tuple[float, float]]:
+    return reference_ends(run, run.settings.task, budget=run.settings.budget, progress=progress)
 
 
 def _agent(run: Run, name: str, seed: int, data: Dataset) -> Any:
-    changes = {**run.settings.changes, "seed": seed}
-    config = {**committed_config(name, run.settings.task), **changes}
-    return pmoss_agents.load(trained(name, config, [data], run.keep), name)
+    return learned(run, name, run.settings.task, [data], {**run.settings.changes, "seed": seed})
 
 
 def measure(run: Run, cell: Cell) -> Row:
@@ -127,36 +122,29 @@ def measure(run: Run, cell: Cell) -> Row:
         ``env_seeds``; ``best``, throughputs of the references; ``served``, both in Mq/s; and
         ``actions``, packed texts. Each has an entry for each episode.
     """
-    settings = run.settings
-    data = build(f"pmoss/{settings.task}/{settings.tier}-v0", run.data)
-    agent, references = _agent(run, cell["agent"], cell["seed"], data), _references(run)
-    task = load_task(settings.task)
+    agent = _agent(run, cell["agent"], cell["seed"], _data(run))
+    best = {env_seed: ends[1] for env_seed, ends in _references(run).items()}
+    task = load_task(run.settings.task)
     domain = find_domain(task.domain)
     games = []
     with closing(domain.make_env(task.env)) as env:
         check_policy(agent, env)
-        for row in references:
-            agent.set_target(cell["share"] * row["best"])
-            games.append(domain.play(env, agent, row["env_seed"]))
+        for env_seed, throughput in best.items():
+            agent.set_target(cell["share"] * throughput)
+            games.append(domain.play(env, agent, env_seed))
     return {
-        "env_seeds": [row["env_seed"] for row in references],
-        "best": [row["best"] for row in references],
+        "env_seeds": list(best),
+        "best": list(best.values()),
         "served": [game.outcome for game in games],
         "actions": [pack_actions(game.actions) for game in games],
     }
 
 
-def recheck(run: Run, row: Row) -> list[str]:
+def again(run: Run, row: Row) -> Row:
     """Runs the stored actions again; agents are not asked."""
-    task = load_task(run.settings.task)
-    domain = find_domain(task.domain)
-    differences = []
-    with closing(domain.make_env(task.env)) as env:
-        for number, env_seed in enumerate(row["env_seeds"]):
-            now = domain.rerun(env, env_seed, unpack_actions(row["actions"][number])).outcome
-            if now != (then := row["served"][number]):
-                differences.append(f"episode {number}: stored {then!r}, now {now!r}")
-    return differences
+    task = run.settings.task
+    served = outcomes_of(task, load_task(task).env, row["env_seeds"], row["actions"])
+    return {"served": served}
 
 
 def rank_correlation(wanted: Sequence[float], served: Float64Array) -> dict[str, float]:
@@ -193,7 +181,7 @@ def rank_correlation(wanted: Sequence[float], served: Float64Array) -> dict[str,
     }
 
 
-def _trainings(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[float, Float64Array]]:
+def _trainings(rows: Rows) -> dict[str, dict[float, Float64Array]]:
     """By training and share that was wanted the shares that were served."""
     several = len({row["seed"] for row in rows}) > 1
     trainings: dict[str, dict[float, Float64Array]] = {}
@@ -204,7 +192,7 @@ def _trainings(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[float, Float
     return trainings
 
 
-def _curves(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+def _curves(rows: Rows) -> TableOfRows:
     """Mean share of the best that is served for each share that is wanted."""
     shares = sorted({row["share"] for row in rows})
     lines = []
@@ -217,7 +205,7 @@ def _curves(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
     return TableOfRows(["wanted", *(f">{share:g}" for share in shares)], lines)
 
 
-def summarise(settings: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def summarise(settings: Mapping[str, Any], rows: Rows) -> dict[str, Any]:
     """By training ``ranks``, see rank_correlation(), up to RANKED, and ``scatter``.
 
     The scatter is the standard deviation of what is served for one share, the mean of the shares.

@@ -7,9 +7,10 @@ Rows lie in ``ROUND/TIER/TASK/NAME.jsonl``: result files as ``pmoss evaluate`` w
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ from pmoss_benchmarks.leaderboard.rounds import (
     rounds_of,
 )
 from pmoss_benchmarks.leaderboard.submissions import is_name
+from pmoss_benchmarks.study.function import Progress, silent
+from pmoss_datasets.domain import Domain
 from pmoss_datasets.evaluation import (
     Difference,
     EpisodeResult,
@@ -37,83 +40,98 @@ from pmoss_datasets.evaluation import (
     write_results,
 )
 from pmoss_datasets.policies import Policy
-from pmoss_env.errors import DatasetError, SubmissionError, UnsupportedError
+from pmoss_env.errors import CheckpointError, DatasetError, SubmissionError, UnsupportedError
 from pmoss_env.files import read_bytes
 
 HOUSE = "house"
 #: Of all who are not the house.
 AGENT, SUBMISSION = KINDS = ("agent", "submission")
-Progress = Callable[[int, int], None]
-#: progress(stage, episodes done, episodes in all)
-Staged = Callable[[str, int, int], None]
 
 
-def row_file(board: Path, round_: Round, tier: Tier, task: str, entrant: str) -> Path:
-    """Where the rows of an entrant lie."""
-    return board / round_.name / tier.name / task / f"{entrant}.jsonl"
+@dataclass(frozen=True)
+class Game:
+    """A task of a tier in a round, and where its rows lie on a board."""
+
+    board: Path
+    round: Round
+    tier: Tier
+    task: str
+
+    @property
+    def name(self) -> str:
+        """Tier and task."""
+        return f"{self.tier.name} {self.task}"
+
+    @property
+    def domain(self) -> Domain:
+        """Of the task."""
+        return self.tier.domain_of(self.task)
+
+    @property
+    def env(self) -> dict[str, Any]:
+        """Arguments of the environment."""
+        return self.tier.env_of(self.task)
+
+    @property
+    def names_of_house(self) -> set[str]:
+        """Names of the project's rules and searches: no other row may have one."""
+        return {*self.domain.policies(), *self.domain.unplaced}
+
+    def file(self, entrant: str) -> Path:
+        """Where the rows of an entrant lie."""
+        return self.board / self.round.name / self.tier.name / self.task / f"{entrant}.jsonl"
+
+    def seed(self, secret: str) -> int:
+        """Of the episodes, with a secret."""
+        return evaluation_seed(secret, self.tier.name, self.task)
+
+    def play(
+        self, policies: Mapping[str, Policy], progress: Progress, *, practice: bool = False
+    ) -> Evaluation:
+        """Plays the episodes, or for practice one on an instance that anybody may know.
+
+        What scores 0 and 100 is taken from the house's rows, where they are there.
+
+        Raises:
+            SubmissionError: the round is not revealed.
+        """
+        secret = PRACTICE if practice else self.round.secret
+        if not secret:
+            raise SubmissionError(f"round {self.round.name}: is not revealed: it has no instances")
+        house = self.file(HOUSE)
+        rows = read_results(house)[1] if not practice and house.exists() else []
+        return evaluate(
+            self.env,
+            policies,
+            [self.seed(secret)],
+            episodes_per_seed=1 if practice else self.tier.episodes,
+            search_budget=self.tier.search_budget,
+            random_schedules=self.tier.random_schedules,
+            env_id=self.domain.env_id,
+            references={r.env_seed: (r.random_throughput, r.search_throughput) for r in rows},
+            progress=partial(progress, self.name),
+            seed_bits=self.round.seed_bits,
+        )
+
+    def write(self, evaluation: Evaluation, **notes: Any) -> Path:
+        """Writes the rows of an entrant, whole or not at all; ``name`` is among the notes."""
+        write_results(path := self.file(notes["name"]), evaluation, compact=True, entrant=notes)
+        return path
 
 
-def play(
-    round_: Round,
-    tier: Tier,
-    task: str,
-    policies: Mapping[str, Policy],
-    *,
-    practice: bool = False,
-    references: MutableMapping[int, tuple[float, float]] | None = None,
-    progress: Progress | None = None,
-) -> Evaluation:
-    """Plays the episodes of a task, or for practice one on an instance that anybody may know.
-
-    Raises:
-        SubmissionError: the round is not revealed.
-    """
-    secret = PRACTICE if practice else round_.secret
-    if not secret:
-        raise SubmissionError(f"round {round_.name}: is not revealed, so it has no instances yet")
-    return evaluate(
-        tier.env_of(task),
-        policies,
-        [evaluation_seed(secret, tier.name, task)],
-        episodes_per_seed=1 if practice else tier.episodes,
-        search_budget=tier.search_budget,
-        random_schedules=tier.random_schedules,
-        env_id=tier.domain_of(task).env_id,
-        references=references,
-        progress=progress,
-        seed_bits=round_.seed_bits,
-    )
-
-
-def names_of_house(tier: Tier, task: str) -> set[str]:
-    """Names of the project's rules and searches in a task: no other row may have one."""
-    domain = tier.domain_of(task)
-    return {*domain.policies(), *domain.unplaced}
-
-
-def written(path: Path, evaluation: Evaluation, notes: Mapping[str, Any]) -> Path:
-    """Writes the rows of an entrant, whole or not at all."""
-    write_results(path, evaluation, compact=True, entrant=dict(notes))
-    return path
-
-
-def known_references(
-    board: Path, round_: Round, tier: Tier, task: str
-) -> dict[int, tuple[float, float]]:
-    """Throughputs of score 0 and 100 by the environment's seed, of the house's rows."""
-    path = row_file(board, round_, tier, task, HOUSE)
-    if not path.exists():
-        return {}
-    return {r.env_seed: (r.random_throughput, r.search_throughput) for r in read_results(path)[1]}
+def games_of(board: Path, round_: Round, tiers: Sequence[str] = ()) -> list[Game]:
+    """The games of some tiers by name; of none: of all."""
+    chosen = [round_.tier(name) for name in tiers] or round_.tiers
+    return [Game(board, round_, tier, task) for tier in chosen for task in tier.tasks]
 
 
 def play_house(
     board: Path,
     round_: Round,
     *,
-    tiers: tuple[str, ...] = (),
+    tiers: Sequence[str] = (),
     agents: Mapping[str, str] | None = None,
-    progress: Staged = lambda stage, done, total: None,
+    progress: Progress = silent,
 ) -> list[Path]:
     """Plays the project's rules, searches and agents where their rows are missing.
 
@@ -122,44 +140,32 @@ def play_house(
         round_: a revealed round.
         tiers: by name; empty: all.
         agents: words of pmoss_agents.find_policy() by the names of their rows.
-        progress: called with (stage, episodes done, episodes in all).
+        progress: called with (tier and task, episodes done, episodes in all).
+
+    Returns:
+        The files of the house, and those of agents that were written now.
 
     Raises:
         SubmissionError: the round is not revealed, or an agent has the name of a rule or search.
         PmossError: what an agent's file or its check of the environment raises.
     """
     paths = []
-    chosen = [round_.tier(name) for name in tiers] or list(round_.tiers)
+    games = games_of(board, round_, tiers)
     for name in agents or {}:
         if not is_name(name):
             raise SubmissionError(f"{name!r}: take small letters, digits and hyphens for a name")
-        if any(name in names_of_house(tier, task) for tier in chosen for task in tier.tasks):
+        if any(name in game.names_of_house for game in games):
             raise SubmissionError(f"{name}: plays in any case, as a rule or search of the project")
-    for tier in chosen:
-        for task in tier.tasks:
-            stage = f"{tier.name} {task}"
-            on_progress = _staged(progress, stage)
-            path = row_file(board, round_, tier, task, HOUSE)
-            if not path.exists():
-                house = play(round_, tier, task, _opponents(tier, task), progress=on_progress)
-                written(path, house, {"name": HOUSE, "kind": HOUSE})
-            paths.append(path)
-            for name, word in (agents or {}).items():
-                path = row_file(board, round_, tier, task, name)
-                policy = None if path.exists() else _playing(word, tier, task)
-                if policy is None:
-                    continue
-                references = known_references(board, round_, tier, task)
-                evaluation = play(
-                    round_, tier, task, {name: policy}, references=references, progress=on_progress
-                )
-                notes = {"name": name, "kind": AGENT, **_digest(word)}
-                paths.append(written(path, evaluation, notes))
+    for game in games:
+        if not game.file(HOUSE).exists():
+            game.write(game.play(_opponents(game), progress), name=HOUSE, kind=HOUSE)
+        paths.append(game.file(HOUSE))
+        for name, word in (agents or {}).items():
+            policy = None if game.file(name).exists() else _playing(word, game)
+            if policy is not None:
+                evaluation = game.play({name: policy}, progress)
+                paths.append(game.write(evaluation, name=name, kind=AGENT, **_digest(word)))
     return paths
-
-
-def _staged(progress: Staged, stage: str) -> Progress:
-    return lambda done, total: progress(stage, done, total)
 
 
 def _digest(word: str) -> dict[str, str]:
@@ -168,30 +174,26 @@ def _digest(word: str) -> dict[str, str]:
     return {"digest": hashlib.sha256(read_bytes(word)).hexdigest()}
 
 
-def _opponents(tier: Tier, task: str) -> dict[str, Policy]:
+def _opponents(game: Game) -> dict[str, Policy]:
     """The domain's rules and searches that can play a task."""
-    domain = tier.domain_of(task)
+    domain, most = game.domain, game.tier.search_budget
     policies: dict[str, Policy] = {}
-    with closing(domain.make_env(tier.env_of(task))) as env:
+    with closing(domain.make_env(game.env)) as env:
         env.reset(seed=0)
         for name in domain.opponents():
-            if name in domain.unplaced or domain.absence(env, name, tier.search_budget) is not None:
-                continue
-            budget = tier.search_budget if domain.takes_budget(name) else None
-            policies[name] = domain.policy(name, budget=budget)
+            if name not in domain.unplaced and domain.absence(env, name, most) is None:
+                budget = most if domain.takes_budget(name) else None
+                policies[name] = domain.policy(name, budget=budget)
     return policies
 
 
-def _playing(word: str, tier: Tier, task: str) -> Policy | None:
+def _playing(word: str, game: Game) -> Policy | None:
     """An agent that can play a task; None if it was made for another one."""
-    from pmoss_env.errors import CheckpointError
-
     policy = find_policy(word)
-    check_env = getattr(policy, "check_env", None)
-    if check_env is not None:
-        with closing(tier.domain_of(task).make_env(tier.env_of(task))) as env:
+    if hasattr(policy, "check_env"):
+        with closing(game.domain.make_env(game.env)) as env:
             try:
-                check_env(env)
+                policy.check_env(env)
             except (CheckpointError, UnsupportedError):
                 return None
     return policy
@@ -268,15 +270,13 @@ def check_board(
     board: Path,
     *,
     episodes: int | None = None,
-    tiers: tuple[str, ...] = (),
-    progress: Staged = lambda stage, done, total: None,
+    progress: Progress = silent,
 ) -> list[str]:
     """Proves every row: its seeds come from the revealed secret, and its actions replay.
 
     Args:
         board: where the rounds lie.
         episodes: only so many of each file; None: all.
-        tiers: whose rows are replayed; empty: all. The seeds of all rows are checked.
         progress: called with (file, rows done, rows in all).
 
     Returns:
@@ -287,14 +287,13 @@ def check_board(
             one committed to.
     """
     newest_round(board)
-    problems = []
+    problems: list[str] = []
     for round_ in rounds_of(board):
         for file in _files(board, round_):
             problems += file.problems
-            if file.problems or (tiers and file.tier not in tiers):
+            if file.problems:
                 continue
-            on_progress = _staged(progress, file.name)
-            replayed = replay(file.path, on_progress, episodes=episodes)
+            replayed = replay(file.path, partial(progress, file.name), episodes=episodes)
             problems += [f"{file.name}: {text}" for text in replayed.mismatches]
     return problems
 
@@ -306,8 +305,7 @@ class _File:
     Attributes:
         path: where it lies.
         name: that path, from the board on.
-        tier: by name; empty where the path names no tier and task of the round.
-        task: likewise.
+        task: whose rows; empty where the path names no tier and task of the round.
         entrant: whose rows these are, by their own claim.
         rows: that it holds; empty where it cannot be read.
         problems: what is wrong with it, a line each; its actions are not replayed.
@@ -315,11 +313,10 @@ class _File:
 
     path: Path
     name: str
-    tier: str
-    task: str
-    entrant: Mapping[str, Any]
-    rows: list[EpisodeResult]
-    problems: list[str]
+    task: str = ""
+    entrant: Mapping[str, Any] = field(default_factory=dict)
+    rows: Sequence[EpisodeResult] = ()
+    problems: Sequence[str] = ()
 
     @property
     def is_house(self) -> bool:
@@ -329,29 +326,26 @@ class _File:
 
 def _files(board: Path, round_: Round, tier: str = "") -> Iterator[_File]:
     """The files of rows of a round, or of one tier of it."""
-    tiers = {each.name: each for each in round_.tiers}
+    games = {game.file("").parent: game for game in games_of(board, round_)}
     #: Kind and digest by name: an entrant is the same in all tasks.
     entrants: dict[str, tuple[Any, Any]] = {}
     for path in sorted((board / round_.name / tier).rglob("*.jsonl")):
         name = path.relative_to(board).as_posix()
-        _, *folders, _ = path.relative_to(board).parts
-        of_tier, task = folders if len(folders) == 2 else ("", "")
-        if of_tier not in tiers or task not in tiers[of_tier].tasks:
-            nowhere = f"{name}: is of no tier and task of its round"
-            yield _File(path, name, "", "", {}, [], [nowhere])
+        if (game := games.get(path.parent)) is None:
+            yield _File(path, name, problems=[f"{name}: is of no tier and task of its round"])
             continue
         try:
             header, rows = read_results(path)
         except DatasetError as error:
-            yield _File(path, name, of_tier, task, {}, [], [str(error)])
+            yield _File(path, name, game.task, problems=[str(error)])
             continue
         entrant = entrant_of(header)
-        problems = list(_problems(round_, tiers[of_tier], task, path.stem, header, rows))
+        problems = list(_problems(game, path.stem, header, rows))
         identity = entrant.get("kind"), entrant.get("digest")
         if entrants.setdefault(path.stem, identity) != identity:
             problems.append("entrant: kind or digest: is another one than in the files before")
         problems = [f"{name}: {text}" for text in problems]
-        yield _File(path, name, of_tier, task, entrant, rows, problems)
+        yield _File(path, name, game.task, entrant, rows, problems)
 
 
 def entrant_of(header: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -362,23 +356,18 @@ def entrant_of(header: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _problems(
-    round_: Round,
-    tier: Tier,
-    task: str,
-    stem: str,
-    header: Mapping[str, Any],
-    rows: list[EpisodeResult],
+    game: Game, stem: str, header: Mapping[str, Any], rows: list[EpisodeResult]
 ) -> Iterator[str]:
     """What is wrong with a file before its actions are replayed."""
-    if not round_.secret:
+    if not game.round.secret:
         yield "is there before the secret is revealed"
         return
     wanted = {
-        "env_id": tier.domain_of(task).env_id,
-        "env_kwargs": tier.env_of(task),
-        "search_budget": tier.search_budget,
-        "random_schedules": tier.random_schedules,
-        "seed_bits": round_.seed_bits,
+        "env_id": game.domain.env_id,
+        "env_kwargs": game.env,
+        "search_budget": game.tier.search_budget,
+        "random_schedules": game.tier.random_schedules,
+        "seed_bits": game.round.seed_bits,
     }
     yield from (
         f"{key}: is not the round's" for key, value in wanted.items() if header[key] != value
@@ -388,31 +377,30 @@ def _problems(
         yield "notes: must be a table"
     elif unknown := notes.keys() - {"entrant"}:
         yield f"notes: {', '.join(sorted(unknown))}: a row of the board has none"
-    seed = evaluation_seed(round_.secret, tier.name, task)
-    if any(row.seed != seed for row in rows):
+    if any(row.seed != game.seed(game.round.secret) for row in rows):
         yield "seed: does not come from the round's secret"
     if any(row.score is None and row.search_throughput > row.random_throughput for row in rows):
         yield "score: is missing"
     policies = dict.fromkeys(row.policy for row in rows)
     for policy in policies:
-        if [row.episode for row in rows if row.policy == policy] != list(range(tier.episodes)):
+        if [row.episode for row in rows if row.policy == policy] != list(range(game.tier.episodes)):
             yield f"{policy}: has not every episode once"
         if any(row.illegal_actions for row in rows if row.policy == policy):
             yield f"{policy}: illegal actions"
-    entrant, of_house = entrant_of(header), names_of_house(tier, task)
+    entrant = entrant_of(header)
     if entrant.get("name") != stem:
         yield f"entrant: name: is not that of the file, {stem}"
     if stem == HOUSE:
         if entrant.get("kind") != HOUSE:
             yield f"entrant: kind: must be {HOUSE}"
-        if strange := policies.keys() - set(tier.domain_of(task).opponents()):
+        if strange := policies.keys() - set(game.domain.opponents()):
             yield f"{', '.join(sorted(strange))}: no rule or search of the project"
         return
     if entrant.get("kind") not in KINDS:
         yield f"entrant: kind: must be {' or '.join(KINDS)}; {HOUSE} is that of {HOUSE}.jsonl alone"
     if not is_name(stem):
         yield f"{stem!r}: is no name of a row: it has small letters, digits and hyphens alone"
-    if stem in of_house:
+    if stem in game.names_of_house:
         yield f"{stem}: is the name of a rule or a search of the project"
     if policies.keys() != {stem}:
         yield f"holds other rows than those of {stem}"

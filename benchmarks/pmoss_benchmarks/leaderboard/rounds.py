@@ -219,7 +219,7 @@ def _tiers() -> tuple[Tier, ...]:
 def _round(data: dict[str, Any]) -> Round:
     values = {"scheme": 1, "secret": "", "entries": [], **data}
     tiers = values.pop("tier", [])
-    check(_Fields, values, "")
+    check(Round, {**values, "tiers": ()})
     for name in ("digest", "secret"):
         if values[name] and not _HEX.fullmatch(values[name]):
             raise DescriptionError(f"{name} = {values[name]!r}: must be 64 hexadecimal digits")
@@ -231,17 +231,6 @@ def _round(data: dict[str, Any]) -> Round:
         raise DescriptionError("tier: must be a list of tables")
     values["entries"] = tuple(values["entries"])
     return Round(**values, tiers=tuple(map(_tier, tiers)))
-
-
-@dataclass(frozen=True)
-class _Fields:
-    """A round's own keys."""
-
-    name: str
-    scheme: int
-    digest: str
-    secret: str
-    entries: list[str]
 
 
 def _tier(data: Any) -> Tier:

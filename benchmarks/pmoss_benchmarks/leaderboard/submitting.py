@@ -2,41 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
-from pmoss_benchmarks.leaderboard.board import (
-    entrant_of,
-    known_references,
-    names_of_house,
-    play,
-    row_file,
-    written,
-)
+from pmoss_benchmarks.leaderboard.board import Game, entrant_of, games_of
 from pmoss_benchmarks.leaderboard.players import IsolatedPolicy, Limits
-from pmoss_benchmarks.leaderboard.rounds import (
-    PRACTICE,
-    Round,
-    Tier,
-    chance_key,
-    register,
-)
+from pmoss_benchmarks.leaderboard.rounds import PRACTICE, Round, chance_key, register
 from pmoss_benchmarks.leaderboard.submissions import Submission
+from pmoss_benchmarks.study.function import Progress, silent
 from pmoss_datasets.evaluation import Evaluation, read_results
 from pmoss_env.errors import SubmissionError
-
-#: progress(stage, episodes done, episodes in all)
-Progress = Callable[[str, int, int], None]
 
 
 def practise(
     submission: Submission,
     round_: Round,
     tier: str = "analytic",
-    *,
     limits: Limits | None = None,
-    progress: Progress = lambda stage, done, total: None,
+    progress: Progress = silent,
 ) -> list[Evaluation]:
     """Plays one episode of each task on instances that anybody may know; nothing is written.
 
@@ -44,22 +28,12 @@ def practise(
         SubmissionError: it plays no task of the tier.
         PolicyError: the policy failed.
     """
-    of_tier = round_.tier(tier)
     evaluations = []
-    tasks = _tasks(submission, of_tier)
+    games = _games(submission, Path(), round_, [tier])
     with submission.copied() as copy:
-        for task in tasks:
-            with closing(_player(copy, of_tier, task, PRACTICE, limits)) as player:
-                evaluations.append(
-                    play(
-                        round_,
-                        of_tier,
-                        task,
-                        {submission.name: player},
-                        practice=True,
-                        progress=lambda done, total, task=task: progress(task, done, total),  # type: ignore[misc]
-                    )
-                )
+        for game in games:
+            with closing(_player(copy, game, PRACTICE, limits)) as player:
+                evaluations.append(game.play({submission.name: player}, progress, practice=True))
     return evaluations
 
 
@@ -68,9 +42,9 @@ def submit(
     board: Path,
     round_: Round,
     *,
-    tiers: tuple[str, ...] = (),
+    tiers: Sequence[str] = (),
     limits: Limits | None = None,
-    progress: Progress = lambda stage, done, total: None,
+    progress: Progress = silent,
 ) -> list[Path]:
     """Registers a submission, or plays it where the round is revealed and writes its rows.
 
@@ -91,68 +65,49 @@ def submit(
         SubmissionError: it plays no task, or the name is another submission's.
         PolicyError: the policy failed; the rows of finished tasks stay.
     """
-    chosen = [round_.tier(name) for name in tiers] or list(round_.tiers)
     if not round_.secret:
-        practise(submission, round_, chosen[0].name, limits=limits, progress=progress)
+        first = tiers[0] if tiers else round_.tiers[0].name
+        practise(submission, round_, first, limits, progress)
         register(board, round_, submission.digest)
         return []
-    missing = {
-        (tier.name, task): row_file(board, round_, tier, task, submission.name)
-        for tier in chosen
-        for task in _tasks(submission, tier)
-    }
-    paths = list(missing.values())
-    missing = {at: path for at, path in missing.items() if not _is_there(path, submission)}
-    if not missing:
-        return paths
-    with submission.copied() as copy:
-        for (name, task), path in missing.items():
-            tier = round_.tier(name)
-            with closing(_player(copy, tier, task, round_.secret, limits)) as player:
-                evaluation = play(
-                    round_,
-                    tier,
-                    task,
-                    {submission.name: player},
-                    references=known_references(board, round_, tier, task),
-                    progress=lambda done, total, stage=f"{name} {task}": progress(  # type: ignore[misc]
-                        stage, done, total
-                    ),
-                )
-                notes = {**submission.notes, "confined": player.confined}
-            written(path, evaluation, notes)
-    return paths
+    games = _games(submission, board, round_, tiers)
+    missing = [game for game in games if not _is_there(game.file(submission.name), submission)]
+    if missing:
+        with submission.copied() as copy:
+            for game in missing:
+                with closing(_player(copy, game, round_.secret, limits)) as player:
+                    evaluation = game.play({submission.name: player}, progress)
+                    confined = player.confined
+                game.write(evaluation, **submission.notes, confined=confined)
+    return [game.file(submission.name) for game in games]
 
 
-def _tasks(submission: Submission, tier: Tier) -> list[str]:
-    tasks = [task for task in tier.tasks if submission.agent(task) is not None]
-    if any(submission.name in names_of_house(tier, task) for task in tasks):
+def _games(submission: Submission, board: Path, round_: Round, tiers: Sequence[str]) -> list[Game]:
+    """The games that it plays in some tiers; of none: in all."""
+    games = games_of(board, round_, tiers)
+    named = {task for task in (*submission.tasks, *submission.agents) if task}
+    for tier in {game.tier.name: game.tier for game in games}.values():
+        if strange := sorted(named - {*tier.tasks}):
+            raise SubmissionError(
+                f"{submission.name}: {', '.join(strange)}: no such task in tier {tier.name}; its "
+                f"tasks are {', '.join(tier.tasks)}"
+            )
+    played = [game for game in games if submission.agent(game.task) is not None]
+    if any(submission.name in game.names_of_house for game in played):
         raise SubmissionError(
             f"{submission.name!r}: is the name of a rule or a search of the project: take another"
         )
-    unknown = [task for task in (*submission.tasks, *submission.agents) if task]
-    if strange := [task for task in unknown if task not in tier.tasks]:
-        raise SubmissionError(
-            f"{submission.name}: {', '.join(strange)}: no such task in tier {tier.name}; its "
-            f"tasks are {', '.join(tier.tasks)}"
-        )
-    return tasks
+    return played
 
 
 def _player(
-    submission: Submission, tier: Tier, task: str, secret: str, limits: Limits | None
+    submission: Submission, game: Game, secret: str, limits: Limits | None
 ) -> IsolatedPolicy:
-    """What plays a task, of a private copy."""
-    agent = submission.agent(task)
+    """What plays a game, of a private copy."""
+    agent = submission.agent(game.task)
     assert agent is not None
-    return IsolatedPolicy(
-        agent,
-        submission.folder,
-        tier.domain_of(task),
-        tier.env_of(task),
-        chance_key(secret, tier.name, task),
-        limits,
-    )
+    key = chance_key(secret, game.tier.name, game.task)
+    return IsolatedPolicy(agent, submission.folder, game.domain, game.env, key, limits)
 
 
 def _is_there(path: Path, submission: Submission) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,7 +15,7 @@ import numpy as np
 from pmoss_benchmarks.offline.tracks import load_track
 from pmoss_benchmarks.study.store import StoredStudy, file_of, read_stored
 from pmoss_datasets.domain import Domain, find_domain
-from pmoss_datasets.evaluation import EpisodeResult
+from pmoss_datasets.evaluation import EpisodeResult, unpack_actions
 from pmoss_datasets.interfaces import Rollout, score_of
 from pmoss_datasets.suite import load_task
 from pmoss_env.errors import DatasetError
@@ -82,12 +83,7 @@ def actions_of(packed: Mapping[str, Any]) -> list[tuple[int, ...]]:
 
 
 def episodes_of(row: Mapping[str, Any], settings: Mapping[str, Any]) -> list[EpisodeResult]:
-    """The episodes of a row, those of the best checkpoint too; without actions.
-
-    Args:
-        row: of a study of this function.
-        settings: of the study.
-    """
+    """The episodes of a row, those of the best checkpoint too; without actions."""
     seed = EVALUATION_SEED + row["seed"]
     episodes = []
     for name, packed in row.get("played", {}).items():
@@ -171,6 +167,25 @@ def play_again(
     finally:
         env.close()
         judge.close()
+
+
+def outcomes_of(
+    task: str, env: Mapping[str, Any], env_seeds: Iterable[int], texts: Iterable[str]
+) -> list[float]:
+    """What the packed actions of some episodes come to, run again.
+
+    Args:
+        task: whose domain it is.
+        env: arguments of the environment.
+        env_seeds: of the episodes.
+        texts: of pack_actions(), for each episode.
+    """
+    domain = find_domain(load_task(task).domain)
+    with closing(domain.make_env(env)) as made:
+        return [
+            domain.rerun(made, env_seed, unpack_actions(text)).outcome
+            for env_seed, text in zip(env_seeds, texts, strict=True)
+        ]
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from pmoss_agents import Agent, OfflineAgent, checkpoints, pretrained
 from pmoss_agents.configs import has_config, task_name
 from pmoss_benchmarks.functions.continual import summarise
 from pmoss_benchmarks.offline.episodes import actions_of, world_of
-from pmoss_benchmarks.study.store import read_stored
+from pmoss_benchmarks.study.store import StoredStudy, read_stored
 from pmoss_datasets import Dataset
 from pmoss_datasets.catalog import open_data
 from pmoss_datasets.domain import find_domain
@@ -29,6 +29,7 @@ from pmoss_datasets.fairness import check_policy
 from pmoss_datasets.spatial.world_sets import WorldSet
 from pmoss_datasets.suite import suite_ids
 from pmoss_env.errors import DatasetError
+from pmoss_env.types import Float64Array
 
 LICENCE = "Apache-2.0"
 #: Of the stored episodes so many are played again.
@@ -116,11 +117,19 @@ def _of_offline(agent: Agent, data: Dataset, path: Path) -> tuple[pretrained.Sco
     played = row["played"][agent.name]
     _play_again(agent, row, path)
     scores = np.array([score for score in played["score"] if score is not None])
-    mean = paired_difference(scores[None])
-    assert mean.low is not None and mean.high is not None
     budget = stored.settings.get("long_search") or stored.settings["search_budget"]
     unit = f"of 100, what a search of {budget:,} evaluations reaches; random schedules: 0"
-    score = pretrained.Score(mean.value, mean.low, mean.high, unit, len(scores), path.as_posix())
+    return _score(scores, unit, len(scores), stored)
+
+
+def _score(
+    values: Float64Array, unit: str, episodes: int, stored: StoredStudy
+) -> tuple[pretrained.Score, str]:
+    """The mean of (n,) values with its interval, and the command that plays for it."""
+    mean = paired_difference(values[None])
+    assert mean.low is not None and mean.high is not None
+    where = stored.path.as_posix()
+    score = pretrained.Score(mean.value, mean.low, mean.high, unit, episodes, where)
     return score, f"pmoss study run {stored.study}"
 
 
@@ -154,12 +163,9 @@ def _of_continual(checkpoint: Path, path: Path) -> tuple[pretrained.Score, str]:
     task = summarise(stored.settings, stored.rows)
     # Only the thorough one is a bound for an agent that searches thoroughly.
     law = "thorough-law-oracle" if "thorough-law-oracle" in task["policies"] else "law-oracle"
-    share = paired_difference((100.0 * np.array(own["outcomes"]) / task["outcomes"][law])[None])
-    assert share.low is not None and share.high is not None
+    shares = 100.0 * np.array(own["outcomes"]) / task["outcomes"][law]
     unit = f"% of what the {law.replace('-', ' ')} serves on {task['drift']}"
-    episodes = len(own["outcomes"])
-    score = pretrained.Score(share.value, share.low, share.high, unit, episodes, path.as_posix())
-    return score, f"pmoss study run {stored.study}"
+    return _score(shares, unit, len(shares), stored)
 
 
 def _of_worlds(weights: Path, path: Path) -> tuple[pretrained.Score, str]:
@@ -170,12 +176,9 @@ def _of_worlds(weights: Path, path: Path) -> tuple[pretrained.Score, str]:
     if not own:
         raise DatasetError(f"{path}: has no rows of the weights of {weights}")
     scores = np.array([next(iter(row["policies"].values()))["scores"] for row in own])
-    mean = paired_difference(scores.mean(1)[None])
-    assert mean.low is not None and mean.high is not None
-    budget, where = stored.settings["budget"], path.as_posix()
+    budget = stored.settings["budget"]
     unit = f"of 100, what a search of {budget:,} evaluations reaches, in {len(own)} worlds"
-    score = pretrained.Score(mean.value, mean.low, mean.high, unit, scores.size, where)
-    return score, f"pmoss study run {stored.study}"
+    return _score(scores.mean(1), unit, scores.size, stored)
 
 
 def _data_commands(data: Dataset | WorldSet, folder: Path) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,20 +18,18 @@ from pmoss_agents.registry import agent_class
 from pmoss_benchmarks.offline.episodes import is_opponent
 from pmoss_benchmarks.offline.scores import (
     STATISTICS,
-    Estimate,
     probability_of_improvement,
     score_profile,
     two_level_bootstrap,
 )
+from pmoss_benchmarks.study.function import Figure, Rows
 from pmoss_benchmarks.study.tables import TableOfRows, interval
 from pmoss_datasets.domain import find_domain
+from pmoss_datasets.evaluation import Difference
 from pmoss_datasets.policies import Planner
 from pmoss_datasets.suite import load_task
 from pmoss_env.pictures import new_figure
 from pmoss_env.types import Float64Array
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 #: Trainings from which on a learner has an interval.
 LEAST = 5
@@ -69,21 +67,21 @@ class Ranked:
         """(seeds, episodes) of a task."""
         return np.array([of for _, of in sorted(self.tasks[task].items())], dtype=np.float64)
 
-    def estimate(self, tasks: Sequence[str], statistic: str) -> Estimate | None:
+    def estimate(self, tasks: Sequence[str], statistic: str) -> Difference | None:
         """A statistic over some tasks; None where it lacks one. All tasks count alike."""
         seeds = self.seeds(tasks)
         if not seeds:
             return None
         each = [self.scores(task)[:seeds] for task in tasks]
         estimate = two_level_bootstrap(each, STATISTICS[statistic])
-        return Estimate(estimate.value, None, None) if self.learns and seeds < LEAST else estimate
+        return Difference(estimate.value, None, None) if self.learns and seeds < LEAST else estimate
 
     def runs(self, tasks: Sequence[str]) -> list[Float64Array]:
         """(seeds,) mean scores for each task."""
         return [self.scores(task).mean(axis=1) for task in tasks]
 
 
-def ranked(rows: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[Ranked]]:
+def ranked(rows: Rows) -> tuple[list[str], list[Ranked]]:
     """The tasks, and the policies: first those that played all tasks, the best first.
 
     Args:
@@ -130,7 +128,7 @@ def _sees(row: Mapping[str, Any]) -> str:
     return _AT_ONCE
 
 
-def scores_by_task(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+def scores_by_task(rows: Rows) -> TableOfRows:
     """Mean scores by task, the interquartile mean over all, and how many trainings they are of."""
     tasks, policies = ranked(rows)
     overall = {"mean": ">mean", "iqm": ">interquartile mean"} if len(tasks) > 1 else {}
@@ -151,7 +149,7 @@ def _seeds(one: Ranked, tasks: Sequence[str]) -> str:
     return f"{min(counts)} to {max(counts)}" if len(counts) > 1 else str(*counts)
 
 
-def informed(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+def informed(rows: Rows) -> TableOfRows:
     """What each policy sees and may measure, and what its trainings took."""
     tasks, policies = ranked(rows)
     lines = [
@@ -167,7 +165,7 @@ def informed(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
     return TableOfRows([*heads, ">trainings"], lines)
 
 
-def neighbours(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+def neighbours(rows: Rows) -> TableOfRows:
     """How likely a run of each policy is above one of the next in rank, on the tasks of both."""
     tasks, policies = ranked(rows)
     lines = []
@@ -183,7 +181,7 @@ def neighbours(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
     return TableOfRows([*heads, ">probability of improvement"], lines)
 
 
-def draw_profiles(rows: Sequence[Mapping[str, Any]]) -> Figure:
+def draw_profiles(rows: Rows) -> Figure:
     """The share of runs above each score, for the policies that played all tasks.
 
     Raises:

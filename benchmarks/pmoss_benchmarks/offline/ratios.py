@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from pmoss_benchmarks.offline.episodes import episodes_of
-from pmoss_benchmarks.offline.pairs import SEARCH
+from pmoss_benchmarks.offline.summary import SEARCH
 from pmoss_benchmarks.offline.tracks import load_track
-from pmoss_benchmarks.study.tables import TableOfRows, interval
+from pmoss_benchmarks.study.function import Figure, Rows
+from pmoss_benchmarks.study.tables import TableOfRows, grouped, interval
 from pmoss_datasets.evaluation import Difference, of_means
 from pmoss_datasets.suite import load_task
 from pmoss_env.pictures import new_figure
 from pmoss_env.types import Float64Array
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 #: Published names of the paper's schedules: workers share slices, or each slice has a core.
 SHARED = {
@@ -52,12 +50,8 @@ _BARS: Mapping[str, tuple[str, Mapping[str, str]]] = {
 }
 
 
-def throughputs(rows: Sequence[Mapping[str, Any]]) -> dict[str, Float64Array]:
-    """(episodes,) throughput of each policy in a world, the mean over trainings.
-
-    Args:
-        rows: of one track and task.
-    """
+def throughputs(rows: Rows) -> dict[str, Float64Array]:
+    """(episodes,) throughput of each policy in a world, the mean over trainings."""
     played: dict[str, dict[int, list[float]]] = {}
     for row in rows:
         for one in episodes_of(row, {}):
@@ -91,11 +85,9 @@ def _ratio(choose: Callable[..., Any], means: Float64Array) -> Float64Array:
     return np.asarray(choose(means[0] / means[1:], axis=0))
 
 
-def _worlds(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], dict[str, Float64Array]]:
+def _worlds(rows: Rows) -> dict[tuple[str, str], dict[str, Float64Array]]:
     """throughputs() by track and task, track by track of a task."""
-    worlds: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
-    for row in rows:
-        worlds.setdefault(row["task"], {}).setdefault(row["track"], []).append(row)
+    worlds = {task: grouped(of, "track") for task, of in grouped(rows, "task").items()}
     return {
         (track, task): throughputs(of)
         for task, tracks in worlds.items()
@@ -103,7 +95,7 @@ def _worlds(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], dict[str
     }
 
 
-def by_server(rows: Sequence[Mapping[str, Any]], policy: str) -> dict[str, dict[str, float]]:
+def by_server(rows: Rows, policy: str) -> dict[str, dict[str, float]]:
     """Values of ratios() by machine.
 
     Args:
@@ -118,7 +110,7 @@ def by_server(rows: Sequence[Mapping[str, Any]], policy: str) -> dict[str, dict[
     }
 
 
-def over_schedules(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+def over_schedules(rows: Rows) -> TableOfRows:
     """What learned, over each schedule, by machine; rows as by_server() takes them."""
     columns = [*(f"over {label}" for label in _NAMES.values()), "mean over the four shared"]
     columns.append("over the best")
@@ -134,7 +126,7 @@ def over_schedules(rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
     return TableOfRows(["server", "policy", "Mq/s", *columns, "search over the best"], lines)
 
 
-def compared(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> TableOfRows:
+def compared(rows: Rows, columns: Sequence[str]) -> TableOfRows:
     """What learned and a search, by world, with the means of the paper's five servers.
 
     Args:
@@ -172,15 +164,8 @@ def _where(track: str, task: str) -> str:
     return place if place == learned else f"{place}; learned on {learned}"
 
 
-def draw_throughputs(rows: Sequence[Mapping[str, Any]]) -> Figure:
-    """A panel of bars for each world, two in a row, with 95 % intervals.
-
-    Args:
-        rows: of any worlds.
-
-    Raises:
-        MissingExtraError: matplotlib is not installed.
-    """
+def draw_throughputs(rows: Rows) -> Figure:
+    """A panel of bars for each world, two in a row, with 95 % intervals."""
     worlds = _worlds(rows)
     lines = -(-len(worlds) // 2)
     figure = new_figure(9.0, 3.1 * lines + 0.4)

@@ -7,11 +7,10 @@ A run is one training seed on one task; its score is the mean over its episodes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from pmoss_datasets.evaluation import INTERVAL, EpisodeResult
+from pmoss_datasets.evaluation import INTERVAL, Difference, EpisodeResult
 from pmoss_env.errors import DescriptionError
 from pmoss_env.types import Float64Array
 
@@ -48,16 +47,7 @@ STATISTICS: Mapping[str, Statistic] = {
 }
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """A statistic and its 95 % interval; the interval is None where a task has a single run."""
-
-    value: float
-    low: float | None
-    high: float | None
-
-
-def stratified_bootstrap(runs: Float64Array, statistic: Statistic, seed: int = 0) -> Estimate:
+def stratified_bootstrap(runs: Float64Array, statistic: Statistic, seed: int = 0) -> Difference:
     """A statistic with the 95 % percentile interval of a bootstrap stratified by task.
 
     Each repetition draws, for every task by itself, as many of its runs as there are, with
@@ -76,16 +66,16 @@ def stratified_bootstrap(runs: Float64Array, statistic: Statistic, seed: int = 0
     tasks, count = runs.shape
     value = float(statistic(runs))
     if count < 2:
-        return Estimate(value, None, None)
+        return Difference(value, None, None)
     picks = np.random.default_rng(seed).integers(count, size=(REPETITIONS, tasks, count))
     drawn = np.take_along_axis(np.broadcast_to(runs, picks.shape), picks, axis=-1)
     low, high = np.percentile(statistic(drawn), INTERVAL)
-    return Estimate(value, float(low), float(high))
+    return Difference(value, float(low), float(high))
 
 
 def two_level_bootstrap(
     tasks: Sequence[Float64Array], statistic: Statistic, seed: int = 0
-) -> Estimate:
+) -> Difference:
     """A statistic with the 95 % percentile interval of a bootstrap over seeds and episodes.
 
     Each repetition draws, for every task by itself, as many of its seeds as there are, then within
@@ -112,7 +102,7 @@ def two_level_bootstrap(
         columns = rng.integers(episodes, size=(REPETITIONS, seeds, episodes))
         drawn.append(scores[rows, columns].mean(axis=2))
     low, high = np.percentile(statistic(np.stack(drawn, axis=1)), INTERVAL)
-    return Estimate(value, float(low), float(high))
+    return Difference(value, float(low), float(high))
 
 
 def probability_of_improvement(

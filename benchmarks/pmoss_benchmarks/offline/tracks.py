@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from pmoss_benchmarks.functions.references import world_of
+from pmoss_benchmarks.study.description import convert
 from pmoss_datasets.domain import domain_names, find_domain
 from pmoss_datasets.schema import FIRST_DOMAIN
 from pmoss_datasets.suite import Task, load_task
 from pmoss_env.errors import UnknownNameError
-
-#: For each workload, one with another mix of operations.
-OTHER_OPERATIONS = {"ycsb-a": "lookups-scans", "scans": "ycsb-a"}
-#: For each workload, the same operations on keys of another distribution.
-OTHER_DISTRIBUTION = {
-    "ycsb-a": "osm-a",
-    "scans": "osm-scans",
-    "rtree-ranges-5m": "rtree-hot-region-5m",
-}
-#: For each machine, one that no dataset of the task is from and whose grid of core tiles is not
-#: larger: the pairs of P-MOSS section 7.5.
-OTHER_MACHINES = {"skylake-x-8n": "skylake-x-4n", "milan-nps4": "rome-7302"}
+from pmoss_env.files import read_toml
 
 
-@dataclass(frozen=True)
-class Track:
-    """A declared variation of a task.
+class Track(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A declared variation of a task: a table of ``tracks.toml``.
 
     Attributes:
         name: in the command line and the tables.
@@ -45,11 +36,11 @@ class Track:
 
     name: str
     description: str
-    training: Mapping[str, Any] = field(default_factory=dict)
-    evaluation: Mapping[str, Any] = field(default_factory=dict)
-    workloads: Mapping[str, str] | None = None
-    machines: Mapping[str, str] | None = None
-    config: Mapping[str, Any] = field(default_factory=dict)
+    training: dict[str, Any] = {}
+    evaluation: dict[str, Any] = {}
+    workloads: dict[str, str] = {}
+    machines: dict[str, str] = {}
+    config: dict[str, Any] = {}
     domain: str = FIRST_DOMAIN
     trained_for: str = ""
 
@@ -69,9 +60,6 @@ class Track:
     def evaluation_env(self, task: Task) -> dict[str, Any] | None:
         """Arguments of the environment that agents of a task are evaluated in.
 
-        Args:
-            task: which the track varies.
-
         Returns:
             None: the task has no such track.
         """
@@ -80,7 +68,7 @@ class Track:
         env = task.env
         changes = dict(self.evaluation)
         for key, others in (("workload", self.workloads), ("machine", self.machines)):
-            if others is not None:
+            if others:
                 if env.get(key) not in others:
                     return None
                 changes[key] = others[env[key]]
@@ -88,101 +76,14 @@ class Track:
         return None if changes and varied == {**env, **self.training} == dict(env) else varied
 
 
-_BACKLOG = {"load": "saturated"}
+def _read() -> dict[str, Track]:
+    file = Path(__file__).with_suffix(".toml")
+    tracks = read_toml(file, lambda data: convert(data["track"], list[Track]))
+    return {track.name: track for track in tracks}
 
 
-def _under_backlog(
-    name: str,
-    workloads: Mapping[str, str] | None = None,
-    machines: Mapping[str, str] | None = None,
-) -> Track:
-    """An unseen track under the paper's load, of agents that learned under it."""
-    return Track(
-        f"{name}-saturated",
-        f"As {name}, with an unbounded backlog in data and evaluation.",
-        training=_BACKLOG,
-        evaluation=_BACKLOG,
-        workloads=workloads,
-        machines=machines,
-        trained_for="saturated",
-    )
-
-
-TRACKS: Mapping[str, Track] = {
-    track.name: track
-    for track in (
-        Track("same-task", "Evaluated on the task that the data are of."),
-        Track(
-            "saturated",
-            "Data and evaluation under the paper's load: every worker has an unbounded backlog.",
-            training=_BACKLOG,
-            evaluation=_BACKLOG,
-        ),
-        Track(
-            "interference",
-            "Evaluated beside every family of co-tenant at once, whatever the data had.",
-            evaluation={"interference": "all"},
-        ),
-        Track(
-            "paper-observation",
-            "Data and evaluation show what the paper's observation holds: no counters of the next "
-            "slice, none of the incumbent's cores.",
-            training={"observation": "paper"},
-            evaluation={"observation": "paper"},
-        ),
-        Track(
-            "complete",
-            "Learned from the task's own data with complete = true, and evaluated where every step "
-            "shows all slices.",
-            evaluation={"observation": "complete"},
-            config={"complete": True},
-            trained_for="complete",
-        ),
-        Track(
-            "unseen-workload",
-            "Evaluated on another mix of operations.",
-            workloads=OTHER_OPERATIONS,
-        ),
-        Track(
-            "unseen-distribution",
-            "Evaluated on keys of another distribution.",
-            workloads=OTHER_DISTRIBUTION,
-        ),
-        Track(
-            "unseen-machine",
-            "Evaluated on another machine, its grid padded to that of the data and masked.",
-            machines=OTHER_MACHINES,
-        ),
-        Track(
-            "deviating-machine",
-            "Evaluated on machines that are not as described: every episode draws latencies, "
-            "bandwidths and core speeds anew, up to 20 % off.",
-            evaluation={"deviation": 0.2},
-        ),
-        Track(
-            "counters-missing",
-            "Data and evaluation as in a virtual machine: only software counters can be read.",
-            training={"counters": "software"},
-            evaluation={"counters": "software"},
-        ),
-        Track(
-            "noise",
-            "Evaluated with the measurement noise of hardware on counters and throughput; scored "
-            "without.",
-            evaluation={"noise": 1.0},
-        ),
-        Track(
-            "noise-and-counters-missing",
-            "As counters-missing, evaluated with the measurement noise of hardware.",
-            training={"counters": "software"},
-            evaluation={"counters": "software", "noise": 1.0},
-            trained_for="counters-missing",
-        ),
-        _under_backlog("unseen-workload", workloads=OTHER_OPERATIONS),
-        _under_backlog("unseen-distribution", workloads=OTHER_DISTRIBUTION),
-        _under_backlog("unseen-machine", machines=OTHER_MACHINES),
-    )
-}
+#: By name, in the order in which tables show them.
+TRACKS: Mapping[str, Track] = _read()
 
 
 def load_track(name: str) -> Track:

@@ -1,11 +1,13 @@
-"""Training one agent of the benchmark, and keeping what it became on the way.
+"""Training agents of studies, once, and keeping what they became.
 
-Agents that learn by playing may take hours. A training that was interrupted goes on with what it
-left in a folder beside the one it fills.
+learned() and trained() keep the end of a training, by what it learned from. kept_training() keeps
+checkpoints on the way, too. Agents that learn by playing may take hours: a training that was
+interrupted goes on with what it left in a folder beside the one it fills.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import time
@@ -16,10 +18,14 @@ from typing import Any
 
 import pmoss_agents
 from pmoss_agents import Agent, OfflineAgent, OnlineAgent
+from pmoss_agents.checkpoints import SUFFIX
+from pmoss_agents.configs import committed_config
 from pmoss_agents.registry import agent_class
 from pmoss_agents.training_log import TrainingLog, means_of_windows, read_log
-from pmoss_datasets import open_dataset
+from pmoss_benchmarks.study.function import Run
+from pmoss_datasets import Dataset, open_dataset
 from pmoss_datasets.folder import whole_folder
+from pmoss_datasets.several import Several
 from pmoss_env.files import read_json
 
 _FACTS = "training.json"
@@ -57,7 +63,7 @@ class Trained:
         return pmoss_agents.load(self.folder / f"{number}.safetensors", self.agent)
 
 
-def trained(
+def kept_training(
     folder: Path,
     agent: str,
     config: Mapping[str, Any],
@@ -170,3 +176,34 @@ def _play(
         "source": {"env": dict(env), **(counted or {"updates": agent.updates})},
         "played": means_of_windows(read_log(log_path), _POINTS),
     }
+
+
+def learned(
+    run: Run,
+    name: str,
+    task: str,
+    data: Sequence[Dataset],
+    changes: Mapping[str, Any],
+) -> Any:
+    """An agent that learned from data, with its committed config for a task and changes of it."""
+    config = {**committed_config(name, task), **changes}
+    return pmoss_agents.load(trained(name, config, data, run.keep), name)
+
+
+def trained(
+    name: str, config: Mapping[str, Any], data: Sequence[Dataset], folder: str | Path
+) -> Path:
+    """The checkpoint of an agent that learned from data; trained where it is not there yet.
+
+    Another configuration or other data make another file. Read the agent from it in any case: what
+    was trained now and before then acts alike.
+    """
+    text = json.dumps([name, dict(config), [part.checksum for part in data]], sort_keys=True)
+    path = Path(folder) / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}{SUFFIX}"
+    if not path.exists():
+        agent = pmoss_agents.make(name, **config)
+        assert isinstance(agent, OfflineAgent)
+        agent.fit(data[0] if len(data) == 1 else Several(data))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        agent.save(path)
+    return path

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pmoss_env  # noqa: F401  # registers the environments
 from pmoss_agents import OfflineAgent, make
 from pmoss_agents.weights import torch_threads
-from pmoss_benchmarks.performance.figures import Figure, cost, figure, ratios, timed
+from pmoss_benchmarks.performance.programs import Figure, cost, figure, ratios, timed
 from pmoss_datasets import Behaviour, Recipe, collect
 from pmoss_env.backends import make_backend
 from pmoss_env.backends.analytic import AnalyticBackend
@@ -150,34 +150,21 @@ def vector_environment(rounds: int, **_: Any) -> list[Figure]:
         f"step writes all observations ({size:,} bytes) to arrays of their own"
     )
     shares = ratios(seconds["copy"], seconds["step"], 100.0)
+    steps = [1e6 * s / actions.size for s in seconds["step"]]
     figures = [
         figure("vector environment, bytes of observation / memcpy", "%", shares, note),
-        figure(
-            "vector environment, step of one of its environments",
-            "us",
-            [1e6 * s / actions.size for s in seconds["step"]],
-            note,
-        ),
+        figure("vector environment, step of one of its environments", "us", steps, note),
     ]
-    for arguments, words in (
-        (quiet, "model asked once"),
-        ({"reward": "improvement"}, "improvement reward"),
-    ):
-        both = timed(
-            {
-                mode: _episodes(_vector(SPATIAL, FEW, mode, **arguments))
-                for mode in ("sync", "vector_entry_point")
-            },
-            rounds,
-        )
-        figures.append(
-            figure(
-                f"vector environment / SyncVectorEnv, {words}",
-                "x",
-                ratios(both["sync"], both["vector_entry_point"]),
-                f"CPU time, whole episodes of {FEW} environments with their resets",
-            )
-        )
+    note = f"CPU time, whole episodes of {FEW} environments with their resets"
+    modes = ("sync", "vector_entry_point")
+    for words, arguments in {
+        "model asked once": quiet,
+        "improvement reward": {"reward": "improvement"},
+    }.items():
+        played = {mode: _episodes(_vector(SPATIAL, FEW, mode, **arguments)) for mode in modes}
+        both = timed(played, rounds)
+        over = ratios(both["sync"], both["vector_entry_point"])
+        figures.append(figure(f"vector environment / SyncVectorEnv, {words}", "x", over, note))
     return figures
 
 

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from pmoss_benchmarks.performance.environments import SLICES, SPATIAL, legal_tiles, model_works
-from pmoss_benchmarks.performance.figures import Figure, figure, timed
-from pmoss_benchmarks.performance.programs import index_costs
+from pmoss_benchmarks.performance.programs import Figure, figure, index_costs, timed
 from pmoss_benchmarks.performance.runtime import simulated
 from pmoss_env.machines import Machine
 from pmoss_env.machines.catalog import PRESETS

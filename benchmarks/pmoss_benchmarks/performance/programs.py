@@ -6,16 +6,58 @@ import json
 import os
 import re
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from time import process_time
 from typing import Any
 
-from pmoss_benchmarks.performance.figures import Figure, figure, ratios
 from pmoss_env import get_include
 from pmoss_env.errors import BackendError
+
+#: name, unit, median, low, high, rounds, note
+Figure = dict[str, Any]
+
+
+def figure(name: str, unit: str, values: Sequence[float], note: str = "") -> Figure:
+    """The figure of several rounds."""
+    median, low, high = statistics.median(values), min(values), max(values)
+    spread = {"median": median, "low": low, "high": high, "rounds": len(values)}
+    return {"name": name, "unit": unit, **spread, "note": note}
+
+
+def cost(name: str, seconds: Sequence[float], calls: int) -> Figure:
+    """The figure of one call in microseconds, from rounds of so many."""
+    return figure(name, "us", [1e6 * s / calls for s in seconds], f"CPU time, {calls} a round")
+
+
+def ratios(above: Sequence[float], below: Sequence[float], scale: float = 1.0) -> list[float]:
+    """The ratio of two values in each round."""
+    return [scale * a / b for a, b in zip(above, below, strict=True)]
+
+
+def timed(
+    works: Mapping[str, Callable[[], object]],
+    rounds: int,
+    clock: Callable[[], float] = process_time,
+) -> dict[str, list[float]]:
+    """Seconds of each piece of work in every round.
+
+    They run in turn, so that all see the same host. One round before does not count.
+    """
+    seconds: dict[str, list[float]] = {name: [] for name in works}
+    for number in range(rounds + 1):
+        for name, work in works.items():
+            start = clock()
+            work()
+            if number:
+                seconds[name].append(clock() - start)
+    return seconds
+
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 BUILD = REPOSITORY / "build" / "bench"
@@ -167,12 +209,9 @@ def index(rounds: int, keys: int) -> list[Figure]:
         for name, ratio in measured["ratio_to_absl"].items():
             figures.append(figure(f"{mix}, {name} / absl::btree_map", "x", ratio, note))
     reads = [rate * 1e-6 for rate in data["random_reads"]]
+    figures.append(figure("independent random reads, one core", "M/s", reads, note))
     share = "lookups, batches of 64, share of what random reads allow"
-    return [
-        *figures,
-        figure("independent random reads, one core", "M/s", reads, note),
-        figure(share, "%", data["share_of_random_reads"], note),
-    ]
+    return [*figures, figure(share, "%", data["share_of_random_reads"], note)]
 
 
 def index_costs(keys: int, rounds: int) -> dict[str, list[float]]:
@@ -228,12 +267,12 @@ def plugin(rounds: int, keys: int) -> list[Figure]:
     """Our B+-tree as a library beside the built-in one, per CPU second of a worker."""
     keys = min(keys, PLUGIN_KEYS)
     library = build_program("pmoss_btree_plugin", "pmoss_btree_plugin.so")
-    figures = []
-    for line in run_program(build_program("plugin_bench"), library, keys, rounds).splitlines():
-        mix, *shares = line.split()
-        name = f"B+-tree as a library / built in: {PLUGIN_MIXES[mix]}"
-        figures.append(figure(name, "%", [100 * float(s) for s in shares], f"{keys:,} keys"))
-    return figures
+    words = "B+-tree as a library / built in: "
+    lines = run_program(build_program("plugin_bench"), library, keys, rounds).splitlines()
+    return [
+        figure(words + PLUGIN_MIXES[mix], "%", [100 * float(s) for s in shares], f"{keys:,} keys")
+        for mix, *shares in map(str.split, lines)
+    ]
 
 
 def scan(rounds: int, **_: Any) -> list[Figure]:
@@ -253,8 +292,7 @@ def scan(rounds: int, **_: Any) -> list[Figure]:
 
 def lru(rounds: int) -> list[Figure]:
     """Three levels of LRU that pass a known stream in blocks, beside plain C++."""
-    words = ("--accesses", ACCESSES, "--rounds", rounds, "--json")
-    data = _json_of("lru_bench", *words)
+    data = _json_of("lru_bench", "--accesses", ACCESSES, "--rounds", rounds, "--json")
     load = os.getloadavg()[0]
     note = f"32 KiB, 1 MiB, 32 MiB; half uniform over 1 GiB, half Zipf 0.99; load {load:.1f}"
     name = "three-level LRU of streams, in blocks"

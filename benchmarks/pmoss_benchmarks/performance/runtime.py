@@ -14,8 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from pmoss_benchmarks.performance.figures import Figure, figure, ratios, timed
-from pmoss_benchmarks.performance.programs import build_program, examples, lru
+from pmoss_benchmarks.performance.programs import (
+    Figure,
+    build_program,
+    examples,
+    figure,
+    lru,
+    ratios,
+    timed,
+)
 from pmoss_env import _native
 from pmoss_env.backends import make_backend
 from pmoss_env.backends.native_forms import native_interference, native_machine, native_workload
@@ -79,8 +86,11 @@ def runtime(rounds: int, keys: int) -> list[Figure]:
         return float(done["completed"] / done["seconds"])
 
     shares: list[float] = []
-    counting: dict[tuple[int, int], list[float]] = {profile: [] for profile in PROFILES}
-    sweeping: dict[tuple[int, int], list[float]] = {profile: [] for profile in PROFILES}
+    costs = {
+        (words, profile): list[float]()
+        for words in ("cost of profiling", "cost of sweeping it")
+        for profile in PROFILES
+    }
     rng = np.random.default_rng(0)
     for number in range(rounds):
         drawn = _native.key_of_record(rng.integers(0, keys, 1 << 20), 1)
@@ -91,16 +101,15 @@ def runtime(rounds: int, keys: int) -> list[Figure]:
             off = rate(batch=batch, window=0, sweep_seconds=0.0, seed=number)
             on = rate(batch=batch, window=window, sweep_seconds=0.0, seed=number)
             swept = rate(batch=batch, window=window, seed=number)
-            counting[batch, window].append(100 * (1 - on / off))
-            sweeping[batch, window].append(100 * (1 - swept / on))
+            costs["cost of profiling", (batch, window)].append(100 * (1 - on / off))
+            costs["cost of sweeping it", (batch, window)].append(100 * (1 - swept / on))
         shares.append(100 * off / own)
     routed = "routed, batches of 64 / the index's own batched lookups"
     return [
         figure(routed, "%", shares, note),
         *(
             figure(f"{words}, batch {batch}, window {window}", "%", values, note)
-            for words, costs in (("cost of profiling", counting), ("cost of sweeping it", sweeping))
-            for (batch, window), values in costs.items()
+            for (words, (batch, window)), values in costs.items()
         ),
         *_migrations(runner, worker, rounds, keys),
     ]
@@ -153,13 +162,7 @@ def loading(rounds: int, keys: int) -> list[Figure]:
     """
     singly, loaded, first = [], [], []
     for _ in range(rounds):
-        tree = _native.BTree(slices=SLICES)
-        began = process_time()
-        for start in range(0, keys, 1 << 20):
-            drawn = _native.key_of_record(np.arange(start, min(start + (1 << 20), keys)), 1)
-            tree.insert(drawn, drawn)
-        singly.append(process_time() - began)
-        del tree
+        singly.append(_insert(keys))
         runner = _runner(keys, load_threads=1)
         began = process_time()
         runner.load()
@@ -169,14 +172,23 @@ def loading(rounds: int, keys: int) -> list[Figure]:
         first.append(1e6 * moved["processor_seconds"] / moved["leaves"])
         del runner
     note = f"{keys:,} keys in random order, {SLICES} slices, one thread, CPU time"
+    rates, slow = ([keys / s / 1e6 for s in seconds] for seconds in (loaded, singly))
     return [
-        figure(
-            "loading, keys sorted and nodes filled", "M/s", [keys / s / 1e6 for s in loaded], note
-        ),
-        figure("loading, one insert at a time", "M/s", [keys / s / 1e6 for s in singly], note),
+        figure("loading, keys sorted and nodes filled", "M/s", rates, note),
+        figure("loading, one insert at a time", "M/s", slow, note),
         figure("loading / one insert at a time", "x", ratios(singly, loaded), note),
         figure("first placement by copy, per leaf", "us", first, note),
     ]
+
+
+def _insert(keys: int) -> float:
+    """Seconds of inserting keys into a tree one at a time."""
+    tree = _native.BTree(slices=SLICES)
+    began = process_time()
+    for start in range(0, keys, 1 << 20):
+        drawn = _native.key_of_record(np.arange(start, min(start + (1 << 20), keys)), 1)
+        tree.insert(drawn, drawn)
+    return process_time() - began
 
 
 def live(rounds: int, keys: int) -> list[Figure]:
@@ -207,7 +219,7 @@ def live(rounds: int, keys: int) -> list[Figure]:
         sweep_seconds=SWEEP_SECONDS,
         kept_rounds=10_000,
     )
-    values: list[tuple[float, ...]] = []
+    during, lowest, lowest_before, seconds, moved = [], [], [], [], []
     for turn in range(1, rounds + 1):
         before = _read(run, lambda read: _length(read) >= REST_SECONDS)
         run.change(**schedule(turn), pace="lazy")
@@ -215,15 +227,11 @@ def live(rounds: int, keys: int) -> list[Figure]:
         # The round in which the last slice arrives belongs to both.
         after = _read(run, lambda read: _length(read) >= REST_SECONDS)
         base = min(_rate(before), _rate(after))
-        values.append(
-            (
-                100 * _rate(moving) / base,
-                100 * min(_rate([one]) for one in moving) / base,
-                100 * min(_rate([one]) for one in before) / _rate(before),
-                _length(moving),
-                sum(one["bytes_moved"] for one in moving) / 1e6,
-            )
-        )
+        during.append(100 * _rate(moving) / base)
+        lowest.append(100 * min(_rate([one]) for one in moving) / base)
+        lowest_before.append(100 * min(_rate([one]) for one in before) / _rate(before))
+        seconds.append(_length(moving))
+        moved.append(sum(one["bytes_moved"] for one in moving) / 1e6)
     result = run.stop()
     if result["issued"] != result["executed"] or result["not_found"]:
         raise BackendError(
@@ -235,16 +243,12 @@ def live(rounds: int, keys: int) -> list[Figure]:
         f"{cpus.size} CPUs, which the other roles share; one run, {result['executed']:,} queries, "
         "none lost"
     )
-    during, *others = zip(*values, strict=True)
-    names = {
-        "lowest 0.1 s of it / around it": "%",
-        "lowest 0.1 s / mean, before it": "%",
-        "a lazy re-schedule of all slices": "s",
-        "data moved by it": "MB",
-    }
     return [
         figure("throughput during / around a lazy re-schedule", "%", during, note),
-        *(figure(name, names[name], of, note) for name, of in zip(names, others, strict=True)),
+        figure("lowest 0.1 s of it / around it", "%", lowest, note),
+        figure("lowest 0.1 s / mean, before it", "%", lowest_before, note),
+        figure("a lazy re-schedule of all slices", "s", seconds, note),
+        figure("data moved by it", "MB", moved, note),
     ]
 
 
@@ -290,8 +294,7 @@ def libraries(rounds: int, keys: int) -> list[Figure]:
     return figures
 
 
-def _own_library() -> Path:
-    return build_program("pmoss_btree_plugin", "pmoss_btree_plugin.so")
+_own_library = partial(build_program, "pmoss_btree_plugin", "pmoss_btree_plugin.so")
 
 
 def _library(title: str, library: Path, workload: str, rounds: int, keys: int) -> list[Figure]:
@@ -350,28 +353,25 @@ def recording(keys: int, **_: Any) -> list[Figure]:
     # The accesses alone: the library's own instructions are more.
     costs = {name: of_own[name] for name in ("instructions", "branch_misses")}
     accesses = _native.trace_of_arrays(RECORDED_SLICES, {**of_recorded, **costs})
-    both = (recorded, own)
-    instructions = (arrays["instructions"][:-1].mean() for arrays in (of_recorded, of_own))
+    instructions = [arrays["instructions"][:-1].mean() for arrays in (of_recorded, of_own)]
     compared: dict[str, Any] = {
-        "lines waited for per query": (trace.mean_dependent for trace in both),
-        "lines fetched beside others": (trace.mean_streaming for trace in both),
-        "different lines": (trace.lines for trace in both),
-        "different pages": (trace.pages for trace in both),
-        "bytes of all slices": (trace.bytes_of_slice.sum() for trace in both),
+        "lines waited for per query": (recorded.mean_dependent, own.mean_dependent),
+        "lines fetched beside others": (recorded.mean_streaming, own.mean_streaming),
+        "different lines": (recorded.lines, own.lines),
+        "different pages": (recorded.pages, own.pages),
+        "bytes of all slices": (recorded.bytes_of_slice.sum(), own.bytes_of_slice.sum()),
         "instructions per query, the call included": instructions,
     }
     for machine in ("skylake-x-8n", "milan-nps4"):
-        rates = [_modelled(machine, trace) for trace in (recorded, accesses, own)]
-        compared[f"throughput by the model, {machine}"] = rates[0], rates[2]
-        words = f"the same with the instructions of the built-in, {machine}"
-        compared[words] = rates[1], rates[2]
+        whole, alone, ours = (_modelled(machine, trace) for trace in (recorded, accesses, own))
+        compared[f"throughput by the model, {machine}"] = whole, ours
+        compared[f"the same with the instructions of the built-in, {machine}"] = alone, ours
     note = f"{keys:,} keys, {RECORDED_QUERIES:,} lookups, {RECORDED_SLICES} slices"
-    figures = []
-    for what, (theirs, ours) in compared.items():
-        off = 100 * (float(theirs) / float(ours) - 1)
-        name = f"recorded library / built-in recorder - 1: {what}"
-        figures.append(figure(name, "%", [off], note))
-    return figures
+    words = "recorded library / built-in recorder - 1: "
+    return [
+        figure(words + what, "%", [100 * (float(theirs) / float(ours) - 1)], note)
+        for what, (theirs, ours) in compared.items()
+    ]
 
 
 def _modelled(name: str, trace: _native.Trace) -> float:

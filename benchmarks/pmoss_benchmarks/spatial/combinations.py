@@ -6,8 +6,8 @@ Simulated backends of one process share their recordings: these cost more than a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from pmoss_benchmarks.study.function import Cell
 from pmoss_env.backends import Backend, IncrementalBackend, make_backend
@@ -22,22 +22,26 @@ _RECORDINGS = Recordings(kept=6)
 
 
 @dataclass(frozen=True)
-class Combination:
-    """One combination.
+class Combined:
+    """Settings that choose combinations.
 
     Attributes:
-        machine: catalogue name.
-        index: a name of pmoss_env.indexes.
-        workload: catalogue name.
-        load: load regime, as in the environment's argument.
-        interference: family of co-tenants.
+        machines: by catalogue name; none: all that can be modelled.
+        workloads: by catalogue name; none: all.
+        loads: load regimes, as in the environment's argument.
+        interference: families of co-tenants.
     """
 
-    machine: str
-    index: str
-    workload: str
-    load: str = "closed"
-    interference: str = "none"
+    AXES: ClassVar[tuple[str, ...]] = ("machines", "workloads", "loads", "interference")
+
+    machines: tuple[str, ...] = ()
+    workloads: tuple[str, ...] = ("ycsb-a",)
+    loads: tuple[str, ...] = ("closed",)
+    interference: tuple[str, ...] = ("none",)
+
+    def cells(self, indexes: Sequence[str] = ()) -> list[Cell]:
+        """Their combinations, with the index of the workload; see combinations()."""
+        return combinations(self.machines, self.workloads, self.loads, self.interference, indexes)
 
 
 def combinations(
@@ -58,7 +62,13 @@ def combinations(
         index_kind(index)
     modelled = [name for name in machines or machine_names() if load_machine(name).parameters]
     return [
-        asdict(Combination(machine, load_workload(workload).index, workload, load, family))
+        {
+            "machine": machine,
+            "index": load_workload(workload).index,
+            "workload": workload,
+            "load": load,
+            "interference": family,
+        }
         # Machines innermost: those of one workload share its recording.
         for workload in workloads or workload_names()
         if not indexes or load_workload(workload).index in indexes
@@ -83,22 +93,11 @@ def simulation(options: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def model_and_server(
-    cell: Combination, slices: int, options: Mapping[str, Any] | None
+    cell: Cell, slices: int, options: Mapping[str, Any] | None
 ) -> tuple[IncrementalBackend, Backend]:
-    """The analytic and the simulated backend of a cell.
-
-    Args:
-        cell: machine, index, workload and load.
-        slices: of the index.
-        options: of the simulated backend.
-    """
-    common: dict[str, Any] = {
-        "machine": cell.machine,
-        "index": cell.index,
-        "workload": cell.workload,
-        "slices": slices,
-        "load": cell.load,
-    }
+    """The analytic and the simulated backend of a cell."""
+    common = {name: cell[name] for name in ("machine", "index", "workload", "load")}
+    common["slices"] = slices
     model = make_backend("analytic", **common)
     assert isinstance(model, IncrementalBackend)
     return model, make_backend("simulated", **common, **simulation(options))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -13,6 +13,7 @@ from pmoss_env.errors import DescriptionError, UnknownNameError
 from pmoss_env.files import read_toml
 
 SUFFIX = ".toml"
+T = TypeVar("T")
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
 
 
@@ -21,13 +22,17 @@ class TableDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         columns: by heading a format of the row's fields, e.g. ``"{gain:+.0%}"``. Fields within
-            fields are indexed: ``"{score[value]:.1f}"``. A field that a row lacks leaves its cell
+            fields are indexed: ``"{score[value]:.1f}"``. The form ``percent`` shows a share,
+            ``interval 2`` an estimate with its bounds. A field that a row lacks leaves its cell
             empty.
+        each: a field whose parts have a line each; their fields are beside the row's. Empty: a row
+            has a line.
         where: a field that must be true in a row; with ``!`` before it, false. Empty: all rows.
         sort: a field by which rows rise; with ``-`` before it they fall. Empty: the order of cells.
     """
 
     columns: dict[str, str]
+    each: str = ""
     where: str = ""
     sort: str = ""
 
@@ -99,6 +104,14 @@ def read_study(folder: Path, name: str) -> Study:
     )
 
 
+def convert(values: Any, kind: type[T], where: str = "") -> T:
+    """Plain values as a structure; DescriptionError names the key, after ``where``."""
+    try:
+        return msgspec.convert(values, kind)
+    except msgspec.ValidationError as error:
+        raise DescriptionError(f"{where}{error}") from error
+
+
 def studies_in(folder: Path) -> list[Study]:
     """All studies of a folder with their variants, by name."""
     studies = []
@@ -116,10 +129,7 @@ def _names(folder: Path) -> list[str]:
 
 
 def _convert(data: dict[str, Any]) -> _File:
-    try:
-        file = msgspec.convert(data, _File)
-    except msgspec.ValidationError as error:
-        raise DescriptionError(str(error)) from error
+    file = convert(data, _File)
     for variant in file.variants:
         if not _NAME.fullmatch(variant):
             raise DescriptionError(f"variants.{variant}: take small letters, digits and hyphens")

@@ -6,14 +6,16 @@ A module has
   cells: a study goes on with more machines or seeds without making its rows anew.
 - ``cells(settings)``: a list of dicts of names and numbers, each a row.
 - ``measure(run, cell)``: the row's other fields, plain JSON; the same bits in every process. A
-  function that keeps something between cells has a class ``Work(run)`` with ``__call__(cell)`` and
-  ``close()`` in its place.
+  function that keeps something between cells has a class ``Work(run)`` with ``__call__(cell)`` in
+  its place, and with ``close()`` where that holds something.
 
 It may have
 
 - ``modules(settings)``: further modules whose code decides the rows, which it does not import.
 - ``prepare(run, progress)``: what cells share, such as data, made once before them.
-- ``recheck(run, row)``: plays a stored row again; one line for each value that differs.
+- ``again(run, row)``: fields of a stored row that its records give again, made anew. Without it the
+  whole cell is done again.
+- ``TOLERANCES``: by field the relative difference up to which numbers made again are the same.
 - ``TABLES``: by name a function of the rows that gives headings and cells, where a description's
   columns do not do.
 - ``PLOTS``: by name a function of the rows that gives a matplotlib figure.
@@ -25,25 +27,38 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
+from pmoss_benchmarks.study.description import convert
 from pmoss_env.errors import DescriptionError, UnknownNameError
 
 PACKAGE = "pmoss_benchmarks.functions"
 #: Functions of other packages: a name and its module.
 GROUP = "pmoss.studies"
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Figure
+else:
+    # Commands that draw nothing do without matplotlib.
+    Figure = Any
+
 Cell = dict[str, Any]
 Row = dict[str, Any]
+#: As they are stored.
+Rows = Sequence[Mapping[str, Any]]
 #: progress(what, done, total)
 Progress = Callable[[str, int, int], None]
+
+
+def silent(what: str, done: int, total: int) -> None:
+    """A progress callback that does nothing."""
 
 
 @dataclass(frozen=True)
@@ -92,10 +107,21 @@ def settings_of(function: ModuleType, values: Mapping[str, Any]) -> Any:
     for name in values:
         if name not in names:
             raise UnknownNameError("setting", name, names)
-    try:
-        return msgspec.convert(dict(values), function.Settings)
-    except msgspec.ValidationError as error:
-        raise DescriptionError(f"settings: {error}") from error
+    return convert(dict(values), function.Settings, "settings: ")
+
+
+def check_names(kind: str, names: Iterable[str], known: Collection[str]) -> None:
+    """Refuses a name that is not among the known ones: UnknownNameError."""
+    for name in names:
+        if name not in known:
+            raise UnknownNameError(kind, name, known)
+
+
+def check_counts(settings: Any, *names: str, least: int = 1) -> None:
+    """Refuses settings of these names that are below the least: DescriptionError."""
+    for name in names:
+        if (value := getattr(settings, name)) < least:
+            raise DescriptionError(f"{name} = {value}: must be at least {least}")
 
 
 def identity_of(settings: Any) -> dict[str, Any]:

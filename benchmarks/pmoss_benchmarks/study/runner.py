@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from pmoss_benchmarks.study.description import Study
@@ -21,6 +23,7 @@ from pmoss_benchmarks.study.function import (
     load_function,
     name_of,
     settings_of,
+    silent,
 )
 from pmoss_benchmarks.study.store import (
     RESERVED,
@@ -34,10 +37,6 @@ from pmoss_datasets.executors import check_executor, run_tasks
 from pmoss_env.errors import DatasetError, DescriptionError, PmossError, UnsupportedError
 from pmoss_env.provenance import MEASURED, MODELLED, changed_since, provenance
 from pmoss_env.result_files import ResultFile
-
-
-def silent(what: str, done: int, total: int) -> None:
-    """A progress callback that does nothing."""
 
 
 def run_study(
@@ -57,19 +56,10 @@ def run_study(
 ) -> StoredStudy:
     """Does the cells that ``out`` lacks; interrupted or killed, the same call goes on.
 
-    Args:
-        study: to run.
-        out: file of the rows.
-        data: folder of datasets.
-        keep: folder of checkpoints and the like.
-        results: folder of stored results that functions may look into.
-        changes: settings that override those of the study.
-        small: take the study's small settings.
-        mixed: go on with rows that other code made; each row names its run.
-        executor: see ``pmoss_datasets.executors.run_tasks``.
-        processes: likewise.
-        address: likewise.
-        progress: called with (what, done, total).
+    ``data``, ``keep`` and ``results`` are the folders of Run; ``changes`` override the study's
+    settings, or its small ones with ``small``. With ``mixed`` it goes on beside rows that other
+    code made: each row names its run. ``executor``, ``processes`` and ``address`` are those of
+    ``pmoss_datasets.executors.run_tasks``.
 
     Raises:
         UnknownNameError: the function or a setting is unknown.
@@ -134,16 +124,10 @@ def replay_study(
 ) -> list[str]:
     """Makes stored rows again, and compares them to the bit.
 
-    A function with ``recheck`` plays what a row recorded; another one does the cell again.
+    A function with ``again`` plays what a row recorded; another one does the cell again.
 
-    Args:
-        study: of the rows.
-        stored: as read_stored() gives them.
-        data: as of run_study().
-        keep: likewise.
-        results: likewise.
-        share: of the rows, evenly spread; at least one.
-        progress: called with (what, done, total).
+    ``data``, ``keep`` and ``results`` are the folders of Run; ``share`` is that of the rows which
+    are made, evenly spread, at least one.
 
     Returns:
         One line for each value that came out different.
@@ -159,16 +143,16 @@ def replay_study(
     chosen = _spread(stored.rows, share)
     settings = settings_of(function, {**study.settings, **stored.settings})
     run = Run(settings, data, keep, results)
-    recheck: Callable[[Run, Row], list[str]] | None = getattr(function, "recheck", None)
+    again: Callable[[Run, Row], Row] | None = getattr(function, "again", None)
     differences = []
     with closing(_Work(study.function, run)) as work:
         for done, row in enumerate(chosen, 1):
-            if recheck is not None:
-                lines = recheck(run, dict(row))
+            if again is not None:
+                lines = differences_of(function, row, again(run, dict(row)))
             else:
                 cell = stored.cell_of(row)
-                again = _row(cell, row["run"], work(cell))
-                lines = _differences(json.loads(json.dumps(again)), row)
+                now = _row(cell, row["run"], work(cell))
+                lines = differences_of(function, row, {**dict.fromkeys({*row}), **now})
             differences += [f"{row['cell']}: {line}" for line in lines]
             progress(study.name, done, len(chosen))
     return differences
@@ -226,26 +210,36 @@ def _spread(rows: Any, share: float) -> list[Mapping[str, Any]]:
     return [rows[number * len(rows) // count] for number in range(count)] if rows else []
 
 
-#: Fields whose values are times.
-TIMES = ("seconds", "cpu_seconds", "seconds_per_decision")
+#: Fields that are left out where rows are compared: times, and the checksum.
+_UNCOMPARED = ("seconds", "cpu_seconds", "seconds_per_decision", "row_crc32")
 
 
-def _differences(now: Any, then: Any, where: str = "") -> list[str]:
-    """Paths of values that differ, times left out."""
+def differences_of(function: ModuleType, stored: Mapping[str, Any], again: Row) -> list[str]:
+    """One line for each value of the fields made again that differs from the stored one."""
+    then = {name: stored.get(name) for name in again}
+    now = json.loads(json.dumps(again))
+    tolerances: Mapping[str, float] = getattr(function, "TOLERANCES", {})
+    return [
+        line
+        for name in sorted({*now} - {*_UNCOMPARED})
+        for line in _differences(now[name], then[name], name, tolerances.get(name, 0.0))
+    ]
+
+
+def _differences(now: Any, then: Any, where: str, tolerance: float) -> Iterator[str]:
     if isinstance(now, dict) and isinstance(then, Mapping):
-        return [
-            line
-            for key in sorted({*now, *then} - {"row_crc32"})
-            if key not in TIMES
-            for line in _differences(now.get(key), then.get(key), f"{where}.{key}".lstrip("."))
-        ]
-    if isinstance(now, list) and isinstance(then, list) and len(now) == len(then):
-        return [
-            line
-            for number, (a, b) in enumerate(zip(now, then, strict=True))
-            for line in _differences(a, b, f"{where}[{number}]")
-        ]
-    return [] if now == then else [f"{where}: stored {then!r}, now {now!r}"]
+        for key in sorted({*now, *then} - {*_UNCOMPARED}):
+            yield from _differences(now.get(key), then.get(key), f"{where}.{key}", tolerance)
+    elif isinstance(now, list) and isinstance(then, list) and len(now) == len(then):
+        for number, (one, other) in enumerate(zip(now, then, strict=True)):
+            yield from _differences(one, other, f"{where}[{number}]", tolerance)
+    elif not (now == then or _are_close(now, then, tolerance)):
+        yield f"{where}: stored {then!r}, now {now!r}"
+
+
+def _are_close(now: Any, then: Any, tolerance: float) -> bool:
+    are_numbers = isinstance(now, float) and isinstance(then, float)
+    return are_numbers and math.isclose(now, then, rel_tol=tolerance, abs_tol=0.0)
 
 
 def _check_code(path: Path, rows: Mapping[str, Row]) -> None:

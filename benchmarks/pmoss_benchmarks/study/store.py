@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from pmoss_benchmarks.study.description import Study, read_study, studies_in
+from pmoss_benchmarks.study.function import Rows
 from pmoss_env.errors import DatasetError, UnsupportedError
 from pmoss_env.result_files import read_rows, write_rows
 
@@ -49,7 +50,7 @@ class StoredStudy:
     settings: Mapping[str, Any]
     keys: Sequence[str]
     runs: Mapping[str, Mapping[str, Any]]
-    rows: Sequence[Mapping[str, Any]]
+    rows: Rows
 
     def cell_of(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """The cell of a row."""
@@ -124,7 +125,6 @@ class Results:
     """
 
     def __init__(self, root: Path) -> None:
-        """Takes a checkout; nothing is read yet."""
         self.descriptions = root / "benchmarks" / "studies"
         self.folder = root / "benchmarks" / "results"
         self.read: dict[str, StoredStudy] = {}

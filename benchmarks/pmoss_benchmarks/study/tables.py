@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from string import Formatter
 from typing import Any
 
+import numpy as np
+
 from pmoss_benchmarks.study.description import Study, TableDescription
-from pmoss_benchmarks.study.function import load_function
+from pmoss_benchmarks.study.function import Rows, load_function
 from pmoss_benchmarks.study.store import StoredStudy
 from pmoss_env.errors import UnknownNameError
 
@@ -38,12 +41,6 @@ class TableOfRows:
 
 def make_table(study: Study, stored: StoredStudy, name: str = DEFAULT, **where: Any) -> TableOfRows:
     """A table of a study by its name: of the description, or of the function.
-
-    Args:
-        study: whose table.
-        stored: its rows.
-        name: of the table.
-        **where: fields that rows must have.
 
     Raises:
         UnknownNameError: there is no such table.
@@ -95,27 +92,88 @@ def interval(estimate: Any, digits: int = 1, scale: float = 1.0, sign: str = "")
     return f"{value} [{scale * plain['low']:.{digits}f}, {scale * plain['high']:.{digits}f}]"
 
 
+def side(estimate: Any) -> str:
+    """Whether the interval of an estimate lies "above" 0, "below" it, or is "level" with it.
+
+    Without bounds it is level, too.
+    """
+    bounds = estimate if isinstance(estimate, Mapping) else vars(estimate)
+    if bounds["low"] is None or bounds["high"] is None:
+        return "level"
+    return "above" if bounds["low"] > 0 else "below" if bounds["high"] < 0 else "level"
+
+
 def bold_inside(value: float, accepted: Mapping[str, Any]) -> str:
     """A figure of a Markdown table, bold where it lies between ``low`` and ``high``."""
     text = f"{value:.3g}"
     return f"**{text}**" if accepted["low"] <= value <= accepted["high"] else text
 
 
-def _described(table: TableDescription, rows: Sequence[Mapping[str, Any]]) -> TableOfRows:
+def _described(table: TableDescription, rows: Rows) -> TableOfRows:
+    if table.each:
+        rows = [{**row, **part} for row in rows for part in row[table.each]]
     if table.where:
         wanted = not table.where.startswith("!")
         rows = [row for row in rows if bool(row.get(table.where.lstrip("!"))) is wanted]
     if table.sort:
         falls = table.sort.startswith("-")
         rows = sorted(rows, key=lambda row: row[table.sort.lstrip("-")], reverse=falls)
+    return table_of(rows, table.columns)
+
+
+class _Forms(Formatter):
+    """Forms of numbers, with ``percent`` and ``interval`` and their digits behind the point."""
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        form, _, digits = format_spec.partition(" ")
+        if form == "percent":
+            return percent(value, int(digits or 0))
+        if form == "interval":
+            return interval(value, int(digits or 1))
+        text: str = super().format_field(value, format_spec)
+        return text
+
+
+def percent(share: float, digits: int = 0) -> str:
+    """A share in per cent, with its sign behind a space."""
+    return f"{share:.{digits}%}".replace("%", " %")
+
+
+#: By heading a format of a row's fields, or a function of the row.
+Columns = Mapping[str, str | Callable[[Any], str]]
+
+
+def table_of(rows: Iterable[Mapping[str, Any]], columns: Columns) -> TableOfRows:
+    """A line for each row.
+
+    Args:
+        rows: of a study, or what was made of them.
+        columns: see TableDescription.
+    """
     return TableOfRows(
-        list(table.columns), [[_cell(text, row) for text in table.columns.values()] for row in rows]
+        list(columns), [[_cell(form, row) for form in columns.values()] for row in rows]
     )
 
 
-def _cell(text: str, row: Mapping[str, Any]) -> str:
+def grouped(rows: Rows, *fields: str) -> dict[Any, list[Mapping[str, Any]]]:
+    """Rows by the value of a field, or by the values of several as a tuple."""
+    groups: dict[Any, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        values = tuple(row[field] for field in fields)
+        groups.setdefault(values if len(fields) > 1 else values[0], []).append(row)
+    return groups
+
+
+def means(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The mean of each field of the first row, over the rows that have it."""
+    return {name: float(np.mean([row[name] for row in rows if name in row])) for name in rows[0]}
+
+
+def _cell(form: str | Callable[[Any], str], row: Mapping[str, Any]) -> str:
+    if callable(form):
+        return form(row)
     try:
-        return text.format_map(row)
+        return _Forms().vformat(form, (), row)
     except (KeyError, IndexError, TypeError, ValueError):
         # The row lacks the field, or holds None there.
         return ""

@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 
 from pmoss_benchmarks.functions import validation
+from pmoss_benchmarks.study.description import convert
 from pmoss_benchmarks.study.store import Results
-from pmoss_env.errors import DescriptionError, UnknownNameError
+from pmoss_env.errors import UnknownNameError
 from pmoss_env.files import read_toml
 
 _PLACE = Path("docs") / "papers"
@@ -75,14 +76,8 @@ def read_rows(root: Path) -> tuple[Row, ...]:
     Raises:
         DescriptionError: names the field and the reason.
     """
-
-    def build(data: dict[str, Any]) -> tuple[Row, ...]:
-        try:
-            return tuple(msgspec.convert(data, _File).row)
-        except msgspec.ValidationError as error:
-            raise DescriptionError(str(error)) from error
-
-    return read_toml(root / _PLACE / "papers.toml", build)
+    path = root / _PLACE / "papers.toml"
+    return read_toml(path, lambda data: tuple(convert(data, _File).row))
 
 
 def names(root: Path, results: Results, to: Callable[[Path], str], folder: Path) -> dict[str, Any]:

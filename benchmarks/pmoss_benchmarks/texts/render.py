@@ -17,6 +17,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from pmoss_agents.configs import read_ranges
 from pmoss_benchmarks.leaderboard import newest_round, rounds_of, standings
 from pmoss_benchmarks.study.function import load_function
 from pmoss_benchmarks.study.store import Results, file_of
-from pmoss_benchmarks.study.tables import interval, make_table, select
+from pmoss_benchmarks.study.tables import interval, make_table, percent, select
 from pmoss_benchmarks.texts import papers
 from pmoss_datasets.suite import load_task, splits
 from pmoss_env.errors import (
@@ -36,6 +37,7 @@ from pmoss_env.errors import (
     UnknownNameError,
 )
 from pmoss_env.extras import require
+from pmoss_env.files import write_atomically
 from pmoss_env.machines import load_machine
 
 #: Pictures that pages show, from the checkout; git ignores them.
@@ -70,7 +72,9 @@ class Pages:
             trim_blocks=True,
         )
         self._environment.filters.update(FILTERS)
-        self._environment.filters["tags"] = self._tags
+        self._environment.filters["tags"] = lambda text: self._environment.from_string(
+            text
+        ).render()
         about_papers = papers.names(root, self.results, self.to, self.papers)
         self._environment.globals.update({**self._names(), **about_papers})
         macros = self._environment.get_template("macros.md.jinja").module
@@ -139,10 +143,6 @@ class Pages:
             "table": self._table,
             "to_page": lambda path: self.to(Path(path)),
         }
-
-    def _tags(self, text: str) -> str:
-        """A text within a page, with its tags filled."""
-        return self._environment.from_string(text).render()
 
     def to(self, path: Path) -> str:
         """The way from the page to a file of the checkout, or to any absolute path."""
@@ -229,17 +229,13 @@ class Pages:
         return f"[`{path.name}`]({self.to(path)})"
 
 
-def _percent(share: float, digits: int = 0) -> str:
-    return f"{share:.{digits}%}".replace("%", " %")
-
-
 #: Forms of numbers in tags, e.g. ``{{ gain | percent }}``, and rows by a field.
 FILTERS: Mapping[str, Callable[..., Any]] = {
     "by": lambda rows, field: {row[field]: row for row in rows},
     "extract": lambda name, mapping: mapping[name],
     "fixed": lambda value, digits=1: f"{value:.{digits}f}",
     "interval": interval,
-    "percent": _percent,
+    "percent": percent,
     "signed_percent": lambda share: f"{share:+.0%}".replace("%", " %"),
     "thousands": lambda number: f"{number:,}",
 }
@@ -249,3 +245,48 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
 def pages_of(root: Path) -> Pages:
     """The pages of a checkout: its results are read once."""
     return Pages(root)
+
+
+@dataclass(frozen=True)
+class Readme:
+    """README.md as it lies there, and with all blocks made anew."""
+
+    path: Path
+    before: str
+    after: str
+
+    @property
+    def differs(self) -> bool:
+        """Whether text and results differ."""
+        return self.before != self.after
+
+
+def make_readme(pages: Pages) -> Readme:
+    """README.md of a checkout, made anew in memory; the tags of all other pages are tried.
+
+    Raises:
+        DescriptionError: a tag is wrong, or what it asks for is missing or damaged.
+    """
+    root = pages.root
+    for path in sorted((root / "docs").rglob("*.md")):
+        page = path.relative_to(root)
+        if not page.is_relative_to(papers.FOLDER):
+            pages.render(path.read_text(encoding="utf-8"), page)
+    path = root / "README.md"
+    before = path.read_text(encoding="utf-8")
+    return Readme(path, before, pages.fill(before, path.relative_to(root)))
+
+
+def write_papers(pages: Pages) -> list[Path]:
+    """Makes the pages of the papers in their folder, and returns them in the order of the rows."""
+    template = (pages.root / "docs" / "_templates" / "paper.md.jinja").read_text(encoding="utf-8")
+    written = []
+    for row in papers.read_rows(pages.root):
+        path = pages.papers / f"{row.id}.md"
+        text = pages.render(template, Path(os.path.relpath(path, pages.root)), result=row)
+        text = re.sub(r"\n{3,}", "\n\n", text)
+        # Sphinx reads again what is newer.
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            write_atomically(path, text)
+        written.append(path)
+    return written

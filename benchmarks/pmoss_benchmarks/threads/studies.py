@@ -1,12 +1,18 @@
-"""The paper's studies of the machine and of the bandit, without a comparison of methods."""
+"""The Smart Scheduler paper's results: studies of the machine, and methods against each other."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from functools import cache
 from time import process_time
+from typing import Any
 
 import numpy as np
 
+import pmoss_agents
+from pmoss_agents import Agent
 from pmoss_agents.threads import run_episode
 from pmoss_agents.threads.bandits import ThreadLinUCB
 from pmoss_datasets.evaluation.statistics import spearman
@@ -20,6 +26,8 @@ MIXES = ("mixed50", "mixed70", "mixed90")
 #: Mixes of reads and writes of the paper's study of bandwidth.
 WRITE_SHARES = (0.0, 0.1, 0.3, 0.5, 0.7, 1.0)
 _ENDLESS = 10**12
+#: Of the bandit that are timed.
+_DECISIONS = 2000
 
 
 def _settled(
@@ -39,25 +47,31 @@ def _rate(server: SimulatedServer) -> float:
     return server.outcome().requests - before
 
 
-def times_by_remote_share(
-    shares: tuple[float, ...], *, threads: int = 72, program: str = "fillrandom"
-) -> dict[float, float]:
-    """Run time at shares of remote accesses / run time without (table 1).
+def _cores_of_sockets(machine: Machine) -> tuple[list[int], list[int]]:
+    """The cores of both sockets, those beside the first node first."""
+    local, remote = (np.flatnonzero(machine.node_of_core == node).tolist() for node in (0, 1))
+    return local, remote
+
+
+def _placed(cores: list[int], threads: int) -> list[int]:
+    """Cores of so many threads, in turn."""
+    return [cores[i % len(cores)] for i in range(threads)]
+
+
+def times_by_remote_share(shares: tuple[float, ...]) -> dict[float, float]:
+    """Run time of fillrandom at shares of remote accesses / run time without (table 1).
 
     All data are on the first socket. So are the threads, two per CPU, but for as many as it takes:
     those have CPUs of the second socket to themselves. The share of the accesses to slow
     memory that are remote is read from the counters; between two numbers of threads the time is
     interpolated.
     """
-    machine = load_machine(MACHINE)
-    local_cores, remote_cores = (
-        np.flatnonzero(machine.node_of_core == node).tolist() for node in (0, 1)
-    )
+    machine, threads = load_machine(MACHINE), 72
+    near, far = _cores_of_sockets(machine)
     measured, times = [], []
     for remote in range(threads + 1):
-        cores = [local_cores[i % len(local_cores)] for i in range(threads - remote)]
-        cores += [remote_cores[i % len(remote_cores)] for i in range(remote)]
-        server, sample = _settled(machine, load_program(program), cores, home=2)
+        cores = _placed(near, threads - remote) + _placed(far, remote)
+        server, sample = _settled(machine, load_program("fillrandom"), cores, home=2)
         accesses = sample.local_slow_accesses + sample.remote_slow_accesses
         measured.append(sample.remote_slow_accesses / accesses)
         times.append(1.0 / _rate(server))
@@ -66,16 +80,13 @@ def times_by_remote_share(
     return {s: float(np.interp(s, measured, times)) / times[0] for s in shares}
 
 
-def rule_against_best(program: str, *, threads: int = 48) -> float:
+def rule_against_best(program: str) -> float:
     """Time with all threads beside their data / with the best number of them there."""
-    machine = load_machine(MACHINE)
-    local_cores, remote_cores = (
-        np.flatnonzero(machine.node_of_core == node).tolist() for node in (0, 1)
-    )
+    machine, threads = load_machine(MACHINE), 48
+    near, far = _cores_of_sockets(machine)
     rates = []
     for local in range(threads + 1):
-        cores = [local_cores[i % len(local_cores)] for i in range(local)]
-        cores += [remote_cores[i % len(remote_cores)] for i in range(threads - local)]
+        cores = _placed(near, local) + _placed(far, threads - local)
         rates.append(_rate(_settled(machine, load_program(program), cores, home=2)[0]))
     return max(rates) / rates[-1]
 
@@ -87,9 +98,7 @@ def bandwidth_gap(home: int, write_shares: tuple[float, ...], *, machine: str = 
     that only stream: no page faults, no index.
     """
     server = load_machine(machine)
-    local_cores, remote_cores = (
-        np.flatnonzero(server.node_of_core == node).tolist() for node in (0, 1)
-    )
+    near, far = _cores_of_sockets(server)
     gaps = []
     for write_share in write_shares:
         # Values below the size from which every read faults its pages in.
@@ -97,31 +106,28 @@ def bandwidth_gap(home: int, write_shares: tuple[float, ...], *, machine: str = 
             "stream", write_share, value_bytes=65536, user_cycles=4096.0, index_lines=0.0
         )
         for threads in (1, 4, 8, 12, 18, 24, 30, 36):
-            local, _ = _settled(server, stream, local_cores[:threads], home)
-            remote, _ = _settled(server, stream, remote_cores[:threads], home)
+            local, _ = _settled(server, stream, near[:threads], home)
+            remote, _ = _settled(server, stream, far[:threads], home)
             gaps.append(_rate(local) / _rate(remote))
     return max(gaps)
 
 
-def convergence(program: str, *, seed: int = 0, alpha: float = 0.3) -> list[tuple[int, float]]:
+def convergence(program: str, *, alpha: float = 0.3) -> list[tuple[int, float]]:
     """Action and confidence width at each decision of a bandit that knows nothing (figure 7)."""
     agent = ThreadLinUCB(alpha=alpha)
-    run_episode(ThreadSchedulingEnv(program=program), agent, seed=seed)
+    run_episode(ThreadSchedulingEnv(program=program), agent, seed=0)
     return agent.widths
 
 
-def settled_after(
-    widths: list[tuple[int, float]], *, action: int | None = None, share: float = 0.25
-) -> int:
-    """Decisions after which every width stays below a share of the first; their number if none.
+def settled_after(widths: list[tuple[int, float]], *, action: int | None = None) -> int:
+    """Decisions after which every width stays below a quarter of the first; 0 without any.
 
     Args:
         widths: of convergence().
         action: looks at the decisions for this action alone; None: at all.
-        share: of the first width among them.
     """
     considered = [(i, width) for i, (arm, width) in enumerate(widths) if action in (None, arm)]
-    above = [i for i, width in considered if width > share * considered[0][1]]
+    above = [i for i, width in considered if width > 0.25 * considered[0][1]]
     return above[-1] + 1 if above else 0
 
 
@@ -146,8 +152,7 @@ def correlations(kind: str, *, epochs: int = 20) -> dict[tuple[str, str], float]
         for program in (fill,) if kind == "write" else (fill, read):
             # Threads begin one after the other, as in every program that starts.
             for started in np.linspace(4, 64, epochs).astype(int).tolist():
-                placed = [cores[i % len(cores)] for i in range(started)]
-                _, sample = _settled(machine, program, placed, home=2)
+                _, sample = _settled(machine, program, _placed(cores, started), home=2)
                 ran = np.bincount(sample.cpus, minlength=machine.cores) > 0
                 rows.append(sample.inputs[ran].mean(axis=0))
     table = np.array(rows)
@@ -158,7 +163,7 @@ def correlations(kind: str, *, epochs: int = 20) -> dict[tuple[str, str], float]
     }
 
 
-def timings(*, decisions: int = 2000) -> dict[str, float]:
+def timings() -> dict[str, float]:
     """How long a decision of the bandit takes, and how many epochs a core simulates.
 
     Returns:
@@ -173,9 +178,9 @@ def timings(*, decisions: int = 2000) -> dict[str, float]:
     mask = np.zeros(env.action_masks().size, dtype=np.int8)
     mask[:4] = 1
     began = process_time()
-    for _ in range(decisions):
+    for _ in range(_DECISIONS):
         agent.act(observation, mask)
-    decision = (process_time() - began) / decisions
+    decision = (process_time() - began) / _DECISIONS
     server = SimulatedServer(load_machine(MACHINE), load_program("mixed50"))
     began = process_time()
     for _ in range(500):
@@ -189,4 +194,129 @@ def timings(*, decisions: int = 2000) -> dict[str, float]:
         "decision_us": 1e6 * decision,
         "epochs_per_s": alone,
         "env_epochs_per_s": 501 / (process_time() - began),
+    }
+
+
+#: Agents by the short name in tables. Every run begins with an agent that knows nothing, but for
+#: LEARNED: the same bandit with what it has learned before, as the paper's starts (section 8).
+LEARNED = "linucb-learned"
+METHODS: dict[str, str] = {
+    "scheduling-domain": "threads-scheduling-domain",
+    "rule": "threads-rule",
+    "linucb": "threads-linucb",
+    LEARNED: "threads-linucb",
+    "hybrid": "threads-hybrid",
+    "random": "threads-random",
+}
+#: Methods that a bandit is compared with.
+OTHERS = ("scheduling-domain", "rule")
+READS = ("readrandom", "readseq")
+#: Requests of the paper's study of latency.
+P99_REQUESTS = 960_000
+
+#: What LEARNED has seen: every pattern so often, shorter, from seeds that no comparison uses.
+_LESSONS = 20
+_LESSON_PROGRAMS = ("readrandom", "readseq", "fillrandom", "fillseq")
+_LESSON_REQUESTS = 3_000_000
+_FIRST_LESSON_SEED = 1_000_000
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What the methods took.
+
+    Attributes:
+        runs: by program and method, one dict of results per seed.
+    """
+
+    runs: dict[str, dict[str, list[dict[str, float]]]]
+
+    def mean(self, program: str, method: str, what: str = "seconds") -> float:
+        """The mean over the seeds."""
+        return float(np.mean([run[what] for run in self.runs[program][method]]))
+
+    def ratio(self, program: str, first: str, second: str, what: str = "seconds") -> float:
+        """One method's mean over that of another."""
+        return self.mean(program, first, what) / self.mean(program, second, what)
+
+    def loss(self, programs: Sequence[str], method: str, others: Sequence[str]) -> float:
+        """The most by which a method takes longer than the best, as a share."""
+        return max(
+            self.mean(p, method) / min(self.mean(p, other) for other in others) - 1.0
+            for p in programs
+        )
+
+    def total(self, method: str) -> float:
+        """Seconds over all programs, mean over the seeds."""
+        return sum(self.mean(program, method) for program in self.runs)
+
+
+def compare(
+    programs: Sequence[str],
+    agents: Mapping[str, Agent] | Sequence[str] = tuple(METHODS),
+    *,
+    seeds: int = 5,
+    **options: Any,
+) -> Comparison:
+    """Runs every method on every program, on the same seeds.
+
+    Args:
+        programs: keys of ``PROGRAMS``.
+        agents: by method; every run begins with the agent as it is here. Or keys of ``METHODS``.
+        seeds: runs per cell.
+        **options: further arguments of the environment.
+    """
+    if not isinstance(agents, Mapping):
+        agents = {
+            name: learned() if name == LEARNED else pmoss_agents.make(METHODS[name])
+            for name in agents
+        }
+    return Comparison(
+        {
+            program: {
+                name: [
+                    run_episode(
+                        ThreadSchedulingEnv(program=program, **options), deepcopy(agent), seed=seed
+                    )
+                    for seed in range(seeds)
+                ]
+                for name, agent in agents.items()
+            }
+            for program in programs
+        }
+    )
+
+
+@cache
+def learned() -> Agent:
+    """The bandit of LEARNED before a comparison."""
+    agent = pmoss_agents.make(METHODS[LEARNED])
+    for lesson in range(_LESSONS):
+        for program in _LESSON_PROGRAMS:
+            env = ThreadSchedulingEnv(program=program, requests=_LESSON_REQUESTS)
+            run_episode(env, agent, seed=_FIRST_LESSON_SEED + lesson)
+    return agent
+
+
+def bandit_times(comparison: Comparison, bandit: str = "linucb") -> dict[str, float]:
+    """Figures of the paper's section 9.2.1, with a bandit in the place of the paper's."""
+    return {
+        "reads: time saved by linucb against scheduling-domain, best": max(
+            1.0 - comparison.ratio(p, bandit, "scheduling-domain") for p in READS
+        ),
+        "reads: rule / linucb - 1, best": max(
+            comparison.ratio(p, "rule", bandit) - 1.0 for p in READS
+        ),
+        "four patterns: linucb / the best method - 1, worst": comparison.loss(
+            PATTERNS, bandit, (*OTHERS, bandit)
+        ),
+    }
+
+
+def bandit_latencies(late: Comparison, bandit: str = "linucb") -> dict[str, float]:
+    """Figures of its section 9.2.2, of runs with P99_REQUESTS."""
+    return {
+        f"fillrandom, 960k requests: P99 saved against {other}": 1.0
+        - late.ratio("fillrandom", bandit, other, "p99_ms")
+        for other in OTHERS
     }

@@ -1,15 +1,16 @@
-"""Published statements about real machines, read from ``targets/*.toml``."""
+"""Published statements about real machines, from ``targets/*.toml``, and figures of papers."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
+from pmoss_benchmarks.study.description import convert
 from pmoss_benchmarks.validation.questions import AnyQuestion, Measured, with_random
 from pmoss_env.errors import DescriptionError, UnknownNameError
 from pmoss_env.files import read_toml
@@ -82,18 +83,11 @@ def read_targets(folder: Path = FOLDER) -> tuple[Target, ...]:
     """
     targets: dict[str, Target] = {}
     for path in sorted(folder.glob("*.toml")):
-        for target in read_toml(path, _convert):
+        for target in read_toml(path, lambda data: convert(data, _File).target):
             if target.number in targets:
                 raise DescriptionError(f"{path}: number = {target.number!r}: is there twice")
             targets[target.number] = target
     return tuple(targets[number] for number in sorted(targets, key=_position))
-
-
-def _convert(data: dict[str, Any]) -> list[Target]:
-    try:
-        return msgspec.convert(data, _File).target
-    except msgspec.ValidationError as error:
-        raise DescriptionError(str(error)) from error
 
 
 def _position(number: str) -> tuple[float, str]:
@@ -111,3 +105,37 @@ def choose(numbers: Sequence[str]) -> list[Target]:
         if number not in by_number:
             raise UnknownNameError("statement", number, by_number)
     return [by_number[number] for number in numbers or by_number]
+
+
+def judge(path: Path, ours: Mapping[str, float], **words: object) -> list[dict[str, Any]]:
+    """Every figure of a file with ``ours``, and its ``verdict``: "inside", "outside" or "fitted".
+
+    Args:
+        path: tables ``[[figure]]`` with ``low`` and ``high``, the accepted range. The table
+            ``[usual]`` has what a figure leaves out. A figure that a parameter was fitted to is
+            ``fitted``, or has another ``basis`` than "predicted".
+        ours: our value of each, by its words: its ``statement``, or ``what`` it is.
+        **words: fill the names in braces.
+
+    Raises:
+        DescriptionError: a figure has no value, or a value no figure.
+    """
+    usual, figures = read_toml(path, lambda data: (data["usual"], data["figure"]))
+    judged = []
+    for figure in figures:
+        fields: dict[str, Any] = {
+            name: value.format(**words) if isinstance(value, str) else value
+            for name, value in {**usual, **figure}.items()
+        }
+        value = ours.get(_name(fields), float("nan"))
+        is_fitted = fields.get("fitted") or fields.get("basis", "predicted") != "predicted"
+        is_inside = fields["low"] <= value <= fields["high"]
+        verdict = "fitted" if is_fitted else "inside" if is_inside else "outside"
+        judged.append({**fields, "ours": value, "verdict": verdict})
+    if different := {_name(fields) for fields in judged} ^ set(ours):
+        raise DescriptionError(f"{path}: {sorted(different)}: each needs a figure and a value")
+    return judged
+
+
+def _name(fields: Mapping[str, Any]) -> str:
+    return str(fields.get("statement") or fields.get("what"))

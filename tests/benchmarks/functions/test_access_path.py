@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from pmoss_benchmarks.access_path.figures import draw_figures
-from pmoss_benchmarks.access_path.measurements import Measurements
+from pmoss_benchmarks.access_path.measurements import Measurements, draw_figures
 from pmoss_benchmarks.access_path.models import MODELS, classification, compare, r2_score
 from pmoss_benchmarks.functions.access_path import (
     FIGURES,
@@ -10,7 +9,7 @@ from pmoss_benchmarks.functions.access_path import (
     physical_figures,
     play,
 )
-from pmoss_benchmarks.validation.paper_figures import judge
+from pmoss_benchmarks.validation.targets import judge
 from pmoss_datasets.access_path.scans import AccessPathRecipe, collect_scans
 
 

@@ -1,5 +1,6 @@
 """Policies, rules and searches at several numbers of measurements."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +18,16 @@ from pmoss_benchmarks.functions.budget import (
     agent_of,
     cells,
     packed,
-    recheck,
     unpacked,
 )
 from pmoss_benchmarks.study import Run
 from pmoss_datasets.policies import SchedulePolicy
-from pmoss_datasets.suite import TOY
+from pmoss_datasets.suite import TOY, recipe_of
 from pmoss_env.baselines import Context, lpt, random
 from pmoss_env.errors import DatasetError
 from pmoss_env.machines import load_machine
 from pmoss_env.types import Schedule
+from tests.replays import recheck
 
 
 def best_of_random(context: Context) -> Schedule:
@@ -75,10 +76,10 @@ def test_every_policy_is_there_at_every_budget(rows: Any) -> None:
 def test_rows_run_again(run: Run, rows: Any) -> None:
     for row in rows:
         if row["noise"] and row["policy"] in ("lpt", "lpt + search", "sampler"):
-            assert recheck(run, row) == []
+            assert recheck(budget, run, row) == []
             row["throughput"][1][-1] += 1
-            (line,) = recheck(run, row)
-            assert line.startswith("episode 1: stored")
+            (line,) = recheck(budget, run, row)
+            assert line.startswith("throughput[1][")
             row["throughput"][1][-1] -= 1
 
 
@@ -89,8 +90,8 @@ def test_an_agent_is_found_by_its_file_or_trained(tmp_path: Path) -> None:
     cell = {"task": TOY, "seed": 0}
     assert agent_of(run, {**cell, "policy": "mine"}).name == "surrogate"
     with pytest.MonkeyPatch.context() as patched:
-        shipped = budget.tier("mixed") | {"episodes": 8, "reference_episodes": 0}
-        patched.setattr(budget, "tier", lambda name: shipped)
+        small = replace(recipe_of(f"pmoss/{TOY}/mixed-v0"), episodes=8, reference_episodes=0)
+        patched.setattr("pmoss_datasets.suite.recipe_of", lambda id_: small)
         assert agent_of(run, {**cell, "policy": "surrogate"}).config.updates == 2
     assert len(list(tmp_path.glob("*.safetensors"))) == 1
 

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pmoss_benchmarks.functions import conditions
 from pmoss_benchmarks.functions.conditions import (
     KINDS,
     Settings,
-    Work,
     cells,
+    measure,
     prepare,
-    recheck,
     scores,
 )
 from pmoss_benchmarks.spatial.other_counters import Part
@@ -21,6 +21,7 @@ from pmoss_benchmarks.study.runner import silent
 from pmoss_datasets import Recipe, collect
 from pmoss_env.errors import DescriptionError, UnknownNameError
 from pmoss_env.types import COUNTER_INDEX
+from tests.replays import recheck
 
 SMALL: dict[str, Any] = {
     **{"machine": "toy", "slices": 4, "sizes": (2,), "usual": 2, "episodes": 1, "budget": 20},
@@ -59,13 +60,12 @@ def test_rows_replay_and_are_compared_with_the_usual_surrogate(tmp_path: Path) -
     settings = Settings(("fresh", "stale", "vendors"), **SMALL)
     run = Run(settings, tmp_path, tmp_path, tmp_path)
     prepare(run, silent)
-    work = Work(run)
     chosen = [cell for cell in cells(settings) if cell["case"] not in ("3", "both", "Arm")]
-    rows = [{**cell, **work(cell)} for cell in chosen]
-    assert [row for row in rows if recheck(run, row)] == []
+    rows = [{**cell, **measure(run, cell)} for cell in chosen]
+    assert [row for row in rows if recheck(conditions, run, row)] == []
     altered = {**rows[-1], "throughput": [1.0]}
-    assert "episode 0: throughput: stored 1.0" in recheck(run, altered)[0]
-    of_all = {score.row["kind"]: score for score in scores(rows)}
-    usual = of_all["usual"].over_usual
+    assert "throughput[0]: stored 1.0" in recheck(conditions, run, altered)[0]
+    of_all = {row["kind"]: row for row in scores(rows)}
+    usual = of_all["usual"]["over_usual"]
     assert usual is not None and usual.value == 0.0 and usual.low is None
-    assert of_all["fresh"].best_rule in ("best-fit", "lpt-capacity", "lpt")
+    assert of_all["fresh"]["best_rule"] in ("best-fit", "lpt-capacity", "lpt")

@@ -4,18 +4,19 @@ from pathlib import Path
 
 import pytest
 
+from pmoss_benchmarks.functions import continual
 from pmoss_benchmarks.functions.continual import (
     GRIDS,
     TUNING_SEED,
     Settings,
     Work,
     cells,
-    recheck,
 )
 from pmoss_benchmarks.study import Run
 from pmoss_benchmarks.study.store import file_of, write_stored
 from pmoss_datasets.continual.domain import POLICIES
 from pmoss_env.errors import DescriptionError, UnknownNameError, UnsupportedError
+from tests.replays import recheck
 
 ENV = {"machine": "toy", "slices": 8, "epochs": 3, "moves_per_epoch": 2, "noise": 1.0}
 #: A policy by its path plays along as an agent would.
@@ -59,10 +60,10 @@ def test_policies_are_tuned_apart_and_all_meet_the_same_episodes(tmp_path, monke
     (rule,) = (row for row in rows_of(run_of(tmp_path)) if row["policy"] == "interleave")
     assert rows[-1]["outcomes"] == rule["outcomes"]
     for row in rows:
-        assert recheck(run, row) == []
+        assert recheck(continual, run, row) == []
         row["outcomes"][1] += 1.0
-        (line,) = recheck(run, row)
-        assert line.startswith("episode 1: stored")
+        (line,) = recheck(continual, run, row)
+        assert line.startswith("outcomes[1]: stored")
 
 
 def test_parameters_of_another_study_are_taken(tmp_path) -> None:

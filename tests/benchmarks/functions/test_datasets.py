@@ -2,16 +2,17 @@ from pathlib import Path
 
 import pytest
 
+from pmoss_benchmarks.functions import datasets
 from pmoss_benchmarks.functions.datasets import (
     Settings,
     every_id,
     measure,
-    recheck,
 )
 from pmoss_benchmarks.study import Results, Run
 from pmoss_datasets import open_dataset
 from pmoss_datasets.suite import SHIPPED, SHIPPED_ROOT
 from pmoss_env.errors import UnknownNameError
+from tests.replays import recheck
 
 ROWS = Results(Path(__file__).resolve().parents[3])["datasets"].rows
 
@@ -28,8 +29,8 @@ def test_the_rows_are_of_the_suite() -> None:
 def test_a_dataset_that_is_not_there_is_built(tmp_path: Path) -> None:
     run = Run(Settings(), tmp_path, tmp_path, tmp_path)
     (stored,) = (row for row in ROWS if row["id"] == SHIPPED[0])
-    assert recheck(run, dict(stored)) == []
-    assert "episodes: stored 1, now 300" in recheck(run, {**stored, "episodes": 1})
+    assert recheck(datasets, run, dict(stored)) == []
+    assert "episodes: stored 1, now 300" in recheck(datasets, run, {**stored, "episodes": 1})
     id_ = "pmoss/toy-btree-ycsb-a-busy-core/random-v0"
     assert measure(run, {"id": id_})["episodes"] == 200
     assert open_dataset(tmp_path / id_).id == id_

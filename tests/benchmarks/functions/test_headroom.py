@@ -1,8 +1,7 @@
-from dataclasses import asdict
 from pathlib import Path
 
 from pmoss_benchmarks.functions.headroom import Settings, measure
-from pmoss_benchmarks.spatial.combinations import Combination
+from pmoss_benchmarks.spatial.combinations import combinations
 from pmoss_benchmarks.study import Run
 
 
@@ -16,7 +15,7 @@ def test_search_is_never_worse_than_what_it_starts_from() -> None:
         simulated={"queries": 20_000, "line_sampling": 1},
     )
     run = Run(settings, Path(), Path(), Path())
-    cell = asdict(Combination("toy", "btree", "ycsb-a", "closed", "busy_core"))
+    (cell,) = combinations(["toy"], ["ycsb-a"], ["closed"], ["busy_core"])
     row = measure(run, cell)
     assert row["search"] >= row["rule"] >= 0
     assert row["simple"] > 0 and row["simulated_simple"] > 0

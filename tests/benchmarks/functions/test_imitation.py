@@ -9,6 +9,7 @@ pytest.importorskip("scipy")
 
 from pmoss_agents.configs import read_config
 from pmoss_agents.training_log import read_log
+from pmoss_benchmarks.functions import imitation
 from pmoss_benchmarks.functions.imitation import (
     CONFIG,
     WANTED,
@@ -17,13 +18,13 @@ from pmoss_benchmarks.functions.imitation import (
     cells,
     measure,
     prepare,
-    recheck,
     recipe_of,
 )
 from pmoss_benchmarks.study import Run
 from pmoss_datasets.storage import open_dataset
 from pmoss_datasets.suite import SHIPPED_ROOT, TOY
 from pmoss_datasets.suite import recipe_of as shipped_recipe
+from tests.replays import recheck
 
 SHIPPED = f"pmoss/{TOY}/mixed-v0"
 SMALL = {"updates": 4, "layers": 1, "width": 16, "heads": 2, "batch_size": 1, "save_every": 1}
@@ -82,7 +83,7 @@ def test_a_training_goes_on_and_what_it_serves_runs_again(
     # What was trained is trained no more.
     monkeypatch.setattr("pmoss_agents.trainer.train", None)
     assert measure(run, cell)["played"] == row["played"]
-    assert recheck(run, row) == []
+    assert recheck(imitation, run, row) == []
     row["played"][0]["served"][1] *= 1.5
-    (line,) = recheck(run, row)
-    assert line.startswith("wanted 0.3, episode 1: stored")
+    (line,) = recheck(imitation, run, row)
+    assert line.startswith("played[0].served[1]: stored")

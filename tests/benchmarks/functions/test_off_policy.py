@@ -10,6 +10,7 @@ from pmoss_datasets import Behaviour, Dataset, Recipe, collect
 
 pytest.importorskip("torch")
 
+from pmoss_benchmarks.functions import off_policy
 from pmoss_benchmarks.functions.off_policy import (
     FEATURES,
     NETWORKS,
@@ -22,11 +23,11 @@ from pmoss_benchmarks.functions.off_policy import (
     log,
     measure,
     one_step,
-    recheck,
     whole_episode,
 )
 from pmoss_benchmarks.study import Run
 from pmoss_env.types import Float32Array, Float64Array
+from tests.replays import recheck
 
 SMALL = Networks(width=8, updates=20, rounds=2, updates_per_round=5)
 
@@ -87,11 +88,11 @@ def test_a_row_comes_out_again_and_its_table_holds_every_estimator() -> None:
     run = Run(settings, Path(), Path(), Path())
     (cell,) = cells(settings)
     row = {**cell, **measure(run, cell)}
-    assert recheck(run, row) == []
+    assert recheck(off_policy, run, row) == []
     assert len(row["estimates"]) == 2 * len(POLICIES)
     assert len(TABLES["default"]([row]).rows) == 8
     estimators = {name for value in row["estimates"] for name in value["estimators"]}
     assert estimators > {*NETWORKS}
     row["estimates"][0]["estimators"]["self-normalised"]["error"] += 1e-9
-    (line,) = recheck(run, row)
-    assert line.startswith("near uniform, one step: self-normalised: stored")
+    (line,) = recheck(off_policy, run, row)
+    assert line.startswith("estimates[0].estimators.self-normalised.error: stored")

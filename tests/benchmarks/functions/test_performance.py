@@ -6,8 +6,8 @@ import pytest
 
 from pmoss_benchmarks.functions import performance
 from pmoss_benchmarks.functions.performance import Settings, cells, costs, measure
-from pmoss_benchmarks.performance.figures import figure, timed
 from pmoss_benchmarks.performance.growth import grown
+from pmoss_benchmarks.performance.programs import figure, timed
 from pmoss_benchmarks.study import Run
 from pmoss_env.errors import DescriptionError, UnknownNameError
 

@@ -1,7 +1,9 @@
 from pathlib import Path
 
-from pmoss_benchmarks.functions.scan_conditions import Settings, causes, measure, recheck
+from pmoss_benchmarks.functions import scan_conditions
+from pmoss_benchmarks.functions.scan_conditions import Settings, causes, measure
 from pmoss_benchmarks.study import Results, Run
+from tests.replays import recheck
 
 RESULTS = Results(Path(__file__).resolve().parents[3])
 RUN = Run(Settings(), Path(), Path(), Path())
@@ -25,5 +27,5 @@ def test_products_and_one_distance_bring_the_models_inside() -> None:
     table = causes(rows, scans["statements"], *usual)
     assert table.rows[0][0] == "as judged" and len(table.rows) == 6
     (row,) = (row for row in rows if row["case"] == "products")
-    assert recheck(RUN, dict(row)) == []
-    assert recheck(RUN, {**row, "scans": 1}) != []
+    assert recheck(scan_conditions, RUN, dict(row)) == []
+    assert recheck(scan_conditions, RUN, {**row, "scans": 1}) != []

@@ -15,13 +15,13 @@ from pmoss_benchmarks.functions.selection import (
     Settings,
     drawn_settings,
     measure,
-    recheck,
     selection_curve,
 )
 from pmoss_benchmarks.study import Run
 from pmoss_datasets import load
 from pmoss_datasets.suite import TOY
 from pmoss_env.errors import DescriptionError, UnknownNameError
+from tests.replays import recheck
 
 
 def test_more_pulls_find_the_best_of_noisy_policies() -> None:
@@ -73,6 +73,6 @@ def test_policies_of_a_range_are_trained_and_kept_by_pulls(
     assert np.shape(row["scores"]) == (2, 2)
     assert [point["pulls"] for point in row["curve"]] == list(selection.SHOWN)
     assert all(drawn["updates"] == 2 for drawn in row["drawn"])
-    assert recheck(run, row) == []
+    assert recheck(selection, run, row) == []
     row["scores"][0][0] += 20
-    assert len(recheck(run, row)) == 1
+    assert len(recheck(selection, run, row)) == 1

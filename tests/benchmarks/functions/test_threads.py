@@ -5,8 +5,13 @@ import pytest
 
 from pmoss_benchmarks.functions.threads import TABLE_1
 from pmoss_benchmarks.study import Results
-from pmoss_benchmarks.threads.comparison import METHODS, compare
-from pmoss_benchmarks.threads.studies import correlations, settled_after, times_by_remote_share
+from pmoss_benchmarks.threads.studies import (
+    METHODS,
+    compare,
+    correlations,
+    settled_after,
+    times_by_remote_share,
+)
 
 (STORED,) = Results(Path(__file__).resolve().parents[3])["threads"].rows
 

@@ -17,12 +17,12 @@ from pmoss_benchmarks.functions.trainings import (
     Work,
     cells,
     prepare,
-    recheck,
     summarise,
 )
 from pmoss_benchmarks.study import Run
 from pmoss_datasets.suite import SHIPPED_ROOT, TOY
 from pmoss_env.errors import DescriptionError, UnknownNameError
+from tests.replays import recheck
 
 SMALL = {"members": 1, "updates": 2, "width": 8, "features": 4, "demands": 2, "rounds": 1}
 FEW = {"data": 6, "episodes": 2, "budget": 20, "changes": SMALL}
@@ -73,14 +73,14 @@ def test_an_agent_that_ships_plays_as_it_is(tmp_path: Path) -> None:
     run, (row,) = _work(settings, tmp_path)
     assert row["checkpoint"] == pretrained.card("pmoss/generalist-v0").sha256
     assert list(row["policies"]) == ["generalist"] and not row["learned"]
-    assert not list(tmp_path.glob("*.safetensors")) and recheck(run, row) == []
+    assert not list(tmp_path.glob("*.safetensors")) and recheck(trainings, run, row) == []
 
 
 def _checked(run: Run, rows: list[dict[str, Any]]) -> None:
-    assert recheck(run, rows[0]) == []
+    assert recheck(trainings, run, rows[0]) == []
     rules = {**rows[0]["rules"], "lpt": {**rows[0]["rules"]["lpt"], "score": 1.5}}
-    (line,) = recheck(run, {**rows[0], "rules": rules})
-    assert line.startswith("lpt: score stored 1.5, now ")
+    (line,) = recheck(trainings, run, {**rows[0], "rules": rules})
+    assert line.startswith("rules.lpt.score: stored 1.5, now ")
 
 
 def test_the_machine_that_is_met_is_in_no_data(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_inputs_are_left_out_of_the_agent_that_plays(tmp_path: Path) -> None:
     agents = [pmoss_agents.load(trainings._checkpoint(run, row)) for row in rows]
     assert agents[1].config.inputs == ("slice",) != agents[0].config.inputs
     # No rule played: the agent is trained again.
-    assert recheck(run, rows[1]) == []
+    assert recheck(trainings, run, rows[1]) == []
     scores = summarise({}, rows)["scores"]
     assert scores == {row["training"]: row["policies"]["surrogate"]["score"] for row in rows}
     assert not summarise({}, rows)["kinds"]

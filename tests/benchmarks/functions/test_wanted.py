@@ -17,13 +17,13 @@ from pmoss_benchmarks.functions.wanted import (
     measure,
     prepare,
     rank_correlation,
-    recheck,
     summarise,
 )
 from pmoss_benchmarks.study import Run
 from pmoss_datasets import load
 from pmoss_datasets.suite import TOY
 from pmoss_env.errors import DescriptionError
+from tests.replays import recheck
 
 SMALL = {"layers": 1, "heads": 1, "width": 8, "channels": 4, "updates": 2, "warmup": 1}
 
@@ -61,10 +61,10 @@ def test_each_episode_is_played_for_each_share(rows: Any) -> None:
 
 
 def test_what_is_stored_runs_again(run: Run, rows: Any) -> None:
-    assert recheck(run, rows[0]) == []
+    assert recheck(wanted, run, rows[0]) == []
     served = [rows[0]["served"][0], rows[0]["served"][1] * 1.5]
-    (line,) = recheck(run, {**rows[0], "served": served})
-    assert line.startswith("episode 1: stored")
+    (line,) = recheck(wanted, run, {**rows[0], "served": served})
+    assert line.startswith("served[1]: stored")
 
 
 def test_the_agent_is_asked_for_what_is_wanted(

@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pmoss_benchmarks.offline.pairs import paired
 from pmoss_benchmarks.offline.scores import runs_of
+from pmoss_benchmarks.offline.summary import paired
 from pmoss_datasets.domain import find_domain
 from pmoss_datasets.evaluation import EpisodeResult
 

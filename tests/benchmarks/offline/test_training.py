@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import pmoss_agents
-from pmoss_benchmarks.offline.training import Trained, trained
+from pmoss_benchmarks.offline.training import Trained, kept_training
 
 pytest.importorskip("sb3_contrib")
 
@@ -15,7 +15,9 @@ CONFIG = {"steps": 64 * 6, "envs": 8, "channels": 4, "width": 8, "epochs": 1, "b
 
 
 def play(folder: Path, checkpoints: int = 3) -> Trained:
-    return trained(folder, "maskable-ppo", CONFIG, dataset=None, env=ENV, checkpoints=checkpoints)
+    return kept_training(
+        folder, "maskable-ppo", CONFIG, dataset=None, env=ENV, checkpoints=checkpoints
+    )
 
 
 def weights(run: Trained) -> list[Any]:

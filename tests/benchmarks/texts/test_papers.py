@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from pmoss_benchmarks.study.store import file_of
-from pmoss_benchmarks.texts.pages import make_readme, write_papers
 from pmoss_benchmarks.texts.papers import PAPERS, read_rows
-from pmoss_benchmarks.texts.render import Pages
+from pmoss_benchmarks.texts.render import Pages, make_readme, write_papers
 
 ROOT = Path(__file__).resolve().parents[3]
 RESULTS = ROOT / "benchmarks" / "results"

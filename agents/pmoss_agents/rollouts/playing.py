@@ -136,15 +136,19 @@ class _Stage:
         played = domain.play(env, policy, seed, self._companion if searches else None, **options)
         row = domain.row_of(env, played)
         row |= {} if played.evaluations is None else {"evaluations": played.evaluations}
+        restored = self._restored(row) if domain.measures_twice(env) else None
         before, after = domain.ends_of(row)
         worse = before is not None and after < before
-        undone = undo == "always" or (undo == "worse" and worse)
-        if not undone and not domain.measures_twice(env):
+        if undo == "never" or (undo == "worse" and not worse):
             return {**row, "restored": None}
-        restored = asdict(domain.restore(env))
+        return {**row, "restored": self._restored(row) if restored is None else restored}
+
+    def _restored(self, row: dict[str, Any]) -> dict[str, Any]:
+        """Puts back what ran before; the row gets the comparison, where there is one."""
+        restored = asdict(self._domain.restore(self._env))
         if (compared := restored.pop("comparison")) is not None:
             row["comparison"] = compared
-        return {**row, "restored": restored if undone else None}
+        return restored
 
     def close(self) -> None:
         self._env.close()

@@ -42,14 +42,6 @@ def measure(library: Path, **options):
         backend.close()
 
 
-def test_a_library_is_checked_and_measured(faulty) -> None:
-    report = check_index(faulty("good"), operations=5_000, threads=2)
-    assert report[0] == "std::map behind one lock"
-    snapshot = measure(faulty("good"))
-    assert snapshot.throughput > 0
-    assert snapshot.provenance["index"] == f"plugin:{faulty('good')}"
-
-
 @pytest.mark.parametrize(
     ("fault", "message"),
     [("other_abi", "version 99"), ("no_lookup", "lookup"), ("no_index", "open")],

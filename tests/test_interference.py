@@ -47,17 +47,6 @@ def test_co_tenants_have_distinct_targets_within_the_stated_ranges(machine, fami
     assert high - margin < max(strengths) < high
 
 
-def test_targets_are_what_the_index_uses():
-    machine = load_machine("milan-nps4")
-    assert np.array_equal(possible_targets("busy_core", machine), machine.workers)
-    assert possible_targets("cache_thrash", machine).size == 16
-    assert possible_targets("memory_stream", machine).tolist() == list(range(8))
-    # From socket 0 to 1 and from 1 to 0: no socket has a link to itself.
-    assert possible_targets("link_stream", machine).tolist() == [1, 2]
-    for family in SINGLE:
-        assert possible_targets(family, machine).max() < target_count(family, machine)
-
-
 def test_a_machine_without_links_has_no_stream_on_one():
     toy = load_machine("toy")
     single = replace(toy, socket_of_node=np.zeros_like(toy.socket_of_node))

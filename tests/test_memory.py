@@ -9,25 +9,16 @@ from pmoss_env.files import read_toml
 from pmoss_env.machines import Machine, load_machine
 from pmoss_env.machines.catalog import PRESETS
 from pmoss_env.memory import (
-    check_memory,
     memory_gib,
     nearest_nodes,
     relocated,
     slice_gib,
     slices_of_node,
-    spilled,
 )
 from pmoss_env.types import Schedule
 from pmoss_env.workloads import load_workload
 
 SKX = load_machine("skylake-x-8n")
-
-
-def test_a_slice_takes_its_share_of_the_records():
-    workload = load_workload("ycsb-a")
-    whole = slice_gib(workload, 1)
-    assert whole == pytest.approx(30e6 * 24 / 2**30)
-    assert slice_gib(workload, 256) == pytest.approx(whole / 256, rel=1e-3)
 
 
 def test_memory_is_the_parameter_or_derived_from_channels():
@@ -58,17 +49,6 @@ def test_the_nearest_node_is_ones_own_then_that_of_the_socket():
     near = nearest_nodes(SKX)
     assert near[:, 0].tolist() == list(range(8))
     assert near[:, 1].tolist() == [1, 0, 3, 2, 5, 4, 7, 6]
-
-
-def test_what_does_not_fit_spills_to_the_next_node():
-    cores = SKX.workers[np.zeros(6, dtype=np.int64)]
-    room = np.array([2, 1, 3, 0, 0, 0, 0, 9], dtype=np.int32)
-    order = np.array([5, 4, 3, 2, 1, 0], dtype=np.int32)
-    schedule = spilled(SKX, cores, room, order)
-    assert schedule.nodes.tolist() == [2, 2, 2, 1, 0, 0]
-    check_memory(SKX, schedule, room)
-    with pytest.raises(ScheduleError, match="6 slices on node 0 of skylake-x-8n, whose memory"):
-        check_memory(SKX, SKX.local_schedule(cores), room)
 
 
 def test_slices_move_where_their_data_must_be_local():

@@ -83,17 +83,6 @@ def test_an_interrupt_saves_whole_updates_only(where: str, saved: list[str]) -> 
     assert [word for word in agent.events if word.startswith("save")] == saved
 
 
-def test_an_error_saves_nothing() -> None:
-    agent = Counter()
-
-    def step(update: int) -> Callable[[], Metrics]:
-        raise ValueError("diverged")
-
-    with pytest.raises(ValueError, match="diverged"):
-        train(agent, Course(step, 3), None, "somewhere")
-    assert agent.events == []
-
-
 def test_the_cosine_falls_to_a_tenth() -> None:
     assert [cosine(0.0), cosine(math.pi)] == pytest.approx([1.0, 0.1])
     rates = [cosine(math.pi * i / 10) for i in range(11)]

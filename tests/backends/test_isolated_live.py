@@ -90,16 +90,6 @@ def test_an_error_names_the_library_and_the_way_out(faulty, fault, message) -> N
     live.unload()
 
 
-def test_wrong_answers_are_found_at_the_end(faulty) -> None:
-    live, schedules = served(faulty("loses_some"))
-    with live:
-        live.start(schedules[0])
-        live.next_round()
-        with pytest.raises(BackendError, match="not find"):
-            live.stop()
-    live.unload()
-
-
 def test_a_run_that_hangs_is_ended(faulty) -> None:
     live, schedules = served(faulty("hangs_later"), silence_seconds=30.0)
     with live:

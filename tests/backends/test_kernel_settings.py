@@ -34,16 +34,6 @@ def test_nothing_is_switched_unless_asked(root: Path) -> None:
         assert settings(root) == before
 
 
-def test_settings_are_put_back_whatever_happens(root: Path) -> None:
-    with (
-        pytest.raises(KeyboardInterrupt),
-        switched({"numa_balancing": "0", "transparent_hugepages": "never"}, root),
-    ):
-        assert settings(root) == ("0", "never")
-        raise KeyboardInterrupt
-    assert settings(root) == ("1", "madvise")
-
-
 def test_a_setting_that_cannot_be_switched_leaves_all_as_they_were(root: Path) -> None:
     (root / "sys/kernel/mm/transparent_hugepage/enabled").unlink()
     with (

@@ -117,21 +117,6 @@ def test_what_is_refused_leaves_the_run_alone(
         LiveRuntime(backend, sweep_seconds=0.0).start(schedules[0])
 
 
-def test_an_exception_ends_all_threads(backend: HardwareBackend, schedules: list[Schedule]) -> None:
-    threads = threads_of_process()
-    with pytest.raises(KeyError), LiveRuntime(backend) as live:
-        live.start(schedules[0])
-        raise KeyError("of the caller")
-    assert threads_of_process() == threads
-    wrong = Schedule(schedules[0].cores[:-1], schedules[0].nodes[:-1])
-    with pytest.raises(ScheduleError) as refused, LiveRuntime(backend) as live:
-        live.start(schedules[0])
-        live.switch(wrong)
-    # Its traceback holds the frames of the run.
-    assert refused.value.__traceback__ is not None
-    assert threads_of_process() == threads
-
-
 def _in_child(live: LiveRuntime, schedule: Schedule, out: Path) -> None:
     outcomes = [str(live.running)]
     for call in (live.next_round, live.stop, lambda: live.switch(schedule)):

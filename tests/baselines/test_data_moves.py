@@ -7,9 +7,7 @@ from pmoss_env.backends import make_backend
 from pmoss_env.baselines import (
     BASELINES,
     Context,
-    anneal,
     branch_and_bound,
-    greedy_marginal,
     grouped,
     local_search,
     make_baseline,
@@ -44,16 +42,6 @@ def test_data_leave_a_node_without_bandwidth(backend):
     home = backend.machine.node_of_core[free.schedule.cores]
     assert set(home[home != free.schedule.nodes]) & {0, 2, 4, 6}
     assert free.evaluations <= 1000
-
-
-@pytest.mark.parametrize("chooses_node", [False, True])
-@pytest.mark.parametrize("search", [local_search, anneal, greedy_marginal])
-def test_searches_keep_within_the_memory(backend, search, chooses_node):
-    context = context_of(backend, slices_of_node=ROOM, chooses_node=chooses_node)
-    result = search(context, 500)
-    assert context.allows(result.schedule)
-    assert result.throughput == backend.place(result.schedule)
-    assert result.evaluations <= 500
 
 
 @pytest.mark.parametrize("chooses_node", [False, True])

@@ -48,10 +48,3 @@ def test_more_budget_is_never_worse_and_a_seed_repeats(a_context):
     assert throughputs == sorted(throughputs)
     assert throughputs[0] < throughputs[-1]
     assert results[-1] == results[-2]
-
-
-def test_search_keeps_data_that_it_does_not_touch(a_context):
-    context = a_context(slices=8)
-    remote = replace(context.incumbent, nodes=1 - context.incumbent.nodes)
-    result = local_search(context, 40, remote)
-    assert context.backend.place(result.schedule) == result.throughput

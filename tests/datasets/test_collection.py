@@ -104,14 +104,3 @@ def test_an_interrupted_collection_goes_on_where_it_stopped(tmp_path):
     assert progress[0] == (2, 8) and progress[-1] == (8, 8)
     assert dataset.metadata == whole.metadata
     assert not partial.exists()
-
-
-def test_one_process_at_a_time_collects_into_a_folder(tmp_path):
-    recipe = Recipe(env=TOY, episodes=2, reference_episodes=0)
-
-    def meanwhile(done, total):
-        if done == 1:
-            with pytest.raises(DatasetError, match="another command is writing it"):
-                collect(recipe, tmp_path / "dataset")
-
-    assert len(collect(recipe, tmp_path / "dataset", progress=meanwhile)) == 2

@@ -43,11 +43,6 @@ def test_round_trip(original):
         again[5]
 
 
-def test_columns_are_read_only(original):
-    with pytest.raises(ValueError, match="read-only"):
-        original[0].actions[0] = 0
-
-
 def test_every_field_has_a_unit_and_a_meaning(original):
     assert all(field.unit and field.meaning for field in FIELDS)
     with h5py.File(original.path / "data.hdf5") as file:

@@ -10,19 +10,12 @@ import pytest
 
 from pmoss_env.cli import main
 from pmoss_env.cli.console import PlainConsole, Stages, table
-from pmoss_env.cli.output import one_line, printable
-from pmoss_env.errors import BackendError
+from pmoss_env.cli.output import one_line
 from pmoss_env.processes import ENDING
 
 #: Markup, an emoji, a link, an escape sequence, one of 8 bits, a change of direction, a surrogate.
 HOSTILE = "a[/b][link=x]y :bomb: \x1b[2J \x9b31m \u202e \ud800 z"
 SHOWN = r"a[/b][link=x]y :bomb: \x1b[2J \x9b31m \u202e \ud800 z"
-
-
-def test_what_a_terminal_would_obey_is_shown():
-    assert printable(HOSTILE) == SHOWN
-    assert printable("two\n\tlines, \u03bc and \u65e5") == "two\n\tlines, \u03bc and \u65e5"
-    assert printable("two\nlines", lines=False) == r"two\nlines"
 
 
 def test_a_long_text_is_a_line_with_its_beginning_and_its_end():
@@ -107,16 +100,3 @@ def test_an_interrupt_of_an_archive_is_an_interrupt(monkeypatch, capsys):
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 130 and capsys.readouterr().err.startswith("interrupted")
-
-
-@pytest.mark.usefixtures("same_signals")
-def test_what_a_process_said_before_it_died_stands_below_the_error(monkeypatch, capsys):
-    def make_app():
-        raise BackendError("it died", ["Fatal\x1b[2J", "  in a\u202eb"])
-
-    monkeypatch.setattr("pmoss_env.cli.app.make_app", make_app)
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert ended.value.code == 2
-    message = "error: it died\n  Its log ends:\n  Fatal\\x1b[2J\n    in a\\u202eb\n"
-    assert capsys.readouterr().err == message

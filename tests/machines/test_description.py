@@ -20,15 +20,6 @@ def toy() -> dict[str, Any]:
     return tomllib.loads((PRESETS / "toy.toml").read_text())
 
 
-def test_skylake_is_the_papers_machine() -> None:
-    machine = load_machine("skylake-x-8n")
-    assert (machine.sockets, machine.nodes, machine.cores) == (4, 8, 96)
-    assert len(machine.workers) == 56  # 7 per node, as in the authors' hw.cfg
-    assert machine.roles() == {"other": 24, "router": 8, "sweeper": 8, "worker": 56}
-    assert machine.parameter("l2_kib") * 96 == 96 * 1024
-    assert machine.parameter("llc_kib") * 8 == 132 * 1024
-
-
 @pytest.mark.parametrize("name", MODELLED)
 def test_every_preset_loads_and_names_itself(name: str) -> None:
     machine = load_machine(name)

@@ -29,22 +29,6 @@ def test_the_same_seed_gives_the_same_machine_and_others_differ() -> None:
     assert any(random_machine(seed).distances.hops.max() == 2 for seed in range(40))
 
 
-@given(st.integers(0, 2**63 - 1))
-@settings(deadline=None, max_examples=20)
-def test_with_two_threads_a_core_it_is_the_same_server(seed: int) -> None:
-    plain, smt = random_machine(seed), random_machine(seed, smt=True)
-    native_machine(smt).complete()
-    assert smt.name == f"random-smt:{seed}"
-    assert smt.cores == 2 * plain.cores
-    assert len(smt.workers) == 2 * len(plain.workers)
-    assert np.array_equal(np.bincount(smt.physical_of_core), np.full(plain.cores, 2))
-    for group in (smt.llc_of_core, smt.node_of_core):
-        assert len(set(zip(smt.physical_of_core, group, strict=True))) == plain.cores
-    assert 0.5 <= smt.parameter("smt_share") <= 0.75
-    assert smt.parameter("dram_local_ns") == plain.parameter("dram_local_ns")
-    assert smt.parameter("llc_kib") == plain.parameter("llc_kib")
-
-
 @pytest.mark.parametrize("name", ["random:", "random:x", "random:-1", "random-smt:1.5"])
 def test_a_seed_that_is_no_whole_number_is_refused(name: str) -> None:
     with pytest.raises(UnknownNameError, match=name):

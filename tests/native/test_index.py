@@ -60,30 +60,6 @@ def test_any_operations_match_a_dict(operations, slices, starts):
             assert values.tolist() == [model[key] for key in ordered[at : at + limit]]
 
 
-@pytest.mark.parametrize("isa", _native.search_isas())
-def test_many_keys_with_every_instruction_set(isa):
-    before = _native.search_isa()
-    _native.set_search_isa(isa)
-    try:
-        tree = small_tree(16)
-        keys = _native.key_of_record(np.arange(50_000), 1)
-        values = np.arange(50_000, dtype=np.uint64)
-        assert tree.insert(keys, values).all()
-        assert not tree.insert(keys[:10], values[:10]).any()
-        found, got = tree.lookup(keys)
-        assert found.all()
-        np.testing.assert_array_equal(got, values)
-        scanned, payload = tree.scan(0, 10**9)
-        order = np.argsort(keys)
-        np.testing.assert_array_equal(scanned, keys[order])
-        np.testing.assert_array_equal(payload, values[order])
-        found, got = tree.lookup(_native.key_of_record(np.arange(50_000, 60_000), 1))
-        assert not found.any()
-        assert not got.any()
-    finally:
-        _native.set_search_isa(before)
-
-
 def test_wrong_arguments_are_refused():
     tree = small_tree()
     with pytest.raises(ValueError, match="2 keys and 1 values"):

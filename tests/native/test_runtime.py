@@ -129,52 +129,6 @@ def test_data_move_while_schedules_change(
         assert set(result["node_pages"]) == {node}
 
 
-def test_an_outside_reader_misses_nothing_while_slices_are_copied(
-    runner: _native.Runner, arguments: dict[str, Any]
-) -> None:
-    """Memory that a migration leaves behind is not used again while a thread may read there."""
-    index = runner.index
-    keys = _native.key_of_record(np.arange(10_000), SEED)
-    stop = threading.Event()
-    complaints: list[str] = []
-    looks = 0
-
-    def look() -> None:
-        nonlocal looks
-        random = np.random.default_rng(0)
-        while not stop.is_set():
-            wanted = random.choice(keys, 2048)
-            found, values = index.lookup(wanted)
-            if not found.all():
-                complaints.append(f"{(~found).sum()} keys were missed")
-            # A query writes the key and how many queries there were so far.
-            if (values - wanted > 1 << 40).any():
-                complaints.append("the value of another key")
-            scanned = index.scan(int(wanted[0]), 100)[0]
-            if scanned[0] != wanted[0] or (np.diff(scanned.astype(object)) <= 0).any():
-                complaints.append("a scan is wrong")
-            if sum(index.arena_bytes(s) for s in range(SLICES)) == 0:
-                complaints.append("no memory")
-            looks += 1
-
-    reader = threading.Thread(target=look)
-    reader.start()
-    nodes = [_native.host_topology()["nodes"][0]["id"]] * SLICES
-    moved = 0
-    try:
-        for _ in range(5):
-            result = runner.measure(
-                **arguments, nodes=nodes, data="slice", pace="aggressive", always_move=True
-            )
-            moved += result["migration"]["slices"]
-    finally:
-        stop.set()
-        reader.join()
-    assert not complaints
-    assert looks > 0
-    assert moved == 5 * SLICES
-
-
 def test_cancelling(runner: _native.Runner, arguments: dict[str, Any]) -> None:
     arguments["seconds"] = 60.0
     answers = iter([False, False, True])

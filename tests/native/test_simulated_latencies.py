@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +13,6 @@ from pmoss_env._native import (
     MachineModel,
     SimulatedServer,
     Trace,
-    modified_lines,
     pointer_chase,
 )
 from pmoss_env.backends.native_forms import native_machine
@@ -53,11 +51,6 @@ def mesh_ns(machine: MachineModel, core: int) -> float:
     return machine.mesh_ns[core] if machine.mesh_ns else 0.0
 
 
-def mesh_modified_ns(machine: MachineModel, reader: int, owner: int) -> float:
-    cores = len(machine.node_of_core)
-    return machine.mesh_modified_ns[reader * cores + owner] if machine.mesh_ns else 0.0
-
-
 def dram_ns(machine: MachineModel) -> npt.NDArray[np.float64]:
     nodes = len(machine.socket_of_node)
     return np.asarray(machine.dram_ns).reshape(nodes, nodes)
@@ -89,49 +82,3 @@ def test_memory_takes_its_latency_at_every_distance(preset: str) -> None:
         ns = chase_ns(machine, 10_000, 10_000, core, owner)
         expected = latencies[reader, owner] + mesh_ns(machine, core)
         assert ns == pytest.approx(expected, rel=0.02), (reader, owner)
-
-
-def pairs_of_cores(machine: MachineModel) -> Iterator[tuple[int, int, int]]:
-    """Workers that share a domain or do not, and a node for whose lines that is so."""
-    sockets, physical = machine.socket_of_node, machine.physical_of_core
-    mates: dict[int, list[int]] = {}
-    for core in workers(machine):
-        cores = mates.setdefault(machine.llc_of_core[core], [])
-        if physical[core] not in [physical[other] for other in cores]:
-            cores.append(core)
-    first, other = next(cores for cores in mates.values() if len(cores) > 1)[:2]
-    yield first, other, own_node(machine, first)
-    first, *others = [cores[0] for cores in mates.values()]
-    for other in others:
-        home = own_node(machine, first)
-        same_socket = sockets[home] == sockets[own_node(machine, other)]
-        if machine.llc_at_home_cluster and same_socket:
-            home = next(node for node, s in enumerate(sockets) if s != sockets[home])
-        yield first, other, home
-
-
-def own_node(machine: MachineModel, core: int) -> int:
-    return machine.node_of_core[core]
-
-
-@pytest.mark.parametrize("preset", PRESETS)
-def test_modified_lines_take_their_latency_at_every_distance(preset: str) -> None:
-    machine = native_machine(load_machine(preset))
-    domains = max(machine.llc_of_core) + 1
-    modified_ns = np.asarray(machine.modified_ns).reshape(domains, domains)
-    trace = modified_lines(1_000, 10_000)
-    checked = set()
-    for first, other, home in pairs_of_cores(machine):
-        a, b = machine.llc_of_core[first], machine.llc_of_core[other]
-        if modified_ns[a, b] in checked:
-            continue
-        checked.add(modified_ns[a, b])
-        counters = run(machine, trace, [first, other], [home, home])["counters"]
-        socket = machine.socket_of_node
-        away = socket[own_node(machine, first)] != socket[own_node(machine, other)]
-        at_reader = machine.modified_home_reader_ns if away else 0.0
-        ns = counters["cycles"] / counters["queries"] / machine.clock_ghz * machine.mlp_dependent
-        far = mesh_modified_ns(machine, first, other)
-        assert ns[0] == pytest.approx(modified_ns[a, b] + at_reader + far, rel=0.02), (first, other)
-        assert ns[1] == pytest.approx(modified_ns[b, a] + far, rel=0.02), (first, other)
-    assert checked == {*modified_ns[machine.llc_of_core[workers(machine)[0]]]}

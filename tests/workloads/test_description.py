@@ -59,12 +59,6 @@ def test_what_points_cannot_do_is_refused(change: dict[str, object], complaint: 
         replace(load_workload("rtree-ranges"), **change)  # type: ignore[arg-type]
 
 
-def test_the_r_tree_workload_is_the_papers() -> None:
-    workload = load_workload("rtree-ranges")
-    assert (workload.index, workload.scan, workload.distribution) == ("rtree", 1.0, "uniform")
-    assert workload.records == 50_000_000
-
-
 def test_a_bad_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     with pytest.raises(DescriptionError, match=r"mine.toml: cannot be read"):

@@ -10,7 +10,6 @@ torch = pytest.importorskip("torch")
 
 import pmoss_agents  # noqa: E402
 from pmoss_agents.configs import identity  # noqa: E402
-from pmoss_agents.continual.forecaster import fitted_shares  # noqa: E402
 from pmoss_agents.continual.forecaster_network import (  # noqa: E402
     EDGES,
     Forecast,
@@ -43,19 +42,6 @@ def recipe(**env):
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     return collect(recipe(), tmp_path_factory.mktemp("data") / "dataset")
-
-
-def test_logs_without_noise_show_the_co_tenants(data):
-    shares = fitted_shares(data)
-    assert shares.shape == (8, 17, MACHINE.cores + MACHINE.nodes)
-    env = CONTINUAL.make_env(data.metadata.env_kwargs)
-    for number, seed in enumerate(data.column("seed")):
-        env.reset(seed=int(seed))
-        for epoch in range(17):
-            tenants = env.session.conditions(epoch).co_tenants
-            busy = {tenant.target: tenant.strength for tenant in tenants}
-            for core in MACHINE.workers:
-                assert shares[number, epoch, core] == pytest.approx(busy.get(core, 0.0), abs=1e-3)
 
 
 def test_it_learns_what_comes_next(data):

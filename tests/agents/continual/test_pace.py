@@ -37,12 +37,6 @@ def test_logs_tell_how_fast_cores_were(data):
             np.testing.assert_allclose(speeds, expected, atol=1e-3)
 
 
-def test_it_learns_that_phases_take_turns(data):
-    agent = pmoss_agents.make("pace")
-    untrained = agent.errors(histories(data)).mean()
-    assert agent.fit(data)["error"] < 0.6 * untrained
-
-
 def test_a_co_tenant_that_changes_cores_is_noticed_where_as_much_is_served_as_before():
     epochs = [([0.5, 0.9], [1.0, 0.6]), ([0.7, 0.7], [0.8, 0.8]), ([0.9, 0.5], [0.6, 1.0])]
     # Core 1 was never full, but is slower than it seemed. So the speed of core 0 is out of date.

@@ -65,15 +65,6 @@ def test_targets_are_left_out_of_the_optimiser(name, fitted):
             assert {p in trained for p in part.parameters()} == {not module.startswith("targ_")}
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_forbidden_tiles_have_no_part_in_losses(name, tmp_path):
-    kwargs = {**TOY, "slices": 12, "constraints": {"max_slices_per_core": 2}}
-    agent = pmoss_agents.make(name, **{**SMALL, "updates": 5})
-    metrics = agent.fit(collected(kwargs, tmp_path, Behaviour("random"), SEARCH, episodes=8))
-    # Where one counted, a loss would be of the size of FORBIDDEN.
-    assert all(abs(value) < 1e5 for value in metrics.values())
-
-
 @pytest.mark.parametrize("name", ["cql", "bcq"])
 def test_the_next_state_counts_by_its_mask(name, fitted, dataset):
     """Targets are the values of tiles that the next state allows."""

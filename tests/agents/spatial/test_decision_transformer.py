@@ -87,19 +87,6 @@ def test_playing_needs_no_input_of_all(dataset, inputs):
     assert chosen[0] == chosen[1]
 
 
-def test_playing_follows_the_weights_of_later_updates(dataset):
-    agent = learned(dataset)
-    agent.use(player := Player(agent.network))
-    play(agent, BUSY)
-    with torch.no_grad():
-        bias = agent.network.plain.bias
-        bias[:] = torch.linspace(50.0, -50.0, bias.numel())
-    after = play(agent, BUSY)
-    agent.use(exported_form(agent.network))
-    assert play(agent, BUSY) == after
-    assert player.step == dataset.steps
-
-
 def test_no_step_sees_what_comes_later(fitted, dataset):
     batch = Episodes(dataset, fitted.config).batch(0)
     with torch.inference_mode():

@@ -16,7 +16,6 @@ torch = pytest.importorskip("torch")
 from pmoss_agents.registry import agent_class  # noqa: E402
 from pmoss_agents.spatial.encoders import (  # noqa: E402
     GROUPS,
-    StateEncoder,
     TileInputs,
     check_groups,
 )
@@ -90,17 +89,6 @@ def test_each_tile_sees_the_sums_of_its_own_places():
     np.testing.assert_array_equal(changed, tiles_with(MILAN, MILAN.llc_of_core, cache))
 
 
-@pytest.mark.parametrize("group", GROUPS)
-def test_a_group_that_is_left_out_is_not_seen(group):
-    layer, state = inputs(TOY, [name for name in GROUPS if name != group])
-    whole, _ = inputs(TOY)
-    assert sum(p.numel() for p in layer.parameters()) < sum(p.numel() for p in whole.parameters())
-    if group == "slice":
-        before = layer(state)
-        state["slice_view"] += 1.0
-        assert torch.equal(layer(state), before)
-
-
 @pytest.mark.parametrize("given", [[], ["load"], ["core", "core"], "core"])
 def test_groups_that_make_no_sense_are_refused(given):
     with pytest.raises(DescriptionError, match=r"inputs = .*: must be a list of some of slice"):
@@ -125,14 +113,3 @@ def test_a_checkpoint_with_inputs_of_a_rule_is_refused(name):
     header = {"agent": "decision-transformer", "config": {"derived": True}, "task": {}}
     with pytest.raises(CheckpointError, match=r"old\.npz: was made with inputs that no longer"):
         agent_class(name).from_checkpoint(Path("old.npz"), header, {})
-
-
-def test_one_token_per_state_and_distant_tiles_keep_their_features():
-    encoder = StateEncoder((1, 9), H, channels=4, width=3, inputs=("slice", "core"))
-    state = states(9)
-    before, tokens = encoder(state)
-    assert before.shape == (2, 3, 9, 4) and tokens.shape == (2, 3, 3)
-    state["machine_view"][:, :, 0] += 1.0
-    changed = (before != encoder(state)[0]).any(-1).any(0).any(0)
-    assert changed[0]
-    assert not changed[3:].any()  # two convolutions look two tiles far

@@ -99,12 +99,6 @@ def test_a_stopped_training_goes_on_to_the_same_bits(agent, worlds, tmp_path):
     assert all(np.array_equal(mine[name], theirs[name]) for name in theirs)
 
 
-def test_it_is_tuned_on_logged_episodes_of_one_machine(agent, data):
-    tuned = agent.renewed(updates=100, learning_rate=1e-3)
-    before = tuned.renewed(updates=1, learning_rate=1e-9).fit(data)["error"]
-    assert tuned.fit(data)["error"] < before
-
-
 def test_it_says_what_it_waits_for(worlds, tmp_path, monkeypatch):
     with pytest.raises(DatasetError, match="must be more than held = 100"):
         Generalist(**{**SMALL, "held": 100}, updates=1).fit(worlds)

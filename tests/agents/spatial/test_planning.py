@@ -16,7 +16,6 @@ from pmoss_agents.spatial.planning import (  # noqa: E402
     longest_first,
     refine,
 )
-from pmoss_agents.spatial.planning.planner import NOISE, SPREADS  # noqa: E402
 from pmoss_env.types import COUNTER_NAMES  # noqa: E402
 
 NODES = np.array([0, 0, 0, 1, 1, 1])
@@ -104,22 +103,6 @@ def test_a_slow_core_and_a_slow_node_are_separated():
     assert node[5] > 0.1 > abs(node[:3]).max()
 
 
-def test_pairs_that_were_measured_are_corrected_best():
-    rng = np.random.default_rng(0)
-    truth = 0.04 * rng.normal(size=(30, 6))
-    columns = [rng.integers(0, 6, 30) for _ in range(20)]
-    errors = [truth[np.arange(30), column] + NOISE * rng.normal(size=30) for column in columns]
-    correction = fit_correction(errors, columns, NODES)
-    often = np.zeros((30, 6))
-    for column in columns:
-        often[np.arange(30), column] += 1
-    error = abs(correction.shift - truth)
-    assert error[often >= 4].mean() < 0.5 * abs(truth).mean()
-    assert (correction.left[often == 0] == 1).all()
-    assert (np.diff([correction.left[often == n].max() for n in (1, 2, 3, 4)]) < 0).all()
-    assert (correction.variance >= SPREADS[-1] ** 2).all()
-
-
 # ---- the model
 
 
@@ -134,16 +117,6 @@ def incumbents(data):
     topology = Topology(data.machine)
     pairs = Pairs(data, topology)
     return topology, pairs.counters[0][:2], pairs.columns[0][:2]
-
-
-def test_untrained_a_query_takes_as_long_on_every_core(incumbents):
-    topology, counters, columns = incumbents
-    model = new_model()
-    model.set_up(counters.flatten(0, 1))
-    with torch.inference_mode():
-        before = model.read(topology, counters[:1], columns[:1])
-        table = model.everywhere(topology, before, columns[:1])
-    assert (table == table[0, 0]).all()
 
 
 @pytest.mark.parametrize("groups", [GROUPS, MORE_GROUPS], ids=["usual", "more"])

@@ -48,12 +48,6 @@ def test_it_improves_what_its_policy_plans(agent):
     assert policies["8"].used == 8
 
 
-def test_what_was_measured_best_is_kept(agent):
-    rows = evaluate(TOY, {"policy": agent.policy, "5": Measured(agent, 5)}, [6], 8, 20, 5).rows
-    by = {name: [r.score for r in rows if r.policy == name] for name in ("policy", "5")}
-    assert all(after >= before for before, after in zip(by["policy"], by["5"], strict=True))
-
-
 def test_what_it_cannot_do_is_said():
     with pytest.raises(UnknownNameError, match="policy"):
         Reconstruct(policy="best-fit")

@@ -80,19 +80,6 @@ def test_predicted_differences_of_cores_count_only_where_they_help(agent, monkey
     assert plan.tolist() == longest_first(alike).tolist()
 
 
-def test_it_plays_from_observations_as_from_the_context(agent):
-    [row] = evaluate(TOY, {"surrogate": agent}, [5], 1, 20, 5).rows
-    env = SpatialSchedulingEnv(**TOY, observation="complete")
-    agent.check_env(env)
-    agent.reset()
-    observation, info = env.reset(seed=row.env_seed)
-    actions, over = [], False
-    while not over:
-        actions.append(agent.act(observation, info["action_mask"]))
-        observation, _, over, _, info = env.step(actions[-1])
-    assert tuple(actions) == row.actions
-
-
 def test_each_episode_gets_a_plan_of_its_own_without_reset(agent, monkeypatch):
     env = SpatialSchedulingEnv(**TOY, observation="complete")
     agent.check_env(env)

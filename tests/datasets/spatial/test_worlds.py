@@ -6,22 +6,13 @@ import pytest
 from pmoss_datasets.catalog import load_data, verify
 from pmoss_datasets.spatial import world_sets
 from pmoss_datasets.spatial.world_sets import WorldSet, WorldsRecipe, make_worlds
-from pmoss_datasets.spatial.worlds import SPLITS, draw_world, log_world
+from pmoss_datasets.spatial.worlds import SPLITS, draw_world
 from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError
 
 
 @pytest.fixture
 def small_files(monkeypatch):
     monkeypatch.setattr(world_sets, "SHARD", 2)
-
-
-def test_a_world_is_decided_by_split_and_number():
-    world = draw_world("train", 7)
-    assert draw_world("train", 7) == world
-    assert log_world(world).tobytes() == log_world(world).tobytes()
-    others = [draw_world("train", 8), draw_world("test", 7)]
-    assert len({world.machine, *(other.machine for other in others)}) == 3
-    assert all(other.workload != world.workload for other in others)
 
 
 def test_worlds_are_of_no_named_machine_and_no_two_splits_share_one():

@@ -42,13 +42,6 @@ def test_a_step_is_a_move_and_the_last_index_leaves_it():
     assert reward > 0.0 and info["epoch"] == 2
 
 
-def test_an_episode_is_truncated_after_its_epochs():
-    env = make(epochs=3)
-    env.reset(seed=1)
-    ends = [env.step(leave(env))[2:4] for _ in range(3)]
-    assert ends == [(False, False), (False, False), (False, True)]
-
-
 def test_a_load_that_cannot_change_is_refused():
     with pytest.raises(UnsupportedError, match="load = 'closed': drift 'daily-load' varies"):
         make(drift="daily-load")

@@ -74,17 +74,6 @@ def test_a_family_keeps_its_course(name):
     assert hashlib.sha256(text.encode()).hexdigest()[:10] == DIGESTS[name]
 
 
-def test_several_epochs_are_sampled_from_a_state():
-    family = Jobs()
-    drift = draw_drift(family, SERVER, 16, 6, 3)
-    rng, state = np.random.default_rng(5), drift.states[4]
-    for _ in range(3):
-        state = family.advance(state, rng)
-    # It may lie beyond the course.
-    sample = drift.sample_conditions(7, np.random.default_rng(5), ahead=3)
-    assert sample == family.conditions(state)
-
-
 def test_the_load_moves_at_its_speed_and_jumps():
     shifts = [each.demand.shift for each in courses(MovingLoad(speed=2.0), epochs=20)]
     assert shifts == [2 * epoch % 16 for epoch in range(20)]

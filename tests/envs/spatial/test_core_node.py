@@ -28,22 +28,6 @@ def test_an_action_puts_core_and_data_apart():
     assert np.array_equal(observation["incumbent_nodes"], env.incumbent.nodes)
 
 
-def test_a_full_node_is_masked():
-    env = SpatialSchedulingEnv(**TOY, actions="core_node", constraints=FULL)
-    observation, info = env.reset(seed=3)
-    assert env.session.slices_of_node.tolist() == [1, 7]
-    tile = int(env.machine.tile_of_core[env.machine.workers[0]])
-    observation, _, _, _, info = env.step(tile * 2)
-    assert observation["node_mask"].tolist() == [0, 1]
-    assert observation["node_room"].tolist() == [0.0, 1.0]
-    mask = info["action_mask"].reshape(-1, 2)
-    assert not mask[:, 0].any() and mask[:, 1].any()
-    assert np.array_equal(env.action_masks(), info["action_mask"].astype(bool))
-    # Its cores still serve slices: their data lie elsewhere.
-    observation, _, _, _, info = env.step(tile * 2)
-    assert (info["tile"], info["node"], info["illegal_actions"]) == (tile, 1, 1)
-
-
 def test_schedules_that_overfill_are_refused():
     env = SpatialSchedulingEnv(**TOY, actions="core_node", constraints=FULL)
     cores = np.full(8, env.machine.workers[0])

@@ -60,13 +60,6 @@ def test_the_return_of_improvement_is_the_gain_over_the_incumbent(load):
     )
 
 
-@pytest.mark.parametrize("reward", ["slice", "terminal"])
-def test_other_rewards_pay_the_final_throughput_at_the_end(reward):
-    steps = play(SpatialSchedulingEnv(**TOY, reward=reward))
-    assert [step.reward for step in steps[:-1]] == [0.0] * 8
-    assert steps[-1].reward == steps[-1].info["throughput"] > 0
-
-
 def test_a_given_incumbent_keeps_the_rest_of_the_context():
     env = SpatialSchedulingEnv(**TOY, interference="busy_core")
     env.reset(seed=9)

@@ -38,16 +38,6 @@ def test_measuring_seldom_changes_what_is_read_and_nothing_else(noise):
     assert total(seldom) == pytest.approx(total(always))
 
 
-def test_close_closes_the_backend_and_repeats(measuring):
-    env = SpatialSchedulingEnv(**TOY)
-    env.reset(seed=0)
-    env.close()
-    env.close()
-    assert env.backend.closed == 2
-    with pytest.raises(ResetNeeded):
-        env.step(1)
-
-
 def test_an_episode_can_be_undone():
     env = gymnasium.make("pmoss/toy-v0", noise=1.0).unwrapped
     with pytest.raises(ResetNeeded):

@@ -15,15 +15,6 @@ SCHEDULE = TOY.local_schedule([1, 1, 1, 2, 5, 6, 6, 7])
 LOAD = np.array([0, 2.0, 0.5, 0, 0, 0.1, 1.0, 0.4])
 
 
-def test_text_shows_counts_roles_loads_and_borders():
-    lines = viewer.as_text(TOY, SCHEDULE, LOAD, "a title").splitlines()
-    assert lines[0] == "a title"
-    assert lines[1].split() == ["R", "3█", "1░", "0"]
-    assert set(lines[2]) == {"=", " "}
-    assert lines[3].split() == ["R", "1░", "2▒", "1░"]
-    assert "█ = 2" in lines[4]
-
-
 @pytest.mark.parametrize("name", ["pmoss/toy-v0", "pmoss/SpatialScheduling-v0"])
 @pytest.mark.parametrize("mode", ["ansi", "rgb_array"])
 def test_render_follows_the_episode(name, mode):

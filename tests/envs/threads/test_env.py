@@ -7,14 +7,12 @@ from hypothesis import strategies as st
 
 from pmoss_env.envs.threads import INPUT_NAMES, PROGRAMS, Sample, ThreadSchedulingEnv
 from pmoss_env.envs.threads.decisions import (
-    least_used_core,
     unbalance,
     unbalanced_cores,
 )
 from pmoss_env.envs.threads.inputs import LOCAL_SLOW, REMOTE_SLOW
 from pmoss_env.envs.threads.reward import terms, weighted
 from pmoss_env.errors import DescriptionError, IllegalActionError, UnknownNameError
-from pmoss_env.machines import load_machine
 from tests.envs.episodes import SMALL, THREADS
 
 SHADES = str.maketrans("░▒▓█|#", "      ")
@@ -145,15 +143,6 @@ def test_unbalanced_cores_are_those_of_equation_4(rates, threshold):
         share = remote / (remote + local) if remote + local > 0 else 0.0
         assert unbalance(inputs)[core] == pytest.approx(share)
         assert (core in got) == (core in cpus and unbalance(inputs)[core] >= threshold)
-
-
-def test_the_least_used_core_has_the_idlest_sibling():
-    machine = load_machine("xeon-6240m-optane")
-    load = np.zeros(machine.cores)
-    load[0] = 1.0  # core 18 is its sibling
-    assert least_used_core(machine, np.array([18, 19], np.int32), load) == 19
-    load[19] = 1.0
-    assert least_used_core(machine, np.array([18, 19], np.int32), load) == 18
 
 
 def test_reward_is_equation_3():

@@ -14,7 +14,6 @@ import pytest
 import pmoss_agents
 from pmoss_env.envs.threads import ThreadSchedulingEnv
 from pmoss_env.envs.threads.live.affinity import Affinity, threads_of
-from pmoss_env.envs.threads.live.guardian import Record, restore, start_of
 from pmoss_env.envs.threads.live.process import ProcessServer
 from pmoss_env.errors import DescriptionError, ProcessError
 from pmoss_env.machines import load_machine
@@ -237,25 +236,6 @@ def test_without_a_second_node_nothing_moves_and_the_report_says_so():
         assert server.report.moves == 0
         assert any("nothing will move" in note for note in server.report.notes)
         env.close()
-
-
-def record_of(*entries):
-    record = Record()
-    for entry in entries:
-        record.note(entry)
-    return record
-
-
-def test_restoring_leaves_a_later_thread_of_the_same_id_alone():
-    with target() as child:
-        thread = threads_of(child.pid)[0]
-        entry = {"thread": thread, "mask": [CPUS[0]], "cpu": CPUS[-1]}
-        start = start_of(child.pid, thread)
-        assert restore(child.pid, record_of({**entry, "start": start + 1})) == 0
-        assert restore(child.pid, record_of()) == 0
-        # An id that is used again: what is remembered is its later owner's affinity.
-        record = record_of({**entry, "start": start - 1}, {**entry, "start": start, "mask": CPUS})
-        assert record.masks == {thread: (start, CPUS)}
 
 
 @needs_two_cpus

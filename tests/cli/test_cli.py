@@ -357,16 +357,19 @@ def children_of(pid: int) -> list[int]:
     return children
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize(
-    "words",
+    ("number", "words"),
     [
-        ["measure", "--records", "200000", "--seconds", "60"],
-        ["data", "collect", "{tmp}/data", "--episodes", "100000", "--processes", "2"],
+        (signal.SIGINT, ["measure", "--records", "200000", "--seconds", "60"]),
+        (signal.SIGHUP, ["measure", "--records", "200000", "--seconds", "60"]),
+        (
+            signal.SIGTERM,
+            ["data", "collect", "{tmp}/data", "--episodes", "100000", "--processes", "2"],
+        ),
     ],
 )
 def test_a_signal_leaves_no_children_and_nothing_cut(
-    words: list[str], number: signal.Signals, tmp_path: Path
+    number: signal.Signals, words: list[str], tmp_path: Path
 ) -> None:
     process = subprocess.Popen(
         [str(PMOSS), *(word.format(tmp=tmp_path) for word in words)],

@@ -5,6 +5,7 @@ import pytest
 
 from pmoss_env.errors import DescriptionError, UnknownNameError
 from pmoss_env.workloads import load_workload, workload_names
+from pmoss_env.workloads.catalog import PRESETS
 
 
 @pytest.mark.parametrize("name", workload_names())

@@ -83,28 +83,30 @@ def load(entry: EntryPoint) -> Any:
         ) from error
 
 
-def find(kind: str, name: str, known: Mapping[str, EntryPoint], others: Iterable[str] = ()) -> Any:
+def find(
+    kind: str, name: str, entry_points: Mapping[str, EntryPoint], others: Iterable[str] = ()
+) -> Any:
     """Imports the object of an entry point, or of ``module:name``.
 
     Args:
         kind: kind of object, for the error, e.g. "agent".
-        name: a key of ``known``, or an importable object, e.g. "my_agent:Mine". Its module may lie
-            in the working folder; installed modules take precedence.
-        known: result of entries().
+        name: a key of ``entry_points``, or an importable object, e.g. "my_agent:Mine". Its module
+            may lie in the working folder; installed modules take precedence.
+        entry_points: result of entries().
         others: further names, for the error.
 
     Raises:
         PluginError: the object cannot be loaded.
     """
-    if name in known:
-        return load(known[name])
+    if name in entry_points:
+        return load(entry_points[name])
     module, colon, attribute = name.partition(":")
     if colon and module and attribute:
         add_working_folder()
         from importlib.metadata import EntryPoint
 
         return load(EntryPoint(name=name, value=name, group=kind))
-    raise UnknownNameError(kind, name, (*known, *others, "<module>:<name>"))
+    raise UnknownNameError(kind, name, (*entry_points, *others, "<module>:<name>"))
 
 
 def add_working_folder() -> None:

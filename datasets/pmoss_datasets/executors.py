@@ -70,7 +70,7 @@ def run_tasks(
     if executor == "ray":
         return _on_ray(make_work, tasks, processes, address, on_servers)
     if processes == 1:
-        return _here(make_work, tasks)
+        return _in_this_process(make_work, tasks)
     return in_processes(make_work, tasks, processes)
 
 
@@ -96,7 +96,7 @@ def check_extras(executor: str) -> None:
         require("ray")
 
 
-def _here(
+def _in_this_process(
     make_work: Callable[[], Work[T, R]], tasks: Sequence[T]
 ) -> Generator[tuple[T, R], None, None]:
     work = make_work()

@@ -56,7 +56,7 @@ class Oracle(RoundPolicy):
 
     def search(self, believed: Sequence[Conditions], cores: Int32Array) -> list[Move]:
         """Moves that serve more in the mean over the believed conditions, one of each world."""
-        return improved(self._worlds, cores, self.most, self._price)
+        return improved(self._worlds, cores, self.max_moves, self._price)
 
 
 class Delayed(Oracle):
@@ -120,7 +120,9 @@ class ThoroughLaw(Oracle):
         """See Oracle."""
         machine = self.env.session.machine
         speeds = np.stack([free_time(machine, state.co_tenants) for state in believed])
-        return thorough_moves(self._worlds, self._weights, speeds, cores, self.most, self._price)
+        return thorough_moves(
+            self._worlds, self._weights, speeds, cores, self.max_moves, self._price
+        )
 
 
 class ThoroughNow(ThoroughLaw):

@@ -78,7 +78,7 @@ class FittedPlanner(RoundPolicy):
         futures = self.forecast(self._fit.shares)
         for world, shares in zip(self._worlds, futures, strict=True):
             world.believe(co_tenants(session.machine, shares), self.ahead())
-        return improved(self._worlds, cores, self.most, self._price)
+        return improved(self._worlds, cores, self.max_moves, self._price)
 
     def forecast(self, shares: Float64Array) -> Sequence[Float64Array]:
         """Shares that co-tenants may take in the next epoch, one set for each future.

@@ -62,7 +62,7 @@ class RoundPolicy(ABC):
         return None
 
     @property
-    def most(self) -> int:
+    def max_moves(self) -> int:
         """Moves of a round."""
         return int(self.env.arguments.moves_per_epoch)
 
@@ -80,7 +80,7 @@ class RoundPolicy(ABC):
         slices, machine = self.env.slices, self.env.machine
         if observation["moves_left"][0] == 1.0:
             plan = self.plan(machine.core_of_tile[observation["slice_tiles"]])
-            self._moves = _checked(plan, slices, machine.cores, self.name)[: self.most]
+            self._moves = _checked(plan, slices, machine.cores, self.name)[: self.max_moves]
         while self._moves:
             slice_, core = self._moves.pop(0)
             if action_mask[slice_]:
@@ -90,7 +90,7 @@ class RoundPolicy(ABC):
 
     @abstractmethod
     def plan(self, cores: Int32Array) -> list[Move]:
-        """The moves of a round, the most urgent first; those beyond ``most`` are left out.
+        """The moves of a round, the most urgent first; those beyond ``max_moves`` are left out.
 
         Args:
             cores: (slices,) that serve the slices now.

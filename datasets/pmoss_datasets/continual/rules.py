@@ -94,7 +94,7 @@ class Repair(RoundPolicy):
         times, beside = self.predicted_times(), self.beside()
         workers = self.env.machine.workers
         place = np.searchsorted(workers, cores).astype(np.int32)
-        moves = self._relieve(times, place, self.most, beside)
+        moves = self._relieve(times, place, self.max_moves, beside)
         after = place.copy()
         for slice_, to in moves:
             after[slice_] = to

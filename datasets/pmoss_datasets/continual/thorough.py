@@ -111,4 +111,6 @@ class ThoroughPlanner(FittedPlanner):
         for world, shares, ahead in zip(self._worlds, believed, self._ahead, strict=True):
             world.believe(co_tenants(session.machine, shares), self.ahead(int(ahead)))
         speeds = 1.0 - np.stack(believed)[:, session.machine.workers]
-        return thorough_moves(self._worlds, self._weights, speeds, cores, self.most, self._price)
+        return thorough_moves(
+            self._worlds, self._weights, speeds, cores, self.max_moves, self._price
+        )

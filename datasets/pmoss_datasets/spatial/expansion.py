@@ -122,7 +122,7 @@ def rewards(episode: Episode, mode: str) -> Float64Array:
     Raises:
         DatasetError: "improvement" of an episode in which not every step was measured.
     """
-    return _native.spatial_rewards(_known(episode, mode), **_outcome(episode))
+    return _native.spatial_rewards(_checked(episode, mode), **_outcome(episode))
 
 
 def returns_to_go(episode: Episode, mode: str) -> Float64Array:
@@ -131,10 +131,10 @@ def returns_to_go(episode: Episode, mode: str) -> Float64Array:
     Raises:
         DatasetError: "improvement" of an episode in which not every step was measured.
     """
-    return _native.spatial_returns_to_go(_known(episode, mode), **_outcome(episode))
+    return _native.spatial_returns_to_go(_checked(episode, mode), **_outcome(episode))
 
 
-def _known(episode: Episode, mode: str) -> str:
+def _checked(episode: Episode, mode: str) -> str:
     if mode not in REWARDS:
         raise UnknownNameError("reward", mode, REWARDS)
     if mode == "improvement" and np.isnan(episode.throughput).any():

@@ -47,7 +47,7 @@ class SpatialPlayer:
         self._what_if: IncrementalBackend | None = None
         self._policies: dict[Behaviour, Policy] = {}
         # Episodes on the way of one search have one instance: its seed, and what it lets reach.
-        self._known: tuple[int, tuple[float, float]] | None = None
+        self._instance_range: tuple[int, tuple[float, float]] | None = None
         backend = self._env.unwrapped.backend  # type: ignore[attr-defined]
         if recipe.relative and not backend.incremental:
             raise UnsupportedError(
@@ -280,13 +280,13 @@ class SpatialPlayer:
 
     def _instance(self, env: Any, seed: int) -> tuple[float, float]:
         """Throughputs on the episode's instance, Mq/s: random schedules, and what search finds."""
-        if self._known is None or self._known[0] != seed:
+        if self._instance_range is None or self._known[0] != seed:
             backend = self._backend(env)
             context = env.context(np.random.default_rng((seed, 3)), backend)
             drawn = [backend.place(random(context)) for _ in range(_DRAWS)]  # type: ignore[attr-defined]
             best = local_search(context, self._recipe.reference_budget)
-            self._known = seed, (float(np.mean(drawn)), best.throughput)
-        return self._known[1]
+            self._instance_range = seed, (float(np.mean(drawn)), best.throughput)
+        return self._instance_range[1]
 
     def _counterfactual(self, env: Any) -> Float32Array:
         """(T, W) float32, Mq/s: the throughput after each step for each worker core."""

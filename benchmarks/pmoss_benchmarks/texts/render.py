@@ -16,13 +16,14 @@ import fnmatch
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from pmoss_agents.configs import read_ranges
+from pmoss_agents.demo.picture import Bar, draw_bars
 from pmoss_benchmarks.leaderboard import newest_round, rounds_of, standings
 from pmoss_benchmarks.study.function import load_function
 from pmoss_benchmarks.study.store import Results, file_of
@@ -122,6 +123,7 @@ class Pages:
     def _names(self) -> dict[str, Callable[..., Any]]:
         """What tags may call."""
         return {
+            "bars": self._bars,
             "function": lambda name: load_function(name),
             "link": self._link,
             "load_machine": load_machine,
@@ -165,6 +167,14 @@ class Pages:
         path = self.pictures / f"{file}.svg"
         path.parent.mkdir(parents=True, exist_ok=True)
         plots[name](self._rows(study, **where)).savefig(path, metadata={"Date": None})
+        return f"![{words}]({self.to(path)})"
+
+    def _bars(
+        self, file: str, words: str, unit: str, bars: Sequence[Sequence[Any]], digits: int = 1
+    ) -> str:
+        """A picture of bars, drawn to PICTURES as ``file``; each has the fields of a Bar."""
+        path = self.pictures / f"{file}.svg"
+        write_atomically(path, draw_bars([Bar(*bar) for bar in bars], unit, digits))
         return f"![{words}]({self.to(path)})"
 
     def _report(self, name: str) -> Any:

@@ -157,13 +157,14 @@ class Agent(ABC):
 
     # ---- keeping
 
-    @abstractmethod
     def _state(self) -> tuple[dict[str, Array], dict[str, Any]]:
-        """Arrays and plain JSON values that restore the agent."""
+        """Arrays and plain JSON values that restore the agent; none by default."""
+        return {}, {}
 
-    @abstractmethod
     def _restore(self, arrays: Mapping[str, Array], values: Mapping[str, Any]) -> None:
         """Takes what _state() gave; raises CheckpointError if it does not fit the config."""
+        if arrays:
+            raise CheckpointError(f"{self.name}: has no use for {', '.join(arrays)}")
 
     def save(self, path: str | Path) -> None:
         """Writes a checkpoint, whole or not at all.

@@ -147,10 +147,3 @@ class AccessPathAgent(OfflineAgent[AccessPathDataset | Dataset]):
         spaces = getattr(env.unwrapped.observation_space, "spaces", {})
         if "features" not in spaces:
             raise CheckpointError(f"{self.name} chooses access paths: not in this environment")
-
-    def _state(self) -> tuple[dict[str, Array], dict[str, Any]]:
-        return {}, {}
-
-    def _restore(self, arrays: Mapping[str, Array], values: Mapping[str, Any]) -> None:
-        if arrays:
-            raise CheckpointError(f"{self.name}: has no use for {', '.join(arrays)}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import gymnasium
@@ -26,12 +25,6 @@ class ThreadAgent(Agent):
     def __init__(self, **config: Any) -> None:
         super().__init__(**config)
         self.task = {"inputs": list(INPUT_NAMES)}
-
-    def _state(self) -> tuple[dict[str, Array], dict[str, Any]]:
-        return {}, {}
-
-    def _restore(self, arrays: Mapping[str, Array], values: Mapping[str, Any]) -> None:
-        pass
 
 
 def legal_counts(observation: Observation, action_mask: Array | None) -> Array:

@@ -280,7 +280,7 @@ class SpatialPlayer:
 
     def _instance(self, env: Any, seed: int) -> tuple[float, float]:
         """Throughputs on the episode's instance, Mq/s: random schedules, and what search finds."""
-        if self._instance_range is None or self._known[0] != seed:
+        if self._instance_range is None or self._instance_range[0] != seed:
             backend = self._backend(env)
             context = env.context(np.random.default_rng((seed, 3)), backend)
             drawn = [backend.place(random(context)) for _ in range(_DRAWS)]  # type: ignore[attr-defined]

@@ -3,6 +3,7 @@
 import pytest
 
 from pmoss_datasets import Recipe, collect, find_domain
+from tests.datasets.live import check_steps
 
 ACCESS_PATH = find_domain("access-path")
 ENV = {"scans": 6, "noise": 1.0}
@@ -16,15 +17,9 @@ def dataset(tmp_path_factory):
 
 def test_every_step_is_the_live_one(dataset):
     assert dataset.metadata.id == "pmoss/uv-300h-access-path-noise-1-scans-6/mixed-v0"
-    dataset.verify()
     assert dataset.lengths.tolist() == [6] * 6
-    env = ACCESS_PATH.make_env(dataset.metadata.env_kwargs)
-    for episode in dataset:
-        rollout = ACCESS_PATH.rerun(env, episode.seed, episode.actions.tolist())
-        assert rollout.outcome == episode.outcome
-        assert rollout.total == episode.rewards.sum()
+    for episode, _ in check_steps(ACCESS_PATH, dataset):
         assert episode.infos["run_time_us"].sum() / -1e3 == pytest.approx(episode.outcome)
-    env.close()
 
 
 def test_nothing_beats_the_oracle():

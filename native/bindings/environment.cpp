@@ -54,6 +54,7 @@ void add_nodes(const py::dict& arrays, const Task& task, std::size_t rows, Obser
   const std::size_t nodes = rows * task.nodes();
   to.node_mask = writable<std::int8_t>(arrays, "node_mask", nodes);
   to.node_room = writable<float>(arrays, "node_room", nodes);
+  if (task.detail == Detail::compact) return;
   to.node_view =
       writable<float>(arrays, "node_view", nodes * static_cast<std::size_t>(task.counters));
   if (task.detail != Detail::complete) return;
@@ -61,12 +62,26 @@ void add_nodes(const py::dict& arrays, const Task& task, std::size_t rows, Obser
   to.slice_nodes = writable<std::int32_t>(arrays, "slice_nodes", slices);
 }
 
+// What is shown of `rows` environments or steps in a compact form, besides the mask of tiles.
+void add_compact(const py::dict& arrays, const Task& task, std::size_t rows, Observations& to) {
+  to.slice = writable<float>(arrays, "slice", rows);
+  to.slice_view =
+      writable<float>(arrays, "slice_view", rows * static_cast<std::size_t>(task.counters));
+  to.slice_places =
+      writable<std::int16_t>(arrays, "slice_places", rows * static_cast<std::size_t>(task.slices));
+  add_nodes(arrays, task, rows, to);
+}
+
 Observations observations(const py::dict& arrays, const Task& task, std::size_t environments) {
   const std::size_t tiles = environments * task.tiles();
   const auto counters = static_cast<std::size_t>(task.counters);
   Observations result;
-  result.view_mask = writable<std::int8_t>(arrays, "view_mask", tiles);
   result.position_mask = writable<std::int8_t>(arrays, "position_mask", tiles);
+  if (task.detail == Detail::compact) {
+    add_compact(arrays, task, environments, result);
+    return result;
+  }
+  result.view_mask = writable<std::int8_t>(arrays, "view_mask", tiles);
   result.machine_view = writable<float>(arrays, "machine_view", tiles * counters);
   result.meta = writable<float>(arrays, "meta", environments * static_cast<std::size_t>(task.meta));
   result.slice = writable<float>(arrays, "slice", environments);
@@ -198,6 +213,7 @@ class SharedBatch {
       float* Observations::* number = nullptr;
       std::int8_t* Observations::* flag = nullptr;
       std::int32_t* Observations::* place = nullptr;
+      std::int16_t* Observations::* action = nullptr;
       if (key == "view_mask") flag = &Observations::view_mask;
       if (key == "position_mask") flag = &Observations::position_mask;
       if (key == "machine_view") number = &Observations::machine_view;
@@ -213,9 +229,12 @@ class SharedBatch {
       if (key == "node_view") number = &Observations::node_view;
       if (key == "incumbent_nodes") place = &Observations::incumbent_nodes;
       if (key == "slice_nodes") place = &Observations::slice_nodes;
-      if (number == nullptr && flag == nullptr && place == nullptr) throw py::key_error(key);
-      parts_.push_back(
-          {py::reinterpret_borrow<py::object>(name), type, shape, bytes_, number, flag, place});
+      if (key == "slice_places") action = &Observations::slice_places;
+      if (number == nullptr && flag == nullptr && place == nullptr && action == nullptr) {
+        throw py::key_error(key);
+      }
+      parts_.push_back({py::reinterpret_borrow<py::object>(name), type, shape, bytes_, number, flag,
+                        place, action});
       bytes_ += (bytes + alignment - 1) / alignment * alignment;
       pool_.reset();
     }
@@ -237,6 +256,8 @@ class SharedBatch {
           to.*part.number = reinterpret_cast<float*>(values);
         } else if (part.flag != nullptr) {
           to.*part.flag = reinterpret_cast<std::int8_t*>(values);
+        } else if (part.action != nullptr) {
+          to.*part.action = reinterpret_cast<std::int16_t*>(values);
         } else {
           to.*part.place = reinterpret_cast<std::int32_t*>(values);
         }
@@ -271,6 +292,7 @@ class SharedBatch {
       float* Observations::* number;
       std::int8_t* Observations::* flag;
       std::int32_t* Observations::* place;
+      std::int16_t* Observations::* action;
     };
     static constexpr std::size_t alignment = 64;  // a cache line
     // As many as a training loop has in use: the present observations, the next and a spare.
@@ -322,6 +344,7 @@ Detail detail_of(const std::string& name) {
   if (name == "paper") return Detail::paper;
   if (name == "full") return Detail::full;
   if (name == "complete") return Detail::complete;
+  if (name == "compact") return Detail::compact;
   throw std::invalid_argument("observation = '" + name + "': unknown");
 }
 
@@ -358,12 +381,16 @@ void expand(const Rules& rules, const Array<float>& counters, const Array<std::i
   const std::size_t cells = steps * task.tiles();
   const auto width = static_cast<std::size_t>(task.counters);
   Observations rows;
-  rows.view_mask = writable<std::int8_t>(arrays, "view_mask", cells);
   rows.position_mask = writable<std::int8_t>(arrays, "position_mask", cells);
-  rows.machine_view = writable<float>(arrays, "machine_view", cells * width);
-  rows.slice = writable<float>(arrays, "slice", steps);
-  add_nodes(arrays, task, steps, rows);
-  if (task.detail != Detail::paper) {
+  if (task.detail == Detail::compact) {
+    add_compact(arrays, task, steps, rows);
+  } else {
+    rows.view_mask = writable<std::int8_t>(arrays, "view_mask", cells);
+    rows.machine_view = writable<float>(arrays, "machine_view", cells * width);
+    rows.slice = writable<float>(arrays, "slice", steps);
+    add_nodes(arrays, task, steps, rows);
+  }
+  if (task.detail == Detail::full || task.detail == Detail::complete) {
     rows.slice_view = writable<float>(arrays, "slice_view", steps * width);
   }
   if (task.detail == Detail::complete) {

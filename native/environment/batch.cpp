@@ -58,7 +58,7 @@ void Batch::start(std::size_t environment, const Start& start) {
 
   const Observations row = now_.row(environment, task);
   rules_.begin(episode.progress, row);
-  std::ranges::copy(start.meta, row.meta);
+  if (row.meta != nullptr) std::ranges::copy(start.meta, row.meta);
   if (row.incumbent_view != nullptr) {
     rules_.incumbent_view(start.counters, start.cores, row.incumbent_view);
   }
@@ -131,7 +131,9 @@ void Batch::fetch(std::size_t environment, std::size_t action) const noexcept {
   };
   const std::size_t tile = rules_.place_of(action).tile;
   const std::size_t slice = size(progress.order[progress.steps]);
-  fetch_row(now_.machine_view, environment * rules_.task().tiles() + tile);
+  if (now_.machine_view != nullptr) {
+    fetch_row(now_.machine_view, environment * rules_.task().tiles() + tile);
+  }
   fetch_row(progress.counters.data(), slice);
   if (progress.steps + 1 < progress.order.size()) {
     fetch_row(progress.counters.data(), size(progress.order[progress.steps + 1]));

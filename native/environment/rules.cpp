@@ -67,26 +67,29 @@ void Task::check_room() const {
 
 Observations Observations::row(std::size_t i, const Task& task) const {
   const std::size_t tiles = task.tiles();
+  const std::size_t nodes = task.nodes();
+  const std::size_t slices = size(task.slices);
   const std::size_t counters = size(task.counters);
   Observations result = *this;
-  result.view_mask += i * tiles;
-  result.position_mask += i * tiles;
-  result.machine_view += i * tiles * counters;
-  if (meta != nullptr) result.meta += i * size(task.meta);
-  result.slice += i;
-  if (slice_view != nullptr) result.slice_view += i * counters;
-  if (incumbent_view != nullptr) result.incumbent_view += i * tiles * counters;
-  const std::size_t slices = size(task.slices);
-  if (slice_counters != nullptr) result.slice_counters += i * slices * counters;
-  if (incumbent_tiles != nullptr) result.incumbent_tiles += i * slices;
-  if (slice_tiles != nullptr) result.slice_tiles += i * slices;
-  if (node_mask != nullptr) {
-    result.node_mask += i * task.nodes();
-    result.node_room += i * task.nodes();
-    result.node_view += i * task.nodes() * counters;
-  }
-  if (incumbent_nodes != nullptr) result.incumbent_nodes += i * slices;
-  if (slice_nodes != nullptr) result.slice_nodes += i * slices;
+  const auto advance = [i](auto& values, std::size_t row) {
+    if (values != nullptr) values += i * row;
+  };
+  advance(result.position_mask, tiles);
+  advance(result.slice, 1);
+  advance(result.view_mask, tiles);
+  advance(result.machine_view, tiles * counters);
+  advance(result.meta, size(task.meta));
+  advance(result.slice_view, counters);
+  advance(result.incumbent_view, tiles * counters);
+  advance(result.slice_places, slices);
+  advance(result.slice_counters, slices * counters);
+  advance(result.incumbent_tiles, slices);
+  advance(result.slice_tiles, slices);
+  advance(result.node_mask, nodes);
+  advance(result.node_room, nodes);
+  advance(result.node_view, nodes * counters);
+  advance(result.incumbent_nodes, slices);
+  advance(result.slice_nodes, slices);
   return result;
 }
 
@@ -95,26 +98,25 @@ void Observations::copy_to(const Observations& to, std::size_t rows, const Task&
   const std::size_t slices = rows * size(task.slices);
   const std::size_t nodes = rows * task.nodes();
   const std::size_t counters = size(task.counters);
-  std::copy_n(view_mask, tiles, to.view_mask);
-  std::copy_n(position_mask, tiles, to.position_mask);
-  std::copy_n(machine_view, tiles * counters, to.machine_view);
-  std::copy_n(meta, rows * size(task.meta), to.meta);
-  std::copy_n(slice, rows, to.slice);
-  if (node_mask != nullptr) {
-    std::copy_n(node_mask, nodes, to.node_mask);
-    std::copy_n(node_room, nodes, to.node_room);
-    std::copy_n(node_view, nodes * counters, to.node_view);
-  }
-  if (task.detail == Detail::paper) return;
-  std::copy_n(slice_view, rows * counters, to.slice_view);
-  std::copy_n(incumbent_view, tiles * counters, to.incumbent_view);
-  if (task.detail != Detail::complete) return;
-  std::copy_n(slice_counters, slices * counters, to.slice_counters);
-  std::copy_n(incumbent_tiles, slices, to.incumbent_tiles);
-  std::copy_n(slice_tiles, slices, to.slice_tiles);
-  if (slice_nodes == nullptr) return;
-  std::copy_n(incumbent_nodes, slices, to.incumbent_nodes);
-  std::copy_n(slice_nodes, slices, to.slice_nodes);
+  const auto copy = [](const auto* from, std::size_t n, auto* values) {
+    if (from != nullptr) std::copy_n(from, n, values);
+  };
+  copy(position_mask, tiles, to.position_mask);
+  copy(slice, rows, to.slice);
+  copy(view_mask, tiles, to.view_mask);
+  copy(machine_view, tiles * counters, to.machine_view);
+  copy(meta, rows * size(task.meta), to.meta);
+  copy(slice_view, rows * counters, to.slice_view);
+  copy(incumbent_view, tiles * counters, to.incumbent_view);
+  copy(slice_places, slices, to.slice_places);
+  copy(slice_counters, slices * counters, to.slice_counters);
+  copy(incumbent_tiles, slices, to.incumbent_tiles);
+  copy(slice_tiles, slices, to.slice_tiles);
+  copy(node_mask, nodes, to.node_mask);
+  copy(node_room, nodes, to.node_room);
+  copy(node_view, nodes * counters, to.node_view);
+  copy(incumbent_nodes, slices, to.incumbent_nodes);
+  copy(slice_nodes, slices, to.slice_nodes);
 }
 
 Rules::Rules(Task task) : task_(checked(std::move(task))) {
@@ -160,16 +162,29 @@ Place Rules::place_of(std::size_t action) const {
   return {action, core < 0 ? 0 : size(task_.node_of_core[size(core)])};
 }
 
+std::int16_t Rules::action_of(const Place& place) const {
+  return static_cast<std::int16_t>(task_.chooses_node ? place.tile * task_.nodes() + place.node
+                                                      : place.tile);
+}
+
 void Rules::begin(Progress& progress, const Observations& row) const {
   progress.steps = 0;
   begin_mask(progress.load, row.position_mask, row.node_mask);
-  std::fill_n(row.view_mask, task_.tiles(), std::int8_t{0});
-  std::fill_n(row.machine_view, task_.tiles() * size(task_.counters), 0.0F);
+  if (row.view_mask != nullptr) std::fill_n(row.view_mask, task_.tiles(), std::int8_t{0});
+  if (row.machine_view != nullptr) {
+    std::fill_n(row.machine_view, task_.tiles() * size(task_.counters), 0.0F);
+  }
+  if (row.slice_places != nullptr) {
+    for (std::size_t slice = 0; slice < progress.incumbent.size(); ++slice) {
+      row.slice_places[slice] = action_of({size(tile_of_core_[size(progress.incumbent[slice])]),
+                                           size(progress.incumbent_nodes[slice])});
+    }
+  }
   if (row.slice_tiles != nullptr) tiles_of(progress.incumbent, row.slice_tiles);
   if (row.node_view != nullptr) {
     std::fill_n(row.node_view, task_.nodes() * size(task_.counters), 0.0F);
-    show_room(progress.load, row);
   }
+  if (row.node_room != nullptr) show_room(progress.load, row);
   if (row.slice_nodes != nullptr) std::ranges::copy(progress.incumbent_nodes, row.slice_nodes);
   show_next(progress, row);
 }
@@ -182,14 +197,13 @@ void Rules::place(Progress& progress, const Place& to, const Observations& row) 
   const auto add = [&](float* view, std::size_t at) {
     for (std::size_t k = 0; k < counters; ++k) view[at * counters + k] += added[k];
   };
-  row.view_mask[to.tile] = 1;
-  add(row.machine_view, to.tile);
+  if (row.view_mask != nullptr) row.view_mask[to.tile] = 1;
+  if (row.machine_view != nullptr) add(row.machine_view, to.tile);
+  if (row.slice_places != nullptr) row.slice_places[slice] = action_of(to);
   if (row.slice_tiles != nullptr) row.slice_tiles[slice] = static_cast<std::int32_t>(to.tile);
   fill_mask(progress.load, to, row.position_mask, row.node_mask);
-  if (row.node_view != nullptr) {
-    add(row.node_view, to.node);
-    show_room(progress.load, row);
-  }
+  if (row.node_view != nullptr) add(row.node_view, to.node);
+  if (row.node_room != nullptr) show_room(progress.load, row);
   if (row.slice_nodes != nullptr) row.slice_nodes[slice] = static_cast<std::int32_t>(to.node);
   ++progress.steps;
   show_next(progress, row);
@@ -359,14 +373,21 @@ void Rules::expand(std::span<const float> counters, std::span<const std::int32_t
   for (std::size_t t = 1; t < steps; ++t) {
     const Observations before = rows.row(t - 1, task_);
     const Observations now = rows.row(t, task_);
-    std::copy_n(before.view_mask, all, now.view_mask);
     std::copy_n(before.position_mask, all, now.position_mask);
-    std::copy_n(before.machine_view, views, now.machine_view);
+    if (rows.view_mask != nullptr) {
+      std::copy_n(before.view_mask, all, now.view_mask);
+      std::copy_n(before.machine_view, views, now.machine_view);
+    }
+    if (rows.slice_places != nullptr) {
+      std::copy_n(before.slice_places, order.size(), now.slice_places);
+    }
     if (rows.slice_tiles != nullptr) {
       std::copy_n(before.slice_tiles, order.size(), now.slice_tiles);
     }
     if (rows.node_mask != nullptr) {
       std::copy_n(before.node_mask, nodes, now.node_mask);
+    }
+    if (rows.node_view != nullptr) {
       std::copy_n(before.node_view, nodes * size(task_.counters), now.node_view);
     }
     if (rows.slice_nodes != nullptr) {

@@ -17,8 +17,9 @@ enum class Reward { improvement, slice, terminal };
 
 /// What an observation holds. Paper: what P-MOSS shows. Full: with the counters of the next slice
 /// and those of each tile under the incumbent. Complete: with those of every slice, and with where
-/// every slice was and is.
-enum class Detail { paper, full, complete };
+/// every slice was and is. Compact: the next slice's counters and where every slice is, without
+/// what stays the same for an episode or follows from it.
+enum class Detail { paper, full, complete, compact };
 
 /// What all episodes of one environment have in common.
 struct Task {
@@ -53,14 +54,18 @@ struct Task {
 
 /// Arrays of observations, a row per environment or step. Not owned.
 struct Observations {
-  std::int8_t* view_mask = nullptr;      // [tile]
   std::int8_t* position_mask = nullptr;  // [tile]
-  float* machine_view = nullptr;         // [tile][counter]
-  float* meta = nullptr;
   float* slice = nullptr;
+  // Null if compact.
+  std::int8_t* view_mask = nullptr;  // [tile]
+  float* machine_view = nullptr;     // [tile][counter]
+  float* meta = nullptr;
+  // Null if paper.
+  float* slice_view = nullptr;  // [counter]
   // Null unless full or complete.
-  float* slice_view = nullptr;      // [counter]
   float* incumbent_view = nullptr;  // [tile][counter]
+  // Null unless compact.
+  std::int16_t* slice_places = nullptr;  // [slice], the action that would leave it where it is
   // Null unless complete.
   float* slice_counters = nullptr;          // [slice][counter]
   std::int32_t* incumbent_tiles = nullptr;  // [slice]
@@ -68,7 +73,7 @@ struct Observations {
   // Null unless actions choose nodes.
   std::int8_t* node_mask = nullptr;  // [node]
   float* node_room = nullptr;        // [node]
-  float* node_view = nullptr;        // [node][counter]
+  float* node_view = nullptr;        // [node][counter]; null if compact, too
   // Null unless complete and actions choose nodes.
   std::int32_t* incumbent_nodes = nullptr;  // [slice]
   std::int32_t* slice_nodes = nullptr;      // [slice]
@@ -89,7 +94,7 @@ struct Load {
 struct Progress {
   std::span<const float> counters;  // [slice][counter], as observed
   std::span<const std::int32_t> order;
-  // [slice]: its core and its data's node; read only where all is shown.
+  // [slice]: its core and its data's node; read only where every slice's place is shown.
   std::span<const std::int32_t> incumbent, incumbent_nodes;
   Load load;
   std::size_t steps = 0;
@@ -127,6 +132,8 @@ class Rules {
 
   /// What an action says. Without a node, it is that of the tile's core, or 0 without a core.
   Place place_of(std::size_t action) const;
+  /// What says a place.
+  std::int16_t action_of(const Place& place) const;
 
   /// Writes the mask and the views before the first step; sets the progress to there.
   void begin(Progress& progress, const Observations& row) const;

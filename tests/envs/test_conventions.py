@@ -164,7 +164,7 @@ def test_a_row_is_true(name, options, masks, shape, illegal, ends, native):
         ("pmoss/milan-nps4-btree-scans-v0", {"observation": "complete"}),
         *[
             ("pmoss/toy-v0", {"actions": "core_node", "observation": o, "constraints": c})
-            for o in ("paper", "full", "complete")
+            for o in ("paper", "full", "complete", "compact")
             for c in (None, FULL)
         ],
         (SPATIAL, {**ONE_NODE, "actions": "core_node", "observation": "complete"}),

@@ -75,6 +75,7 @@ def follow(native, synchronous, seed=9, steps=16):
 SPATIAL_VARIANTS = [
     {"observation": "paper"},
     {"observation": "complete"},
+    {"observation": "compact"},
     {"reward": "slice"},
     {"reward": "terminal"},
     {"reward": "terminal", "measure_every": 8},
@@ -101,6 +102,7 @@ SPATIAL_VARIANTS = [
     {"deviation": 0.3},
     {"actions": "core_node", "observation": "complete"},
     {"actions": "core_node", "observation": "complete", "constraints": FULL},
+    {"actions": "core_node", "observation": "compact", "constraints": FULL},
 ]
 VARIANTS = [(SPATIAL, options) for options in SPATIAL_VARIANTS] + [
     (

@@ -77,7 +77,9 @@ class Expander:
         steps = self._slices + last
         snapshot = episode.snapshot("incumbent", cast(SpatialMetadata, self._dataset.metadata))
         counters = observed_counters(snapshot)
-        fixed: dict[str, Array] = {"meta": observed_meta(self._machine, snapshot)}
+        fixed: dict[str, Array] = {}
+        if "meta" in self._space.spaces:
+            fixed["meta"] = observed_meta(self._machine, snapshot)
         incumbent = _int32(episode.incumbent.cores)
         if "slice_counters" in self._space.spaces:
             fixed["slice_counters"] = counters

@@ -1,7 +1,12 @@
 """Spatial scheduling: place every slice of an index on a core (P-MOSS)."""
 
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
-from pmoss_env.envs.spatial.observation import meta_names, observation_space, placement_order
+from pmoss_env.envs.spatial.observation import (
+    in_full,
+    meta_names,
+    observation_space,
+    placement_order,
+)
 from pmoss_env.envs.spatial.rules import REWARDS, Reward, make_rules
 from pmoss_env.envs.spatial.vector import SpatialVectorEnv
 
@@ -10,6 +15,7 @@ __all__ = [
     "Reward",
     "SpatialSchedulingEnv",
     "SpatialVectorEnv",
+    "in_full",
     "make_rules",
     "meta_names",
     "observation_space",

@@ -42,7 +42,7 @@ class Arguments:
         load: "closed", "closed:<queries in flight per worker>" (32 by default), "saturated",
             "saturated:mix" or "open:<Mq/s>".
         interference: "none", or a key of ``pmoss_env.interference.INTERFERENCE``.
-        observation: "full", "paper" or "complete".
+        observation: "full", "paper", "complete" or "compact".
         actions: "core", or "core_node": an action also chooses the node of the slice's data.
         reward: reward of a step, see the environment; None: "improvement" or "terminal", by
             backend.

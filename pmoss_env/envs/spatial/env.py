@@ -67,7 +67,18 @@ class SpatialSchedulingEnv(RepeatableEnv[Observation, np.int64]):
     | `incumbent_tiles` | (slices,) int32 | the tile of each slice under the incumbent |
     | `slice_tiles` | (slices,) int32 | the tile of each slice now |
 
-    ``actions="core_node"`` adds, for N nodes:
+    ``observation="compact"`` has no key that stays the same in an episode or follows from others.
+    It has ``position_mask``, ``slice``, ``slice_view``, with ``actions="core_node"`` ``node_mask``
+    and ``node_room``, and:
+
+    | key | shape, type | meaning |
+    |---|---|---|
+    | `slice_places` | (slices,) int16 | the action that would leave each slice where it is now |
+
+    ``episode_facts()`` has the rest, once per episode and without copies. ``in_full()`` of
+    ``pmoss_env.envs.spatial`` makes the keys of all modes of both, with the same bits.
+
+    ``actions="core_node"`` adds to the other modes, for N nodes:
 
     | key | shape, type | meaning |
     |---|---|---|
@@ -309,8 +320,20 @@ class SpatialSchedulingEnv(RepeatableEnv[Observation, np.int64]):
 
     @property
     def observation_mode(self) -> str:
-        """The ``observation`` argument: "full", "paper" or "complete"."""
+        """The ``observation`` argument: "full", "paper", "complete" or "compact"."""
         return self.arguments.observation
+
+    def episode_facts(self) -> dict[str, np.ndarray]:
+        """What a compact observation leaves out, for the whole episode, as read-only arrays.
+
+        ``slice_counters`` (slices, H) float32, ``meta`` (M,) float32, ``order`` (slices,) int32,
+        the slice placed at each step, and ``incumbent_places`` (slices,) int16, the action that
+        would leave each slice where the incumbent has it.
+
+        Raises:
+            ResetNeeded: there is no episode yet.
+        """
+        return self.session.facts()
 
     @property
     def actions_kind(self) -> str:

@@ -209,6 +209,22 @@ class Session:
         self.meta = observed_meta(self.machine, snapshot)
         self._began = self.running = True
 
+    def facts(self) -> dict[str, np.ndarray]:
+        """What a compact observation leaves out, see SpatialSchedulingEnv; read-only."""
+        self.need_episode()
+        tiles = self.machine.tile_of_core[self.incumbent.cores]
+        if self.chooses_node:
+            tiles = tiles * self.machine.nodes + self.incumbent.nodes
+        facts: dict[str, np.ndarray] = {
+            "slice_counters": self.counters.view(),
+            "meta": self.meta.view(),
+            "order": self.order.view(),
+            "incumbent_places": tiles.astype(np.int16),
+        }
+        for values in facts.values():
+            values.setflags(write=False)
+        return facts
+
     def need_episode(self) -> None:
         """Raises ResetNeeded before the first episode."""
         if not self._began:

@@ -7,12 +7,13 @@ from typing import Any, cast
 import gymnasium
 import numpy as np
 import numpy.typing as npt
+from gymnasium.error import ResetNeeded
 
 from pmoss_env.backends import backend_class
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
 from pmoss_env.envs.spatial.episodes import INFO_KEYS, Episodes, Observation
 from pmoss_env.envs.vector import BatchVectorEnv
-from pmoss_env.errors import IllegalActionError
+from pmoss_env.errors import IllegalActionError, UnsupportedError
 from pmoss_env.types import BoolArray
 
 
@@ -46,6 +47,8 @@ class SpatialVectorEnv(BatchVectorEnv[SpatialSchedulingEnv]):
         # Read-only, so that every call can return it.
         self._no_shares = np.zeros((self.num_envs, first.slices))
         self._no_shares.setflags(write=False)
+        self._facts: Observation = {}
+        self._keeps_facts = first.observation_mode == "compact"
         return episodes, (*INFO_KEYS, *(["node"] if self._chooses_node else []))
 
     def _observed(self) -> Observation:
@@ -82,6 +85,32 @@ class SpatialVectorEnv(BatchVectorEnv[SpatialSchedulingEnv]):
         env = self._envs[i]
         env.begin(seed=seed, options=options)
         self._incumbent_throughput[i] = env.incumbent_snapshot.throughput
+        if self._keeps_facts:
+            for key, values in env.session.facts().items():
+                rows = self._facts.setdefault(
+                    key, np.zeros((self.num_envs, *values.shape), values.dtype)
+                )
+                rows[i] = values
+
+    def episode_facts(self) -> Observation:
+        """``SpatialSchedulingEnv.episode_facts()`` of all rows, (num_envs, ...), without copies.
+
+        The arrays are read-only; a call that starts an episode in a row changes them there.
+
+        Raises:
+            UnsupportedError: another ``observation`` than "compact".
+            ResetNeeded: before reset.
+        """
+        if not self._keeps_facts:
+            raise UnsupportedError(
+                "episode_facts() belongs to observation='compact'; the sub-environments have theirs"
+            )
+        if not self._facts:
+            raise ResetNeeded("no episode is running: call reset() first")
+        shown = {key: rows.view() for key, rows in self._facts.items()}
+        for rows in shown.values():
+            rows.setflags(write=False)
+        return shown
 
     def _finish(self, i: int) -> tuple[Observation, dict[str, Any]]:
         """Ends a finished episode; returns its observation and info."""

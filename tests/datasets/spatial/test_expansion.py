@@ -15,6 +15,8 @@ TASKS = [
     {"machine": "toy", "slices": 8, "order": "load", "noise": 1.0},
     {"machine": "toy", "slices": 12, "constraints": {"max_slices_per_core": 2}},
     {"machine": "toy", "slices": 8, "observation": "paper", "load": "saturated"},
+    {"machine": "toy", "slices": 8, "observation": "compact"},
+    {"machine": "toy", "slices": 8, "observation": "compact", "actions": "core_node"},
     {"machine": "toy", "slices": 8, "observation": "complete", "order": "load"},
     {"machine": "skylake-x-8n", "slices": 64, "order": "load", "interference": "busy_core"},
     {"machine": "toy", "slices": 8, "counters": "software"},

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 import pmoss_benchmarks
 from pmoss_benchmarks.study import Results, read_stored, read_study, replay_study, run_study
 from pmoss_benchmarks.study import runner as runner_module
+from pmoss_benchmarks.study.runner import is_stale
 from pmoss_benchmarks.study.tables import make_table
 from pmoss_env.cli.app import make_app
 from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError
@@ -102,6 +103,21 @@ def test_a_replay_finds_an_altered_value(checkout: Path) -> None:
         study, type(stored)(**{**vars(stored), "rows": altered}), **folders(checkout), share=0.3
     )
     assert len(wrong) == 1 and "search: stored" in wrong[0]
+
+
+def test_a_study_is_stale_whose_settings_or_cells_have_changed(checkout: Path) -> None:
+    stored = run_study(
+        Results(checkout).study("small"), checkout / "rows.jsonl", **folders(checkout)
+    )
+    path = checkout / "benchmarks" / "studies" / "small.toml"
+    for change, said in (
+        (("budget = 50", "budget = 60"), "settings differ: budget"),
+        (('"toy"]', '"toy"]\nloads = ["closed", "saturated"]'), "3 cells are not done"),
+        (("budget = 50", "budget = 50"), ""),
+    ):
+        path.write_text(DESCRIPTION.replace(*change))
+        assert is_stale(read_study(path.parent, "small"), stored).startswith(said)
+    assert is_stale(read_study(path.parent, "small"), stored) == ""
 
 
 def test_tables_are_described(checkout: Path) -> None:

@@ -213,6 +213,9 @@ def test_measure_on_the_model_and_on_this_host() -> None:
     )
     assert "rtree-ranges-5m" in points
     output = pmoss("measure", "--records", "20000", "--seconds", "0.2", "--slices", "16")
+    # The first schedule once more, and all on the same records.
+    assert "grouped, again" in output and "ratio [95 %]" in output and " .. " not in output
+    assert output.count(" 20,000 ") == 3
     assert "task_clock_us" in output
 
 

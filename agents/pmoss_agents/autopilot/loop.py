@@ -80,6 +80,7 @@ class Outcome:
         trouble: what went wrong, in words; empty otherwise.
         events: what came of retraining the agent, or of an index that has grown.
         trying: a trial goes on in the next epoch.
+        records: in the index at the end of the epoch.
     """
 
     epoch: int
@@ -96,6 +97,7 @@ class Outcome:
     trouble: str
     events: tuple[Event, ...] = ()
     trying: bool = False
+    records: int = 0
 
     @property
     def verdict(self) -> str:
@@ -214,6 +216,7 @@ def fly(
                 trouble=trouble,
                 events=tuple(events),
                 trying=index.trying,
+                records=index.records,
             )
     finally:
         env.close()

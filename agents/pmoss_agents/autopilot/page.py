@@ -31,7 +31,8 @@ def trial_in_words(outcome: Outcome) -> str:
     measured = "nothing served" if gain is None else f"measured {gain:+.0%}"
     if gain is not None and (interval := trial.interval) is not None:
         measured += " [{:+.0%}, {:+.0%}]".format(*(end - 1 for end in interval))
-    return f"{trial.slices} slices, {expected}{measured}, {len(trial.gains)} pairs"
+    pairs = f"{len(trial.gains)} pairs on {outcome.records:,} records"
+    return f"{trial.slices} slices, {expected}{measured}, {pairs}"
 
 
 def belief_in_words(outcome: Outcome, workers: Sequence[int]) -> str:

@@ -121,6 +121,7 @@ class TriedIndex(LiveIndex):
     Attributes:
         last: the trial that ended in the last epoch; None where none did.
         data: where the data were at the end, as the provenance of a snapshot has it; {} before.
+        records: in the index at the end of the last epoch.
         ended: why the loop ended before its time; empty otherwise.
 
     Args:
@@ -137,7 +138,7 @@ class TriedIndex(LiveIndex):
         self._late = 0
         self._rng = np.random.default_rng(seed)
         self._open: _Open | None = None
-        self._rate, self._records = 0.0, 0
+        self._rate, self._records, self.records = 0.0, 0, 0
         self.last: Trial | None = None
         self.data: dict[str, Any] = {}
         self.ended = ""
@@ -166,8 +167,8 @@ class TriedIndex(LiveIndex):
         Raises:
             OutOfMemory: even a new index has no room to grow for an epoch.
         """
-        loaded, records = self.backend.workload.records, self._live.records()
-        added, self._records = max(records - self._records, 0), records
+        loaded, records = self.backend.workload.records, self.records
+        added = max(records - self._records, 0)
         # An epoch may serve more than the last one.
         need = int(2 * added * KEY_BYTES) + (_RESERVE if added else 0)
         grown = records > loaded * (1 + self.backend.max_growth)
@@ -192,7 +193,7 @@ class TriedIndex(LiveIndex):
     def begin(self, workload_seed: int, conditions: Conditions, cores: Int32Array) -> None:
         """See LiveIndex."""
         self._open = self.last = None
-        self._rate, self._records = 0.0, self.backend.workload.records
+        self._rate, self.records = 0.0, self.backend.workload.records
         super().begin(workload_seed, conditions, cores)
 
     def run(self, conditions: Conditions, seconds: float, limit_us: float = 0.0) -> Epoch:
@@ -200,7 +201,9 @@ class TriedIndex(LiveIndex):
         self.last = None
         if self._open is not None:
             self.cores = self._open.after.copy()
+        self._records = self.records
         epoch = super().run(conditions, seconds, limit_us)
+        self.records = self._live.records()
         self._rate = epoch.snapshot.throughput
         return epoch
 

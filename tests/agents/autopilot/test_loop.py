@@ -218,7 +218,7 @@ def test_an_index_that_inserts_have_made_too_large_is_loaded_anew():
         assert bool(reloads) == bool(sizes and sizes[-1] > 5_000)
         if reloads:
             assert reloads == [f"loaded anew: {sizes[-1]:,} records were 5,000 at first"]
-        sizes.append(index._live.records())
+        sizes.append(epoch.records)
     assert max(sizes) > 5_000 and not index.ended
     noted = report_page([epoch], "t", []).count("loaded anew")
     assert noted >= bool(epoch.events)
@@ -228,7 +228,7 @@ def test_a_loop_without_memory_for_another_epoch_ends_kindly(monkeypatch):
     env = running_env({**HERE, "epochs": 50}, 0)
     flight = fly(env, CONTINUAL.policy("stay"))
     # Without an insert no epoch needs memory.
-    while next(flight) and env.session.live._live.records() == 5_000:
+    while next(flight).records == 5_000:
         pass
     monkeypatch.setattr("pmoss_agents.autopilot.trials._native.available_memory", lambda: 1 << 20)
     assert list(flight) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from html import escape
 
@@ -10,15 +11,17 @@ from pmoss_agents.autopilot.loop import VERDICTS, Outcome
 from pmoss_env.html_page import html_page, html_table
 from pmoss_env.measuring import overload_in_words
 
-_WIDTH, _HEIGHT = 900, 220
+#: Of the plot, in pixels: its width and height, and the room for labels at its left.
+_WIDTH, _HEIGHT, _LEFT = 840, 220, 60
 #: A host is too noisy where half of the trials miss a gain of this share.
 _NOISY = 0.2
 #: Cores that a line of text has room for: the slowest.
 _CORES = 4
 _STYLE = """
 svg { width: 100%; height: auto; } td:last-child, th:last-child { text-align: left; }
+svg text { font: 13px system-ui, sans-serif; fill: var(--quiet); }
 .kept { fill: var(--cold); } .reverted { fill: var(--hot); }
-.line { fill: none; stroke: var(--ink); }
+.line { fill: none; stroke: var(--ink); } .grid { stroke: var(--line); }
 """
 
 
@@ -111,12 +114,37 @@ def report_page(outcomes: Sequence[Outcome], title: str, notes: Sequence[str]) -
 
 def _timeline(outcomes: Sequence[Outcome]) -> str:
     """Throughput by time, with a mark where a change was tried."""
-    top = max(outcome.throughput for outcome in outcomes) or 1.0
+    step = _tick(max(outcome.throughput for outcome in outcomes) or 1.0)
+    top = step * math.ceil(1.02 * (max(each.throughput for each in outcomes) or 1.0) / step)
     end = outcomes[-1].seconds or 1.0
+
+    def at(seconds: float, rate: float) -> tuple[float, float]:
+        return _LEFT + _WIDTH * seconds / end, _HEIGHT * (1.0 - rate / top)
+
+    axes = ""
+    for number in range(round(top / step) + 1):
+        _, y = at(0.0, number * step)
+        axes += (
+            f'<line class="grid" x1="{_LEFT}" x2="{_LEFT + _WIDTH}" y1="{y:.1f}" y2="{y:.1f}"/>'
+            f'<text text-anchor="end" x="{_LEFT - 8}" y="{y + 4:.1f}">{number * step:g}</text>'
+        )
+    times = _tick(end)
+    for number in range(int(end / times) + 1):
+        x, _ = at(number * times, 0.0)
+        axes += (
+            f'<text text-anchor="middle" x="{x:.1f}" y="{_HEIGHT + 20}">{number * times:g}</text>'
+        )
+    axes += (
+        f'<text x="{_LEFT}" y="-12">million queries per second</text>'
+        f'<text text-anchor="end" x="{_LEFT + _WIDTH}" y="{_HEIGHT + 40}">seconds</text>'
+        f'<circle class="kept" cx="{_LEFT + 260}" cy="-16" r="4"/>'
+        f'<text x="{_LEFT + 270}" y="-12">a change that was kept</text>'
+        f'<circle class="reverted" cx="{_LEFT + 450}" cy="-16" r="4"/>'
+        f'<text x="{_LEFT + 460}" y="-12">one that was reverted</text>'
+    )
     line, marks = [], ""
     for outcome in outcomes:
-        x = _WIDTH * outcome.seconds / end
-        y = _HEIGHT * (1.0 - outcome.throughput / top / 1.1)
+        x, y = at(outcome.seconds, outcome.throughput)
         line.append(f"{x:.1f},{y:.1f}")
         if outcome.trial is not None:
             marks += (
@@ -124,9 +152,13 @@ def _timeline(outcomes: Sequence[Outcome]) -> str:
                 f"<title>epoch {outcome.epoch}: {outcome.verdict}</title></circle>"
             )
     return (
-        f'<svg viewBox="-5 -5 {_WIDTH + 10} {_HEIGHT + 10}" role="img" '
-        f'aria-label="Throughput over {end:.0f} s, at most {top:.3f} million queries per second">'
-        f'<polyline class="line" points="{" ".join(line)}"/>{marks}</svg>'
-        f"<p>Throughput, at most {top:.3f} Mq/s. Blue: a change that was kept. Orange: one that "
-        "was reverted.</p>"
+        f'<svg viewBox="0 -30 {_LEFT + _WIDTH + 20} {_HEIGHT + 80}" role="img" '
+        f'aria-label="Throughput over {end:.0f} s, at most {top:.3g} million queries per second">'
+        f'{axes}<polyline class="line" points="{" ".join(line)}"/>{marks}</svg>'
     )
+
+
+def _tick(top: float) -> float:
+    """A round step that divides 0 to ``top`` into 3 to 7 parts."""
+    power = 10.0 ** math.floor(math.log10(top))
+    return power * next(part for part in (0.2, 0.5, 1.0, 2.0) if top / power / part <= 7)

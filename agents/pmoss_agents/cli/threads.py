@@ -124,10 +124,13 @@ def _policy_and_command(words: list[str]) -> tuple[str, list[str]]:
     """The policy that words begin with, hybrid where they name none, and the command after it."""
     from pmoss_agents.checkpoints import SUFFIX
     from pmoss_agents.registry import agent_names
+    from pmoss_env.errors import DescriptionError
 
     first = words[0] if words else ""
     if first.endswith(SUFFIX) or ":" in first or f"threads-{first}" in agent_names():
         return first, words[1:]
+    if first.isdecimal():
+        raise DescriptionError(f"{first}: is no command; --pid {first} names a running process")
     return "hybrid", words
 
 

@@ -147,6 +147,10 @@ def _agent_and_paths(paths: list[Path]) -> tuple[str | None, list[Path]]:
     from pmoss_env.errors import DescriptionError
 
     word = str(paths[0])
+    if len(paths) == 1 and paths[0].is_dir():
+        raise DescriptionError(
+            f"{word}: is a folder of data; OUT comes after it: a checkpoint to write (.safetensors)"
+        )
     if paths[0].exists() or not (":" in word or word in agent_names()):
         return None, paths
     if len(paths) == 1:

@@ -58,7 +58,7 @@ def as_image(
     traffic.plot(features[:, 4], color="#999999", linestyle="--", label="engine")
     traffic.set_xlabel("scan")
     traffic.set_ylabel("background, GB/s")
-    traffic.legend(loc="upper left", fontsize=8, frameon=False)
+    traffic.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=8, frameon=False)
     return pixels_of(figure)
 
 
@@ -86,4 +86,4 @@ def draw_speeds(
     axes.set_ylabel("throughput, GB/s")
     axes.set_title(title, loc="left", fontsize=11)
     if len(scans):
-        axes.legend(loc="upper left", fontsize=8, frameon=False)
+        axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=8, frameon=False)

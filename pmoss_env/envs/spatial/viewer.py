@@ -25,11 +25,17 @@ SOCKET_INK = "#1d2733"
 NODE_INK = "#7a8794"
 IDLE = "#f3f1ec"
 NOT_A_WORKER = "#d9d9d6"
+#: Around the tile that holds the next slice.
+RING = "#1a5fa8"
 #: Colour map of loads, from light to heavy; readable in grey and by colour-blind people.
 COLOURS = "YlOrRd"
 FRAMES = "thin frame: node   thick: socket"
 #: Legend of a picture of slices.
 LEGEND = f"number: slices on the core   grey: R router, S sweeper, · unused   {FRAMES}"
+#: Its second line while an episode runs.
+UNDER_WAY = (
+    "a/b: a of these b slices are placed, the others not yet   ring: where the next slice is"
+)
 _LETTERS = {"router": "R", "sweeper": "S", "other": "·"}
 
 
@@ -52,11 +58,28 @@ def show(session: Session, schedule: Schedule, steps: int, throughput: float, mo
         f"{steps} of {session.slices} slices placed, {throughput:.2f} Mq/s "
         f"(incumbent {before.throughput:.2f})"
     )
+    placed = np.bincount(schedule.cores[session.order[:steps]], minlength=machine.cores)
+    next_core = None
+    if steps < session.slices:
+        following = int(session.order[steps])
+        next_core = int(schedule.cores[following])
+        title += f", next: slice {following} of core {next_core}"
+    else:
+        placed = None  # all are
     if mode == "ansi":
-        return as_text(machine, schedule, load, title)
+        return as_text(machine, schedule, load, title, placed=placed, next_core=next_core)
     # All schedules of an episode share the incumbent's scale.
     highest = np.bincount(session.incumbent.cores, slice_load(before)).max()
-    return as_image(machine, schedule, load, title, highest_load=float(highest))
+    return as_image(
+        machine,
+        schedule,
+        load,
+        title,
+        highest_load=float(highest),
+        placed=placed,
+        next_core=next_core,
+        note="" if placed is None else UNDER_WAY,
+    )
 
 
 def as_text(
@@ -67,6 +90,8 @@ def as_text(
     unit: str = "slices",
     load: str = "load",
     roles: str = "R router, S sweeper; ",
+    placed: npt.NDArray[Any] | None = None,
+    next_core: int | None = None,
 ) -> str:
     """The placement as text.
 
@@ -76,11 +101,13 @@ def as_text(
     Args:
         load_per_core: (C,) load of each core, in any unit.
         unit: unit of the numbers.
+        placed: (C,) slices of each core that are placed already; None: all are.
+        next_core: core that is marked by ``>``: the next slice is there.
     """
-    counts = slices_per_core(machine, schedule)
+    words = _counts(slices_per_core(machine, schedule), placed)
     share = _share(load_per_core)
     node, socket = tile_groups(machine)
-    width = max(2, len(str(int(counts.max())))) + 1
+    width = max(2, *map(len, words)) + 1 + (next_core is not None)
     lines = [title]
     for row in range(machine.rows):
         if row:
@@ -94,14 +121,17 @@ def as_text(
                 text += " " * width
             elif machine.worker_mask[core]:
                 shade = SHADES[int(np.ceil(share[core] * (len(SHADES) - 1)))]
-                text += f"{counts[core]:>{width - 1}}{shade}"
+                mark = ">" if core == next_core else ""
+                text += f"{mark + words[core]:>{width - 1}}{shade}"
             else:
                 text += _LETTERS[machine.role_of_core[core]].rjust(width - 1) + " "
         lines.append(text.rstrip())
     lines.append(
         f"number: {unit} on the core; shade: {load}, █ = {load_per_core.max():.3g}; "
-        f"{roles}| - nodes, # = sockets"
+        f"{roles}| --- nodes, # === sockets"
     )
+    if placed is not None:
+        lines.append("a/b: a of these b are placed, the others not yet; >: the next one is there")
     return "\n".join(line for line in lines if line)
 
 
@@ -129,6 +159,8 @@ def draw_placement(
     highest_load: float | None = None,
     note: str = "",
     legend: str = LEGEND,
+    placed: npt.NDArray[Any] | None = None,
+    next_core: int | None = None,
 ) -> None:
     """Draws a placement into ``axes`` of a matplotlib figure, with a colour bar.
 
@@ -141,6 +173,8 @@ def draw_placement(
         highest_load: load of the darkest colour, for comparable pictures; None: the largest.
         note: second line of the legend.
         legend: first line of the legend.
+        placed: (C,) slices of each core that are placed already; None: all are.
+        next_core: core that gets a ring: the next slice is there.
     """
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
@@ -149,6 +183,7 @@ def draw_placement(
     from matplotlib.patches import FancyBboxPatch
 
     counts = slices_per_core(machine, schedule)
+    words = _counts(counts, placed)
     top = float(load_per_core.max()) if highest_load is None else highest_load
     scale = ScalarMappable(Normalize(0, top if top > 0 else 1.0), colormaps[COLOURS])
     for tile, core in enumerate(machine.core_of_tile):
@@ -170,17 +205,18 @@ def draw_placement(
                 0.78,
                 boxstyle="round,pad=0,rounding_size=0.12",
                 facecolor=face,
-                edgecolor="none",
+                edgecolor=RING if core == next_core else "none",
+                linewidth=2.5,
             )
         )
         dark = worker and counts[core] > 0 and _luminance(face) < 0.45
         number = axes.text(
             col,
             row,
-            str(counts[core]) if worker else _LETTERS[machine.role_of_core[core]],
+            words[core] if worker else _LETTERS[machine.role_of_core[core]],
             ha="center",
             va="center_baseline",
-            fontsize=10 if worker else 8,
+            fontsize=10 if worker and len(words[core]) < 3 else 8,
             color="white" if dark else (INK if worker else NODE_INK),
         )
         # Excluded from the layout, whose computation would take most of a frame's time.
@@ -209,6 +245,13 @@ def draw_placement(
     bar.set_label(load_label, fontsize=9, color=INK)
     bar.ax.tick_params(labelsize=8, colors=INK)
     bar.outline.set_visible(False)
+
+
+def _counts(counts: Int32Array, placed: npt.NDArray[Any] | None) -> list[str]:
+    """What each core's tile says: its slices, and how many of them are placed."""
+    if placed is None:
+        return [str(count) for count in counts]
+    return [f"{a}/{b}" if b else "0" for a, b in zip(placed, counts, strict=True)]
 
 
 def _share(load: npt.NDArray[Any]) -> Float64Array:

@@ -198,6 +198,17 @@ def test_this_hosts_cpus_and_nodes_are_the_kernels(tmp_path: Path) -> None:
         subprocess.run(words, check=True)
 
 
+@pytest.mark.skipif(shutil.which("numactl") is None, reason="needs numactl")
+@pytest.mark.parametrize("rule", ["random", "os-default", "os-interleave"])
+def test_numactl_itself_runs_a_command_in_a_unit_of_this_host(rule: str, tmp_path: Path) -> None:
+    units, (script,) = exported("numactl", load_machine("host"), rule, tmp_path)
+    for unit in units:
+        words = ["sh", str(script), unit.name, "cat", "/proc/self/status"]
+        status = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+        facts = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
+        assert numbers(facts["Cpus_allowed_list"]) == [*unit.cpus]
+
+
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_commands_export(mechanism: str, tmp_path: Path) -> None:
     task = ["--machine", "toy", "--backend", "analytic"]

@@ -67,7 +67,8 @@ def watch_host(
     backend = make_backend(
         "hardware",
         machine="host",
-        workload="ycsb-a",
+        # Without inserts both schedules serve the same index.
+        workload="lookups-zipf",
         load="closed",
         records=records,
         own_process=False,

@@ -15,6 +15,7 @@ import json
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -27,9 +28,10 @@ from typer.testing import CliRunner
 
 import pmoss_datasets
 from pmoss_benchmarks.texts.papers import FOLDER
-from pmoss_benchmarks.texts.render import pages_of, write_papers
+from pmoss_benchmarks.texts.render import PICTURES, pages_of, write_papers
 from pmoss_datasets.card import card
 from pmoss_env.cli.app import make_app
+from pmoss_env.pictures import new_figure, write_png
 
 
 def docstring(path: str) -> str:
@@ -131,6 +133,18 @@ def _parameter(parameter: Any) -> tuple[str, str, str]:
     return name, help_, shown
 
 
+def rendering(words: str) -> str:
+    """Code of a page that gives an ``image``, and the picture: the first line is its caption."""
+    caption, _, code = words.partition("\n")
+    names: dict[str, Any] = {}
+    exec(code, names)
+    figure = new_figure(*(side / 100 for side in names["image"].shape[1::-1]))
+    figure.figimage(names["image"], resize=True)
+    name = f"render-{sha256(code.encode()).hexdigest()[:12]}.png"
+    write_png(figure, REPOSITORY / PICTURES / name)
+    return f"```python\n{code}\n```\n\n![{caption}](/_pictures/{name})"
+
+
 def _table(head: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
     cells = [[_cell(value) for value in row] for row in rows]
     return "\n".join(f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *cells])
@@ -154,6 +168,7 @@ KINDS: Mapping[str, Callable[[str], str]] = {
     "card": dataset_card,
     "commands": commands,
     "file": file,
+    "rendering": rendering,
     "section": section,
 }
 

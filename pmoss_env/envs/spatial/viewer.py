@@ -58,14 +58,13 @@ def show(session: Session, schedule: Schedule, steps: int, throughput: float, mo
         f"{steps} of {session.slices} slices placed, {throughput:.2f} Mq/s "
         f"(incumbent {before.throughput:.2f})"
     )
-    placed = np.bincount(schedule.cores[session.order[:steps]], minlength=machine.cores)
-    next_core = None
-    if steps < session.slices:
+    placed: npt.NDArray[Any] | None = None
+    next_core: int | None = None
+    if steps < session.slices:  # else all are placed
+        placed = np.bincount(schedule.cores[session.order[:steps]], minlength=machine.cores)
         following = int(session.order[steps])
         next_core = int(schedule.cores[following])
         title += f", next: slice {following} of core {next_core}"
-    else:
-        placed = None  # all are
     if mode == "ansi":
         return as_text(machine, schedule, load, title, placed=placed, next_core=next_core)
     # All schedules of an episode share the incumbent's scale.

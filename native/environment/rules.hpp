@@ -54,12 +54,11 @@ struct Task {
 
 /// Arrays of observations, a row per environment or step. Not owned.
 struct Observations {
+  std::int8_t* view_mask = nullptr;      // [tile]; null if compact
   std::int8_t* position_mask = nullptr;  // [tile]
+  float* machine_view = nullptr;         // [tile][counter]; null if compact
+  float* meta = nullptr;                 // likewise
   float* slice = nullptr;
-  // Null if compact.
-  std::int8_t* view_mask = nullptr;  // [tile]
-  float* machine_view = nullptr;     // [tile][counter]
-  float* meta = nullptr;
   // Null if paper.
   float* slice_view = nullptr;  // [counter]
   // Null unless full or complete.

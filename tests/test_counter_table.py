@@ -1,7 +1,6 @@
 """The table of counters: what is refused, and that all that is made of it is up to date."""
 
 import importlib.util
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,17 +15,6 @@ from pmoss_env.counter_table import MODELS, TABLE, CounterTableError, read_table
 from pmoss_env.types import COUNTER_NAMES, COUNTERS, CoTenant, Instance, Schedule
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-#: A row that models do not know, of an event that no host counts.
-ROW = """
-[[counter]]
-name = "tea_breaks"
-unit = "break"
-source = "hardware"
-noise = 0.5
-meaning = "Times that the core stopped for tea."
-lost = "how thirsty the core is"
-perf = [{ raw = 0x7ea, on = ["zen"] }]
-"""
 
 
 def module(path: Path) -> ModuleType:
@@ -129,30 +117,6 @@ def test_the_build_says_what_is_wrong_with_the_table(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert done.stderr == f"{path}: counter 'queries': unit: is missing\n"
     assert not (tmp_path / "counters").exists()
-
-
-def test_one_row_more_is_in_all_that_is_generated(tmp_path: Path) -> None:
-    path = tmp_path / "counters.toml"
-    path.write_text(TABLE.read_text() + ROW)
-    table = read_table(path)
-    generator = module(REPOSITORY / "native" / "counters" / "generate.py")
-    headers = dict(generator.headers(table))
-    before = dict(generator.headers(read_table()))
-    events = len([counter for counter in COUNTERS if counter.event])
-    assert f"event_count = {events + 1};" in headers["events.hpp"]
-    assert "first_software_event = 16;" in headers["events.hpp"]
-    assert re.search(r"cycles_mem_any,.*\n  tea_breaks,.*\n  task_clock,", headers["events.hpp"])
-    assert "{Event::tea_breaks, &is_zen, PERF_TYPE_RAW, 0x7ea}" in headers["encodings.hpp"]
-    assert '    "tea_breaks",\n}' in headers["rates.hpp"]
-    assert "SliceRates::tea_breaks" not in headers["rates.hpp"]
-    page = module(REPOSITORY / "docs" / "generate_counters.py").page(table)
-    assert "| 21 | [`tea_breaks`](#tea_breaks) | break |" in page
-    assert "- perf: raw `0x07ea` on `zen`" in page
-    # A model that computes it: the member is there to be filled.
-    path.write_text(TABLE.read_text() + ROW + 'simulated = "never"\n')
-    headers = dict(generator.headers(read_table(path)))
-    assert '{"tea_breaks", &SliceRates::tea_breaks, false, true}' in headers["rates.hpp"]
-    assert before.keys() == headers.keys()
 
 
 @pytest.mark.parametrize("model", MODELS)

@@ -10,7 +10,7 @@ from pmoss_env import _native, indexes
 from pmoss_env.backends.native_forms import native_workload
 from pmoss_env.errors import PluginError, UnknownNameError
 from pmoss_env.indexes import DEFAULT, holds_points, index_kind, index_names
-from pmoss_env.workloads import load_workload, resized, workload_names
+from pmoss_env.workloads import load_workload, resized
 from tests.native.builds import REPOSITORY
 
 
@@ -19,10 +19,6 @@ def test_kinds_are_found_by_name() -> None:
     assert DEFAULT in index_names()
     with pytest.raises(UnknownNameError, match=r"index 'rtre'.*rtree"):
         index_kind("rtre")
-
-
-def test_every_workload_is_for_a_kind() -> None:
-    assert {load_workload(name).index for name in workload_names()} <= set(index_names())
 
 
 @pytest.mark.parametrize("name", index_names())

@@ -61,29 +61,9 @@ def test_wrong_settings_are_named(values: dict[str, Any], text: str) -> None:
         Some(**values)
 
 
-def test_bounds_of_base_classes_hold_and_may_be_changed() -> None:
-    assert More(count=0, flag=True).count == 0
-    for values, name in (
-        ({"count": 4}, "count"),
-        ({"share": -0.1}, "share"),
-        ({"flag": 1}, "flag"),
-    ):
-        with pytest.raises(DescriptionError, match=f"more: {name} = "):
-            More(**values)
-
-
 def test_a_setting_that_was_added_later_counts_only_where_it_is_set() -> None:
     assert set(identity(More())) == {each.name for each in fields(More)} - {"flag"}
     assert identity(More(flag=True))["flag"] is True
-
-
-def test_unknown_names_and_fields_are_answered() -> None:
-    with pytest.raises(UnknownNameError, match="Did you mean 'decision-transformer'"):
-        pmoss_agents.make("decision-transfromer")
-    with pytest.raises(DescriptionError, match="config 'depth': unknown"):
-        pmoss_agents.make("decision-transformer", depth=3)
-    with pytest.raises(DescriptionError, match="known are"):
-        pmoss_agents.make("decision-transformer", config_file="absent")
 
 
 def test_a_config_file_has_tables_for_tasks(tmp_path: Any) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pmoss_agents.training_log import TrainingLog, means_of_windows, read_log
+from pmoss_agents.training_log import TrainingLog, read_log
 from pmoss_env.errors import DatasetError
 
 
@@ -37,26 +37,3 @@ def test_a_line_that_was_cut_is_left_out_and_other_files_are_refused(tmp_path: P
     path.write_text("no log\n" + whole)
     with pytest.raises(DatasetError, match="line 1: is no line of a training's log"):
         read_log(path)
-
-
-def test_windows_hold_means_and_the_last_of_what_is_a_moment() -> None:
-    rows = [
-        {"update": u, "cpu_seconds": 2.0 * u, "steps": 10.0 * u, "return": float(u)}
-        for u in range(1, 8)
-    ]
-    rows[2]["judged"] = 5.0
-    curve = means_of_windows(rows, 3)
-    assert [(row["update"], row["steps"], row["return"]) for row in curve] == [
-        (3, 30.0, 2.0),
-        (6, 60.0, 5.0),
-        (7, 70.0, 7.0),
-    ]
-    assert curve[0]["judged"] == 5.0 and "judged" not in curve[1]
-    assert means_of_windows(rows, 7) == rows and means_of_windows([], 3) == []
-    assert means_of_windows(rows, 1, last=("return",))[0] | {"judged": 0} == {
-        "update": 4.0,
-        "cpu_seconds": 8.0,
-        "steps": 40.0,
-        "return": 7.0,
-        "judged": 0,
-    }

@@ -92,17 +92,6 @@ def test_a_copy_before_reset_and_after_the_end_is_to_be_reset(name):
         play(env)
 
 
-def test_options_of_reset_are_repeated():
-    cores = [1, 2, 3, 5, 6, 7, 1, 2]
-    env = make(SPATIAL)
-    env.reset(seed=3, options={"incumbent": cores})
-    cores[0] = 7  # after reset, this is no more the environment's
-    played(env, 1, 3)
-    other = copy.deepcopy(env)
-    assert other.unwrapped.incumbent.cores[0] == 1
-    assert other.unwrapped.schedule == env.unwrapped.schedule
-
-
 @pytest.mark.parametrize(
     ("name", "options"),
     [(SPATIAL, {}), (CONTINUAL, {}), (PATHS, {"relaxed": True}), (THREADS, {"stay": False})],

@@ -1,35 +1,16 @@
 import os
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from pmoss_env.machines import load_machine
-from pmoss_env.machines.host import _roles, describe_host
+from pmoss_env.machines.host import _roles
 
 
 def test_this_host_has_the_cpus_that_this_process_may_use() -> None:
     machine = load_machine("host")
     assert set(machine.cpu_of_core.tolist()) == os.sched_getaffinity(0)
     assert len(machine.workers) >= 1
-
-
-@pytest.fixture
-def four_cores_per_node(sysfs_root: Path) -> str:
-    """Two sockets of two nodes, four cores of one thread per node."""
-    for siblings in sysfs_root.glob("sys/devices/system/cpu/cpu*/topology/thread_siblings_list"):
-        siblings.write_text(siblings.parts[-3].removeprefix("cpu"))
-    return str(sysfs_root)
-
-
-def test_a_larger_host_gives_each_node_a_router(four_cores_per_node: str) -> None:
-    machine = describe_host(four_cores_per_node)
-    assert (machine.sockets, machine.nodes, machine.cores) == (2, 4, 16)
-    assert (machine.rows, machine.cols) == (4, 4)
-    assert machine.socket_of_node.tolist() == [0, 0, 1, 1]
-    assert machine.roles() == {"router": 4, "worker": 12}
-    assert machine.llc_of_core.tolist() == [0] * 8 + [1] * 8
-    assert sorted(machine.tile_of_core.tolist()) == list(range(16))
 
 
 def roles_of(nodes: int, cores: int, threads: int) -> tuple[str, ...]:

@@ -36,17 +36,6 @@ def test_ways_on_a_mesh_are_counted_by_hops(meshed: dict[str, Any]) -> None:
     assert machine.mesh_ends[0] == (0, 3) and machine.mesh_ends[1] == (1, 2)
 
 
-def test_a_mesh_keeps_the_mean_latencies(meshed: dict[str, Any]) -> None:
-    machine = Machine.from_dict(meshed)
-    to_line, from_core = machine.mesh_ns
-    pairs = machine.llc_of_core[:, None] == machine.llc_of_core[None]
-    assert (from_core[~pairs] == 0).all()
-    pairs &= ~np.eye(machine.cores, dtype=bool)
-    assert to_line.mean() == pytest.approx(0, abs=1e-12)
-    assert from_core[pairs].mean() == pytest.approx(0, abs=1e-12)
-    assert np.ptp(from_core[pairs]) > 0
-
-
 def test_a_mesh_without_distance_changes_no_bit(meshed: dict[str, Any]) -> None:
     meshed["mesh"]["hop_ns"] = {**_HOP, "value": 0.0}
     flat = Machine.from_dict(meshed)

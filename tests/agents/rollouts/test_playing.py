@@ -25,22 +25,6 @@ TOY = {"machine": "toy", "slices": 8, "backend": "analytic"}
 POLICIES = {name: SchedulePolicy(make_baseline(name)) for name in ("lpt", "spread")}
 
 
-def test_every_policy_meets_the_same_incumbents(tmp_path: Path) -> None:
-    reported: list[dict[str, Any]] = []
-    rows = roll_out(TOY, POLICIES, episodes=2, seed=3, on_row=reported.append)
-    assert reported == rows
-    assert [(row["episode"], row["policy"]) for row in rows] == [
-        (0, "lpt"),
-        (0, "spread"),
-        (1, "lpt"),
-        (1, "spread"),
-    ]
-    for first, second in (rows[:2], rows[2:]):
-        assert first["incumbent_mq_per_s"] == second["incumbent_mq_per_s"] > 0
-    assert all(row["restored"] is None for row in rows)
-    assert all(len(row["cores"]) == 8 and row["final_mq_per_s"] > 0 for row in rows)
-
-
 def test_an_interrupted_run_goes_on(tmp_path: Path) -> None:
     out = tmp_path / "rows.jsonl"
 

@@ -96,13 +96,6 @@ def test_it_learns_from_its_own_draws(agent, data):
     assert not any(row.illegal_actions for row in rows)
 
 
-def test_a_constraint_is_kept_on_a_machine_without_data(agent):
-    env = {"machine": "skylake-x-4n", "slices": 64, "on_illegal": "raise"}
-    env["constraints"] = {"max_slices_per_core": 4}
-    [row] = evaluate(env, {"pair-policy": agent}, [5], 1, 20, 5).rows
-    assert np.bincount(row.actions).max() <= 4
-
-
 def test_what_it_cannot_do_is_said(tmp_path):
     with pytest.raises(DescriptionError, match="multiple of heads"):
         PairPolicy(features=9)

@@ -1,29 +1,13 @@
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from pmoss_benchmarks.functions.backlog import (
-    MACHINES,
     SCHEDULES,
-    WORKLOADS,
     Settings,
-    cells,
     measure,
-    starved_share,
 )
 from pmoss_benchmarks.study import Run
-
-
-def test_a_slice_is_starved_that_gets_less_than_half_of_its_share() -> None:
-    offered = np.array([0.4, 0.4, 0.2, 0.0])
-    assert starved_share(5.0 * offered, offered) == 0
-    assert starved_share(np.array([8.0, 1.0, 1.0, 0.0]), offered) == pytest.approx(1 / 3)
-
-
-def test_every_server_meets_every_workload() -> None:
-    pairs = {(cell["machine"], cell["workload"]) for cell in cells(Settings())}
-    assert len(pairs) == len(MACHINES) * len(WORKLOADS)
 
 
 def test_a_cell_holds_every_schedule_under_both_counts() -> None:

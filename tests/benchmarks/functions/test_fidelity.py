@@ -1,12 +1,10 @@
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from pmoss_benchmarks.functions.fidelity import (
     STRATA,
     Settings,
-    kendall_tau,
     measure,
     stratified,
 )
@@ -14,7 +12,6 @@ from pmoss_benchmarks.spatial.combinations import combinations
 from pmoss_benchmarks.study import Run
 from pmoss_env.backends import make_backend
 from pmoss_env.baselines import Context, grouped
-from pmoss_env.errors import DescriptionError
 
 
 def context(machine: str = "skylake-x-8n", slices: int = 256) -> Context:
@@ -36,24 +33,6 @@ def test_schedules_of_every_stratum_can_run_and_differ() -> None:
     assert all(np.bincount(s.nodes).max() >= 128 for s in hot)
     few = [s for name, s in drawn if name == "few_cores"]
     assert min(np.unique(s.cores).size for s in few) < 45
-
-
-def test_too_few_schedules_are_refused() -> None:
-    with pytest.raises(DescriptionError, match="at least 11"):
-        stratified(context("toy", 8), 10)
-
-
-def test_kendalls_tau_of_known_orders() -> None:
-    order = np.arange(10.0)
-    assert kendall_tau(order, 2 * order + 1) == pytest.approx(1.0)
-    assert kendall_tau(order, -order) == pytest.approx(-1.0)
-    swapped = order.copy()
-    swapped[[3, 4]] = swapped[[4, 3]]
-    assert kendall_tau(order, swapped) == pytest.approx(1 - 2 / 45)
-    # Of six pairs one is a tie.
-    tied = np.array([1.0, 1.0, 2.0, 3.0])
-    assert kendall_tau(tied, np.arange(4.0)) == pytest.approx(5 / 30**0.5)
-    assert kendall_tau(np.zeros(4), np.arange(4.0)) == 0.0
 
 
 def test_a_small_cell_is_measured_the_same_twice() -> None:

@@ -3,64 +3,21 @@
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from pmoss_benchmarks.functions.measured_data import (
-    FEW,
     RULES,
-    TABLES,
     Settings,
     Work,
     learners_of,
     names_of,
-    summarise,
 )
 from pmoss_benchmarks.study import Run
 from pmoss_datasets import Recipe, collect
 from pmoss_datasets.suite import SHIPPED
 from pmoss_env.errors import DatasetError
 from pmoss_env.machines import load_machine
-
-
-def rows() -> list[dict[str, Any]]:
-    names = ("incumbent", "lpt", "lpt-capacity")
-    return [
-        {
-            "host_load": 1.0 + block,
-            "played": {
-                name: {"before": [2.0, 2.0], "after": [2.0 + block + n, 3.0 + block + n]}
-                for n, name in enumerate(names)
-            },
-        }
-        for block in (0, 1)
-    ]
-
-
-def test_learners_see_all_few_or_the_model() -> None:
-    assert names_of(1000) == {
-        "surrogate, 1000 measured": (1000, False),
-        "surrogate, 100 measured": (100, False),
-        "surrogate, 10 measured": (10, False),
-        "surrogate, model": (0, True),
-        "surrogate, model + 10 measured": (10, True),
-        "surrogate, model + 100 measured": (100, True),
-    }
-    assert list(names_of(FEW[0]).values()) == [(FEW[0], False), (0, True)]
-
-
-def test_episodes_are_compared_with_themselves() -> None:
-    lines = TABLES["default"](rows()).rows
-    assert [line[:2] for line in lines] == [
-        ["`lpt-capacity`", "5.00"],
-        ["`lpt`", "4.00"],
-        ["`incumbent`", "3.00"],
-    ]
-    assert lines[1][2].startswith("1.33 [") and lines[1][3] == "1.00 [1.00, 1.00]"
-    test = summarise({}, rows())
-    assert test["episodes"] == 4 and test["loads"] == [1.0, 2.0]
-    assert test["again"]["value"] == pytest.approx(1.5)
 
 
 def test_modelled_data_are_refused(tmp_path: Path) -> None:

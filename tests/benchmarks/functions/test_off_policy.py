@@ -76,13 +76,6 @@ def test_the_behaviours_own_value_is_the_mean_of_the_data(dataset: Dataset) -> N
     assert estimates["self-normalised, per decision"] == pytest.approx(mean, rel=1e-5)
 
 
-@pytest.mark.parametrize("name", POLICIES)
-def test_policies_are_chances(dataset: Dataset, name: str) -> None:
-    shares = POLICIES[name](log(dataset).features)
-    assert (shares >= 0).all()
-    np.testing.assert_allclose(shares.sum(axis=2), 1)
-
-
 def test_a_row_comes_out_again_and_its_table_holds_every_estimator() -> None:
     settings = Settings({"toy": 8}, episodes=4, seeds=(0,), networks=SMALL)
     run = Run(settings, Path(), Path(), Path())

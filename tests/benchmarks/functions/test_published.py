@@ -10,12 +10,9 @@ from pmoss_benchmarks.functions.published import (
     Settings,
     cells,
     measure,
-    translated,
 )
 from pmoss_benchmarks.study import Run
-from pmoss_datasets.original import import_folder
 from pmoss_env.errors import UnsupportedError
-from pmoss_env.machines import load_machine
 
 NAME = "intel_sb_4s_4n"
 
@@ -62,14 +59,6 @@ def test_a_published_schedule_is_scored_as_meant_and_as_written(tmp_path: Path) 
     assert np.mean(rows["published-256-as-written"]["closed"]) < np.mean(
         rows["published-256"]["closed"]
     )
-
-
-def test_workers_are_ours_in_their_order(tmp_path: Path) -> None:
-    data = import_folder(make_learned(tmp_path), NAME)
-    machine = load_machine(MACHINES[NAME])
-    schedule = translated(data.learned["11", 256], data, machine)
-    their_worker = data.learned["11", 256].schedule.cores - 100
-    np.testing.assert_array_equal(schedule.cores, machine.workers[their_worker])
 
 
 def test_what_cannot_be_scored_is_refused(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """Selection curves: the bandit finds the best policy, and methods draw from their ranges."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +19,7 @@ from pmoss_benchmarks.functions.selection import (
 from pmoss_benchmarks.study import Run
 from pmoss_datasets import load
 from pmoss_datasets.suite import TOY
-from pmoss_env.errors import DescriptionError, UnknownNameError
+from pmoss_env.errors import UnknownNameError
 from tests.replays import recheck
 
 
@@ -35,16 +34,6 @@ def test_more_pulls_find_the_best_of_noisy_policies() -> None:
     assert mean[-1] > true.max() - 2
     assert (low <= high).all()
     assert (selection_curve(scores, trials=200) == curve).all()
-
-
-def test_one_policy_is_kept_from_the_first_pull_on() -> None:
-    assert (selection_curve(np.array([[10.0, 30.0]]), trials=5, pulls=9) == 20.0).all()
-
-
-@pytest.mark.parametrize("scores", [np.zeros((0, 3)), np.zeros(3), np.array([[np.nan]])])
-def test_scores_that_are_none_are_refused(scores: Any) -> None:
-    with pytest.raises(DescriptionError, match="scores: shape"):
-        selection_curve(scores)
 
 
 @pytest.mark.parametrize("agent", read_ranges())

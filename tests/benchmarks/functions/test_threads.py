@@ -8,8 +8,6 @@ from pmoss_benchmarks.study import Results
 from pmoss_benchmarks.threads.studies import (
     METHODS,
     compare,
-    correlations,
-    settled_after,
     times_by_remote_share,
 )
 
@@ -20,21 +18,6 @@ def test_table_1_comes_out():
     ours = times_by_remote_share(tuple(TABLE_1))
     for share, seconds in TABLE_1.items():
         assert ours[share] == pytest.approx(seconds / TABLE_1[0.0], abs=0.015)
-
-
-def test_local_writes_go_with_bandwidth():
-    signs = correlations("write", epochs=4)
-    assert signs["local_slow_accesses", "slow_write_gb_per_s"] > 0
-    assert signs["remote_slow_accesses", "slow_write_gb_per_s"] < 0
-
-
-def test_settling():
-    assert settled_after([(1, w) for w in (1.0, 0.5, 0.3, 0.2, 0.1)]) == 3
-    assert settled_after([(1, w) for w in (1.0, 0.2, 0.3, 0.2)]) == 3
-    assert settled_after([(1, 1.0), (1, 0.9)]) == 2
-    mixed = [(1, 1.0), (1, 0.2), (0, 1.0), (1, 0.1)]
-    assert settled_after(mixed, action=1) == 1
-    assert settled_after(mixed) == 3
 
 
 def test_the_hybrid_wins_the_sum_of_the_seven_programs():

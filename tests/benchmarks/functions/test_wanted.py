@@ -67,18 +67,6 @@ def test_what_is_stored_runs_again(run: Run, rows: Any) -> None:
     assert line.startswith("served[1]: stored")
 
 
-def test_the_agent_is_asked_for_what_is_wanted(
-    run: Run, rows: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[float] = []
-    target = "pmoss_agents.spatial.decision_transformer.DecisionTransformer.set_target"
-    monkeypatch.setattr(target, lambda self, throughput: asked.append(throughput))
-    # What was trained before is trained no more.
-    monkeypatch.setattr("pmoss_agents.trainer.train", None)
-    measure(run, cells(run.settings)[0])
-    assert asked == pytest.approx([0.4 * best for best in rows[0]["best"]])
-
-
 def test_what_cannot_be_wanted_is_refused() -> None:
     for shares in ((1.0,), (1.0, 2.0), (0.0, 0.5, 1.0)):
         with pytest.raises(DescriptionError, match=re.escape(f"shares = {list(shares)}: must be")):

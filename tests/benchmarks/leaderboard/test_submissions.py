@@ -27,13 +27,6 @@ def test_the_digest_is_of_every_file(hand_in: HandIn) -> None:
     assert read_submission(folder).digest != before
 
 
-def test_tasks_and_their_agents_are_told(hand_in: HandIn) -> None:
-    folder = hand_in(tasks='["a", "b"]', agents='{ b = "submitted_module:Plans" }')
-    submission = read_submission(folder)
-    words = {task: agent and agent.word for task in "abc" for agent in [submission.agent(task)]}
-    assert words == {"a": "submitted_module:First", "b": "submitted_module:Plans", "c": None}
-
-
 @pytest.mark.parametrize(
     ("keys", "message"),
     [

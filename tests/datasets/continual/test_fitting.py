@@ -32,20 +32,6 @@ def counted(session, streams, cost):
     return counters
 
 
-@pytest.mark.parametrize("cost", [0.5, 1.0, 1.5])
-def test_what_a_miss_usually_costs_is_learned(session, cost):
-    machine, cores = session.machine, session.cores_seen
-    described, learned = Fit(World(session)), Fit(World(session), calm=0.35)
-    calm, taken = np.zeros(machine.nodes), np.zeros(machine.nodes)
-    taken[2] = 0.7
-    for streams in (calm, calm, calm, calm, taken):
-        counters = counted(session, streams, cost)
-        for fit in (described, learned):
-            fit.see(cores, counters)
-    np.testing.assert_allclose(learned.streams, taken, atol=0.08)
-    assert (np.abs(described.streams - taken).max() < 0.08) == (cost == 1.0)
-
-
 def test_an_epoch_without_misses_teaches_nothing(session):
     cores = session.cores_seen
     fit, calm = Fit(World(session), calm=0.35), np.zeros(session.machine.nodes)

@@ -1,7 +1,6 @@
 """The migration model: closed forms, and what moves leave behind."""
 
 import numpy as np
-import pytest
 
 from pmoss_env.backends.native_forms import native_machine
 from pmoss_env.envs.continual.drift import Conditions, Demand
@@ -36,28 +35,6 @@ def other_core(index):
     machine = index.machine
     home = machine.node_of_core[index.cores[0]]
     return int(next(c for c in machine.workers if machine.node_of_core[c] != home))
-
-
-def slow_link(native):
-    native.link_gb_per_s = [0.25 * (value > 0) for value in native.link_gb_per_s]
-
-
-#: So few queries that links and memories are idle.
-IDLE = "open:1e-9"
-
-
-def test_a_move_over_an_idle_link_takes_its_bytes_over_the_bandwidth():
-    index = running(change=slow_link, load=IDLE)
-    size = index.slice_bytes[0]
-    index.move(0, other_core(index))
-    epoch = index.run(QUIET, 100.0)
-    assert size == pytest.approx(1000.0 * load_workload("ycsb-a").records / SLICES)
-    (copying, during), (rest, after) = epoch.pieces
-    assert copying == pytest.approx(size / 0.25e9, rel=1e-12)
-    assert copying + rest == 100.0 and epoch.moved_bytes == pytest.approx(size)
-    assert epoch.queries == copying * during + rest * after
-    assert epoch.snapshot.throughput * 100.0 == pytest.approx(epoch.queries)
-    assert epoch.snapshot.slice_throughput.sum() * 100.0 == pytest.approx(epoch.queries)
 
 
 def test_a_copy_by_which_nothing_moves_changes_no_bit():

@@ -192,11 +192,7 @@ def _page_of(name: str) -> str | None:
     """The page of the site that shows a file of the repository, from the site's root."""
     if name.startswith("docs/"):
         return name.removeprefix("docs")
-    if name in PAGES:
-        return PAGES[name]
-    if match := re.fullmatch(r"benchmarks/results/([\w-]+)/README.md", name):
-        return f"/benchmarks/tables/{match[1]}.md"
-    return None
+    return PAGES.get(name)
 
 
 def make_papers(app: Sphinx) -> None:

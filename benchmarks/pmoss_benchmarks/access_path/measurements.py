@@ -52,8 +52,9 @@ class Measurements:
         times = self.simulated.run(scans, path, np.arange(len(scans)))
         return float(np.mean(scans.bytes / times.run_time_us) * 1e-3)
 
-    def full_speed_mb(self, path: int, place: str = "other blade") -> float:
-        """The smallest column, MB, that is scanned at FULL of the speed of a large one."""
+    def full_speed_mb(self, path: int) -> float:
+        """The smallest column, MB, of another blade that is scanned at FULL of full speed."""
+        place = "other blade"
         wanted = FULL * self.gb_per_s(path, place)
         low, high = 0.01, LARGE_MB
         while high / low > 1.01:

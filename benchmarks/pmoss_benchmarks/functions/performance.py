@@ -13,7 +13,7 @@ from pmoss_benchmarks.performance import environments, growth, programs, runtime
 from pmoss_benchmarks.performance.programs import Figure
 from pmoss_benchmarks.study.function import Cell, Row, Rows, Run, check_names
 from pmoss_benchmarks.study.function import Figure as Picture
-from pmoss_benchmarks.study.tables import TableOfRows
+from pmoss_benchmarks.study.tables import TableOfRows, grouped
 from pmoss_env.errors import DescriptionError
 from pmoss_env.pictures import new_figure
 from pmoss_env.provenance import describe_machine
@@ -112,11 +112,10 @@ def _held(figure: Figure, goals: Mapping[str, str]) -> Figure:
 
 def hosts(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[tuple[str, str], Figure]]:
     """By host its figures by name and unit."""
-    of_host: dict[str, dict[tuple[str, str], Figure]] = {}
-    for row in rows:
-        named = {(figure["name"], figure["unit"]): figure for figure in row["figures"]}
-        of_host.setdefault(row["host"], {}).update(named)
-    return of_host
+    return {
+        host: {(one["name"], one["unit"]): one for row in own for one in row["figures"]}
+        for host, own in grouped(list(rows), "host").items()
+    }
 
 
 def _side_by_side(rows: Rows, *, all_figures: bool = False) -> TableOfRows:

@@ -121,7 +121,7 @@ def _curve(scores: Any) -> list[dict[str, Any]]:
 
 
 def selection_curve(
-    scores: Float64Array, *, trials: int = TRIALS, pulls: int = PULLS, seed: int = 0
+    scores: Float64Array, *, trials: int = TRIALS, pulls: int = PULLS
 ) -> Float64Array:
     """The curve of one method.
 
@@ -131,7 +131,6 @@ def selection_curve(
         scores: (n, episodes) of n trained policies.
         trials: each takes the policies in another order.
         pulls: of each trial.
-        seed: of all that is drawn, so that a curve can be made again to the digit.
 
     Returns:
         (3, pulls) true mean score of the policy that is kept after each pull: the mean over the
@@ -144,7 +143,7 @@ def selection_curve(
         raise DescriptionError(
             f"scores: shape {scores.shape}: must be finite scores (policies, episodes)"
         )
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     arms, episodes = scores.shape
     drawn = rng.permuted(np.tile(np.arange(arms), (trials, 1)), axis=1)
     true = scores.mean(axis=1)[drawn]

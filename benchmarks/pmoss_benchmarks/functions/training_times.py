@@ -23,7 +23,7 @@ from pmoss_agents.configs import committed_config
 from pmoss_agents.devices import device_label, find_device
 from pmoss_agents.pytorch import torch
 from pmoss_benchmarks.study.function import Cell, Progress, Row, Rows, Run, silent
-from pmoss_benchmarks.study.tables import TableOfRows, interval
+from pmoss_benchmarks.study.tables import TableOfRows, grouped, interval
 from pmoss_datasets import Dataset, Recipe
 from pmoss_datasets.recipes import tier
 from pmoss_datasets.suite import load_task, obtain
@@ -161,9 +161,10 @@ def measure(run: Run, cell: Cell) -> Row:
 
 def _side_by_side(rows: Rows) -> TableOfRows:
     """Milliseconds per update on each device, side by side."""
-    by_learner: dict[str, dict[str, Mapping[str, Any]]] = {}
-    for row in rows:
-        by_learner.setdefault(row["learner"], {})[row["gpu"] or "CPU"] = row
+    by_learner = {
+        learner: {row["gpu"] or "CPU": row for row in own}
+        for learner, own in grouped(rows, "learner").items()
+    }
     devices = list(dict.fromkeys(device for timed in by_learner.values() for device in timed))
     heads = ["learner", *(f">ms, {device}" for device in devices)]
     heads += [">times as fast"] * (len(devices) == 2)

@@ -47,7 +47,7 @@ STATISTICS: Mapping[str, Statistic] = {
 }
 
 
-def stratified_bootstrap(runs: Float64Array, statistic: Statistic, seed: int = 0) -> Difference:
+def stratified_bootstrap(runs: Float64Array, statistic: Statistic) -> Difference:
     """A statistic with the 95 % percentile interval of a bootstrap stratified by task.
 
     Each repetition draws, for every task by itself, as many of its runs as there are, with
@@ -56,7 +56,6 @@ def stratified_bootstrap(runs: Float64Array, statistic: Statistic, seed: int = 0
     Args:
         runs: (tasks, runs) scores.
         statistic: see STATISTICS.
-        seed: of the resampling, so that a table can be made again to the digit.
 
     Raises:
         DescriptionError: no runs, or scores that are not finite.
@@ -67,15 +66,13 @@ def stratified_bootstrap(runs: Float64Array, statistic: Statistic, seed: int = 0
     value = float(statistic(runs))
     if count < 2:
         return Difference(value, None, None)
-    picks = np.random.default_rng(seed).integers(count, size=(REPETITIONS, tasks, count))
+    picks = np.random.default_rng(0).integers(count, size=(REPETITIONS, tasks, count))
     drawn = np.take_along_axis(np.broadcast_to(runs, picks.shape), picks, axis=-1)
     low, high = np.percentile(statistic(drawn), INTERVAL)
     return Difference(value, float(low), float(high))
 
 
-def two_level_bootstrap(
-    tasks: Sequence[Float64Array], statistic: Statistic, seed: int = 0
-) -> Difference:
+def two_level_bootstrap(tasks: Sequence[Float64Array], statistic: Statistic) -> Difference:
     """A statistic with the 95 % percentile interval of a bootstrap over seeds and episodes.
 
     Each repetition draws, for every task by itself, as many of its seeds as there are, then within
@@ -85,7 +82,6 @@ def two_level_bootstrap(
     Args:
         tasks: (seeds, episodes) scores of each; all with as many seeds.
         statistic: see STATISTICS; of the means over episodes.
-        seed: of the resampling, so that a table can be made again to the digit.
 
     Raises:
         DescriptionError: no scores, or tasks of different numbers of seeds.
@@ -94,7 +90,7 @@ def two_level_bootstrap(
         shapes = ", ".join(str(scores.shape) for scores in tasks) or "none"
         raise DescriptionError(f"tasks: shapes {shapes}: must be (seeds, episodes), alike in seeds")
     value = float(statistic(np.array([scores.mean(axis=1) for scores in tasks])))
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     drawn = []
     for scores in tasks:
         seeds, episodes = scores.shape

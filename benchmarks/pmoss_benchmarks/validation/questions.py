@@ -383,17 +383,12 @@ def modified_ns(machine: str, reader: int, owner: int, home: int) -> float:
     return float(cycles) / native.clock_ghz * native.mlp_dependent
 
 
-def stream_gb_per_s(
-    machine: str,
-    cores: Sequence[int],
-    memory_node: int,
-    written_share: float = 0.0,
-) -> float:
+def stream_gb_per_s(machine: str, cores: Sequence[int], memory_node: int) -> float:
     """Bandwidth of memory that scans by some cores get together, GB/s."""
     native = native_machine(load_machine(machine))
     lines = int(4 * native.llc_lines / len(cores)) + _LINES
     queries = 2 * lines * len(cores) // 64
-    trace = _native.streaming(len(cores), lines, 64, queries, written_share)
+    trace = _native.streaming(len(cores), lines, 64, queries, 0.0)
     server = _native.SimulatedServer(native, load="saturated")
     server.set_instance(trace)
     raw = server.run(np.array(cores, np.int32), np.full(len(cores), memory_node, dtype=np.int32))

@@ -144,12 +144,9 @@ class Work:
             self._run.results, self._run.keep, [cell["task"]], settings.episodes
         )[cell["task"]]
         agent = agent_of(self._run, cell) if name in settings.agents else None
-        row: Row = {
-            "env_seed": [reference["env_seed"] for reference in references],
-            "random": [reference["random"] for reference in references],
-            "best": [reference["best"] for reference in references],
-            **{"throughput": [], "seconds": []},
-        }
+        kept = ("env_seed", "random", "best")
+        row: Row = {key: [reference[key] for reference in references] for key in kept}
+        row |= {"throughput": [], "seconds": []}
         for env_seed in row["env_seed"]:
             self.begin(cell, env_seed)
             if agent is not None:
@@ -293,12 +290,10 @@ def _table(
     worlds = _trainings(rows)
     lines = []
     for (task, noise), policies in worlds.items():
+        world = [f"`{task}`", f"{noise:g}"] if len(worlds) > 1 else []
         for name, own in policies.items():
-            texts = list(values(own, policies[OPPONENT]))
-            if not texts:
-                continue
-            world = [f"`{task}`", f"{noise:g}"] if len(worlds) > 1 else []
-            lines.append([*world, name, *texts, *[""] * (len(BUDGETS) - len(texts))])
+            if texts := list(values(own, policies[OPPONENT])):
+                lines.append([*world, name, *texts, *[""] * (len(BUDGETS) - len(texts))])
     heads = ["task", "noise"] if len(worlds) > 1 else []
     return TableOfRows([*heads, "policy", *(f">{budget:,}" for budget in BUDGETS)], lines)
 

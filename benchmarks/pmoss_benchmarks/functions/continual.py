@@ -298,19 +298,18 @@ def gains(tasks: Rows, agents: Sequence[str]) -> TableOfRows:
         agents: the agent of each task.
     """
     order = sorted(tasks[0]["policies"], key=lambda name: tasks[0]["policies"][name]["mean"])
-    common = [name for name in order if all(name in task["policies"] for task in tasks)]
-    rows = []
-    for name in common:
-        cells_ = []
-        for task, agent in zip(tasks, agents, strict=True):
-            gain = _paired(task["outcomes"][agent] - task["outcomes"][name])
-            cells_.append(interval(gain))
-        rows.append([name, *cells_])
-    heads = [
-        ", ".join([f"`{task['drift']}`", *task["changes"]]) + f": `{agent}`"
-        for task, agent in zip(tasks, agents, strict=True)
+    played = [(task["outcomes"], agent) for task, agent in zip(tasks, agents, strict=True)]
+    rows = [
+        [name, *(interval(_paired(outcomes[agent] - outcomes[name])) for outcomes, agent in played)]
+        for name in order
+        if all(name in task["policies"] for task in tasks)
     ]
+    heads = [f"{_named(task)}: `{agent}`" for task, agent in zip(tasks, agents, strict=True)]
     return TableOfRows(["policy", *heads], rows)
+
+
+def _named(task: Mapping[str, Any]) -> str:
+    return ", ".join([f"`{task['drift']}`", *task["changes"]])
 
 
 def shares(tasks: Rows) -> TableOfRows:
@@ -320,12 +319,8 @@ def shares(tasks: Rows) -> TableOfRows:
     for policies in of_tasks:
         for name, row in policies.items():
             first.setdefault(name, row["share_of_law"]["value"])
-    rows = []
-    for name in sorted(first, key=first.__getitem__):
-        cells_ = [name]
-        for policies in of_tasks:
-            share = policies.get(name, {}).get("share_of_law")
-            cells_.append(interval(share, scale=100.0))
-        rows.append(cells_)
-    heads = [", ".join([f"`{task['drift']}`", *task["changes"]]) for task in tasks]
-    return TableOfRows(["policy", *heads], rows)
+    rows = [
+        [name, *(interval(of.get(name, {}).get("share_of_law"), scale=100.0) for of in of_tasks)]
+        for name in sorted(first, key=first.__getitem__)
+    ]
+    return TableOfRows(["policy", *map(_named, tasks)], rows)

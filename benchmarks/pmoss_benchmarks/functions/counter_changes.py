@@ -129,7 +129,9 @@ def measure(run: Run, cell: Cell) -> Row:
                     one.before.snapshot.throughput,
                     one.after.snapshot.throughput,
                 ],
-                "per_query": [of[available].tolist() for of in _per_query(one)],
+                "per_query": [
+                    of[available].tolist() for of in one.tables["machine"].column("per_query")
+                ],
             }
             for one in compared
         ],
@@ -142,10 +144,6 @@ def measure(run: Run, cell: Cell) -> Row:
             for name in names
         },
     }
-
-
-def _per_query(one: Comparison) -> tuple[Float64Array, Float64Array]:
-    return one.tables["machine"].column("per_query")
 
 
 def _changes(rows: Rows) -> TableOfRows:

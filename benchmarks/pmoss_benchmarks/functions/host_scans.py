@@ -89,6 +89,7 @@ def measure(run: Run, cell: Cell) -> Row:
     home = next((n for n in nodes if cpu in n["cpus"]), nodes[0])
     others = [c for c in sorted(allowed) if c != cpu] or [cpu]
     rng = np.random.default_rng(settings.seed)
+    grid = list(itertools.product(settings.megabytes, settings.shares))
     combinations: list[dict[str, Any]] = []
     features: list[npt.NDArray[np.float64]] = []
     times: list[npt.NDArray[np.float64]] = []
@@ -106,7 +107,8 @@ def measure(run: Run, cell: Cell) -> Row:
                 [others[i % len(others)] for i in range(threads)], _COPIED_BYTES
             )
             try:
-                for megabytes, share in _shuffled(settings, rng):
+                for number in rng.permutation(len(grid)):
+                    megabytes, share = grid[number]
                     measured, took = _scans(
                         settings, tables[megabytes], share, copier, background if threads else None
                     )
@@ -137,11 +139,6 @@ def measure(run: Run, cell: Cell) -> Row:
         "combinations": combinations,
         "scores": [score.as_dict() for score in scores],
     }
-
-
-def _shuffled(settings: Settings, rng: np.random.Generator) -> list[tuple[float, float]]:
-    grid = list(itertools.product(settings.megabytes, settings.shares))
-    return [grid[number] for number in rng.permutation(len(grid))]
 
 
 def _scans(

@@ -244,7 +244,10 @@ def standings(board: Path, round_: Round, tier: Tier) -> tuple[list[Standing], l
                 kinds[row.policy] = "rule"
     table = []
     for name, tasks in rows_of.items():
-        scores = {task: _score(rows) for task, rows in tasks.items()}
+        scores = {
+            task: paired_difference(np.array([[r.score for r in rows if r.score is not None]]))
+            for task, rows in tasks.items()
+        }
         whole = len(scores) == len(tier.tasks)
         mean = float(np.mean([s.value for s in scores.values()])) if whole else None
         seconds = [row.seconds_per_decision for rows in tasks.values() for row in rows]
@@ -260,10 +263,6 @@ def _is_sealed(entrant: Mapping[str, Any], round_: Round) -> bool:
         and entrant.get("digest") in round_.entries
         and entrant.get("confined") is True
     )
-
-
-def _score(rows: list[EpisodeResult]) -> Difference:
-    return paired_difference(np.array([[row.score for row in rows if row.score is not None]]))
 
 
 def check_board(

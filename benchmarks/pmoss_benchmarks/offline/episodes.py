@@ -82,30 +82,27 @@ def actions_of(packed: Mapping[str, Any]) -> list[tuple[int, ...]]:
     return [tuple(part.tolist()) for part in parts]
 
 
-def episodes_of(row: Mapping[str, Any], settings: Mapping[str, Any]) -> list[EpisodeResult]:
+def episodes_of(row: Mapping[str, Any]) -> list[EpisodeResult]:
     """The episodes of a row, those of the best checkpoint too; without actions."""
     seed = EVALUATION_SEED + row["seed"]
     episodes = []
     for name, packed in row.get("played", {}).items():
         kept = row["played"][row["policy"]] if packed == "last" else packed
-        first = True
-        for number in range(len(kept["env_seed"])):
-            values = {column: kept[column][number] for column in _COLUMNS}
-            evaluations = kept.get("evaluations")
-            episodes.append(
-                EpisodeResult(
-                    policy=name,
-                    seed=seed,
-                    episode=number,
-                    **values,
-                    # The sum stands in the first one.
-                    illegal_actions=kept["illegal_actions"] if first else 0,
-                    actions=(),
-                    seconds_per_decision=kept["seconds_per_decision"],
-                    evaluations=evaluations[number] if evaluations else None,
-                )
+        evaluations = kept.get("evaluations")
+        episodes += [
+            EpisodeResult(
+                policy=name,
+                seed=seed,
+                episode=number,
+                **{column: kept[column][number] for column in _COLUMNS},
+                # The sum stands in the first one.
+                illegal_actions=0 if number else kept["illegal_actions"],
+                actions=(),
+                seconds_per_decision=kept["seconds_per_decision"],
+                evaluations=evaluations[number] if evaluations else None,
             )
-            first = False
+            for number in range(len(kept["env_seed"]))
+        ]
     return episodes
 
 

@@ -54,7 +54,7 @@ def throughputs(rows: Rows) -> dict[str, Float64Array]:
     """(episodes,) throughput of each policy in a world, the mean over trainings."""
     played: dict[str, dict[int, list[float]]] = {}
     for row in rows:
-        for one in episodes_of(row, {}):
+        for one in episodes_of(row):
             played.setdefault(one.policy, {}).setdefault(one.episode, []).append(one.throughput)
     means = {
         policy: np.array([np.mean(of[episode]) for episode in sorted(of)])
@@ -120,9 +120,8 @@ def over_schedules(rows: Rows) -> TableOfRows:
         for policy in LEARNED:
             over = ratios(of, policy)
             values = [*(over[name].value for name in columns), search]
-            served = f"{of[policy].mean():.1f}"
-            machine = load_task(task).env["machine"]
-            lines.append([machine, policy, served, *(f"{value:.2f}" for value in values)])
+            line = [load_task(task).env["machine"], policy, f"{of[policy].mean():.1f}"]
+            lines.append([*line, *(f"{value:.2f}" for value in values)])
     return TableOfRows(["server", "policy", "Mq/s", *columns, "search over the best"], lines)
 
 

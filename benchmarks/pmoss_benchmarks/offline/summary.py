@@ -85,14 +85,11 @@ def _matrix(
     return np.array([[of[episode] for episode in episodes] for of in whole])
 
 
-def rows_by_world(
-    settings: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]
-) -> dict[str, dict[str, list[EpisodeResult]]]:
+def rows_by_world(rows: Rows) -> dict[str, dict[str, list[EpisodeResult]]]:
     """Episodes by track, then by task."""
     worlds: dict[str, dict[str, list[EpisodeResult]]] = {}
     for row in rows:
-        played = episodes_of(row, settings)
-        if played:
+        if played := episodes_of(row):
             worlds.setdefault(row["track"], {}).setdefault(row["task"], []).extend(played)
     return dict(sorted(worlds.items(), key=lambda item: track_place(item[0])))
 
@@ -107,7 +104,7 @@ def summarise(settings: Mapping[str, Any], rows: Rows) -> dict[str, Any]:
     """
     tracks = {}
     ordered = sorted(rows, key=_position)
-    for track, of_tasks in rows_by_world(settings, ordered).items():
+    for track, of_tasks in rows_by_world(ordered).items():
         overall = {
             policy: {
                 name: asdict(stratified_bootstrap(runs, statistic))

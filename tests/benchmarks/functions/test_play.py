@@ -105,7 +105,7 @@ def test_actions_are_packed_and_read_again(rows) -> None:
     (agent, _) = (row for row in rows if row["policy"] == AGENT)
     actions = actions_of(agent["played"][AGENT])
     assert len(actions) == 2 and all(len(acted) == 8 for acted in actions)
-    episodes = episodes_of(agent, {})
+    episodes = episodes_of(agent)
     assert [one.policy for one in episodes] == [AGENT, AGENT, f"{AGENT} (best)", f"{AGENT} (best)"]
     assert all(one.illegal_actions == 0 for one in episodes)
     large = pack([_row((70_000, 3)), _row((1,))])

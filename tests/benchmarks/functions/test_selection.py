@@ -64,4 +64,4 @@ def test_policies_of_a_range_are_trained_and_kept_by_pulls(
     assert all(drawn["updates"] == 2 for drawn in row["drawn"])
     assert recheck(selection, run, row) == []
     row["scores"][0][0] += 20
-    assert len(recheck(selection, run, row)) == 1
+    assert recheck(selection, run, row) != []

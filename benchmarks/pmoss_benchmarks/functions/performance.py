@@ -23,6 +23,7 @@ MEASURES_HOST = True
 PARTS: Mapping[str, Callable[..., list[Figure]]] = {
     "environment": environments.environment,
     "vector-environment": environments.vector_environment,
+    "whole-episodes": environments.whole_episodes,
     "continual": environments.continual,
     "growth": growth.growth,
     "growth-index": growth.growth_index,

@@ -35,6 +35,8 @@ CALLS = 64
 #: Of the vector environment: enough that the cost of a step in Python is shared by many. The cost
 #: of SyncVectorEnv does not fall with their number.
 ENVIRONMENTS, FEW = 128, 8
+#: Of whole episodes: as many as a learner has.
+EPISODES = 16
 #: Of the continual environment, as it has them by default.
 EPOCHS, MOVES, CONTINUAL_ENVIRONMENTS = 100, 8, 16
 CARTPOLE_STEPS = 1000
@@ -166,6 +168,54 @@ def vector_environment(rounds: int, **_: Any) -> list[Figure]:
         over = ratios(both["sync"], both["vector_entry_point"])
         figures.append(figure(f"vector environment / SyncVectorEnv, {words}", "x", over, note))
     return figures
+
+
+def whole_episodes(rounds: int, **_: Any) -> list[Figure]:
+    """Steps of whole episodes with their resets, by reward and observation, beside CartPole."""
+    quiet: dict[str, Any] = {"reward": "terminal", "measure_every": SLICES}
+    settings: dict[str, dict[str, Any]] = {
+        "improvement reward, full": {"reward": "improvement"},
+        "improvement reward, compact": {"reward": "improvement", "observation": "compact"},
+        "terminal reward, full": quiet,
+        "terminal reward, compact": {**quiet, "observation": "compact"},
+        "terminal reward, compact, not copied": {**quiet, "observation": "compact", "copy": False},
+    }
+    works: dict[str, Work] = {}
+    sizes = {}
+    for name, arguments in settings.items():
+        envs = _vector(SPATIAL, EPISODES, **arguments)
+        observations, _ = envs.reset(seed=0)
+        sizes[name] = sum(values.nbytes for values in observations.values()) // EPISODES
+        works[name] = _episodes(envs)
+    peers = {"a single environment": 1, "SyncVectorEnv": EPISODES, "native vector": EPISODES}
+    works["a single environment"] = _cartpole(SLICES + 1)
+    for name, mode in (("SyncVectorEnv", "sync"), ("native vector", "vector_entry_point")):
+        works[name] = _cartpoles(_vector(CARTPOLE, EPISODES, mode))
+    seconds = timed(works, rounds)
+    single = [s / (SLICES + 1) for s in seconds["a single environment"]]
+    figures = []
+    for name, values in seconds.items():
+        count = (SLICES + 1) * peers.get(name, EPISODES)
+        what = f"{CARTPOLE}, {name}" if name in peers else f"whole episodes, {name}"
+        note = f"per CPU second, {count // (SLICES + 1)} environments, one thread, with resets"
+        if name in sizes:
+            note += f", {sizes[name]:,} bytes an observation"
+            steps = [s / count for s in values]
+            over = figure(f"{what}, step / {CARTPOLE} step", "x", ratios(steps, single), note)
+            figures.append(over)
+        figures.append(figure(what, "1/s", [count / s for s in values], note))
+    return figures
+
+
+def _cartpoles(envs: Any) -> Work:
+    envs.reset(seed=0)
+    actions = np.random.default_rng(0).integers(2, size=(SLICES + 1, EPISODES))
+
+    def work() -> None:
+        for row in actions:
+            envs.step(row)
+
+    return work
 
 
 def continual(rounds: int, **_: Any) -> list[Figure]:

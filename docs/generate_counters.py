@@ -69,6 +69,17 @@ def _lines(table: CounterTable) -> Iterator[str]:
         yield ""
         yield from _section(counter)
     yield ""
+    yield "## Extra counters"
+    yield ""
+    yield (
+        "Hardware alone counts these, and no observation holds them: only some makers have them, "
+        "or theirs mean different things. A snapshot has those of this CPU in `extra_counters`; "
+        "`pmoss measure` shows them."
+    )
+    for counter in table.extra:
+        yield ""
+        yield from _section(counter)
+    yield ""
     yield "## Windows"
     yield ""
     yield from _WINDOWS
@@ -77,14 +88,19 @@ def _lines(table: CounterTable) -> Iterator[str]:
     yield ""
     yield "Raw codes are used on the CPUs whose manual lists them, and nowhere else."
     yield ""
-    yield "| kind | CPUs | vendor | families | models |"
-    yield "|---|---|---|---|---|"
+    yield "| kind | CPUs | vendor | families | models | list of events |"
+    yield "|---|---|---|---|---|---|"
     for kind in table.cpus.values():
-        families, models = (
-            ", ".join(f"{value:#x}" for value in values) or "all"
-            for values in (kind.families, kind.models)
+        families = ", ".join(f"{value:#x}" for value in kind.families) or "all"
+        models = ", ".join(_range(*ends) for ends in kind.models) or "all"
+        yield (
+            f"| `{kind.name}` | {kind.meaning} | {kind.vendor} | {families} | {models} "
+            f"| {kind.source} |"
         )
-        yield f"| `{kind.name}` | {kind.meaning} | {kind.vendor} | {families} | {models} |"
+
+
+def _range(first: int, last: int) -> str:
+    return f"{first:#x}" if first == last else f"{first:#x} to {last:#x}"
 
 
 def _section(counter: Counter) -> Iterator[str]:
@@ -107,7 +123,10 @@ def _told(code: Encoding) -> str:
     if code.kind == "name":
         return f"`{code.value}`, where libpfm4 knows it and no entry above fits"
     if code.kind == "raw":
-        return f"raw `{code.value:#06x}` on {', '.join(f'`{name}`' for name in code.on)}"
+        offcore = f" with off-core response `{code.offcore:#x}`" if code.offcore else ""
+        note = f" ({code.note})" if code.note else ""
+        on = ", ".join(f"`{name}`" for name in code.on)
+        return f"raw `{code.value:#06x}`{offcore} on {on}: `{code.event}`{note}"
     words = code.value if isinstance(code.value, tuple) else (str(code.value),)
     on = f" on {', '.join(f'`{name}`' for name in code.on)}" if code.on else ""
     return f"{code.kind} `{' '.join(words)}`{on}"

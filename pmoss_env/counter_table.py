@@ -47,14 +47,16 @@ class CpuKind:
 
     Attributes:
         families: of cpuid; empty for all.
-        models: of cpuid; empty for all.
+        models: first and last of each range, of cpuid; empty for all.
+        source: the list of events that raw codes are from.
     """
 
     name: str
     vendor: str
     families: tuple[int, ...]
-    models: tuple[int, ...]
+    models: tuple[tuple[int, int], ...]
     meaning: str
+    source: str
 
 
 @dataclass(frozen=True)
@@ -65,11 +67,17 @@ class Encoding:
         kind: "hardware", "software", "cache", "raw" or "name".
         value: the kernel's name; ``(cache, operation, result)``; the code; or libpfm4's name.
         on: names of the kinds of CPU; empty for all.
+        offcore: of a raw code, the value of Intel's register of off-core responses.
+        event: of a raw code, the names of its events in the list of the CPU's maker.
+        note: how the event differs from the counter's meaning.
     """
 
     kind: Literal["hardware", "software", "cache", "raw", "name"]
     value: str | int | tuple[str, str, str]
     on: tuple[str, ...] = ()
+    offcore: int = 0
+    event: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -111,9 +119,11 @@ class CounterTable:
 
     Attributes:
         counters: in the order of every counter vector.
+        extra: counted on hardware alone, and in no vector.
     """
 
     counters: tuple[Counter, ...]
+    extra: tuple[Counter, ...]
     cpus: Mapping[str, CpuKind]
 
 
@@ -170,27 +180,39 @@ class _Row:
 
 
 def _table(raw: Mapping[str, Any]) -> CounterTable:
-    _Row(raw, "the file", ("cpus", "counter"))
+    _Row(raw, "the file", ("cpus", "counter", "extra_counter"))
     cpus = {name: _cpu_kind(name, row) for name, row in raw.get("cpus", {}).items()}
     rows = raw.get("counter")
     if not isinstance(rows, list) or not rows:
         raise CounterTableError("counter: there are none: add a [[counter]]")
-    counters = tuple(_counter(row, number, cpus) for number, row in enumerate(rows))
-    _check_distinct(counters, cpus)
-    return CounterTable(counters, cpus)
+    more = raw.get("extra_counter", [])
+    every = tuple(_counter(row, number, cpus) for number, row in enumerate([*rows, *more]))
+    _check_distinct(every, cpus)
+    for counter in every[len(rows) :]:
+        if counter.source != "hardware" or counter.models:
+            raise CounterTableError(f"counter {counter.name!r}: an extra one is the hardware's")
+    return CounterTable(every[: len(rows)], every[len(rows) :], cpus)
 
 
 def _cpu_kind(name: str, values: Any) -> CpuKind:
-    row = _Row(values, f"cpus.{name}", ("vendor", "families", "models", "meaning"))
+    row = _Row(values, f"cpus.{name}", ("vendor", "families", "models", "meaning", "source"))
     _checked_name(name, row.where)
     vendor = row.choice("vendor", VENDORS)
-    numbers = {key: tuple(row.list(key)) for key in ("families", "models")}
-    for key, values in numbers.items():
-        if not all(type(value) is int and value >= 0 for value in values):
-            raise row.error(f"{key} = {list(values)!r}: must be whole numbers")
-    if vendor == "arm" and any(numbers.values()):
+    families, models = row.list("families"), row.list("models")
+    if not all(type(value) is int and value >= 0 for value in families):
+        raise row.error(f"families = {families!r}: must be whole numbers")
+    if vendor == "arm" and (families or models):
         raise row.error("families and models are those of cpuid: Arm has none")
-    return CpuKind(name, vendor, **numbers, meaning=row.text("meaning"))
+    ranges = tuple(_model_range(row, value) for value in models)
+    return CpuKind(name, vendor, tuple(families), ranges, row.text("meaning"), row.text("source"))
+
+
+def _model_range(row: _Row, value: Any) -> tuple[int, int]:
+    """First and last of a range of models, which may be one number."""
+    ends = value if isinstance(value, list) else [value, value]
+    if len(ends) != 2 or not all(type(end) is int for end in ends) or not 0 <= ends[0] <= ends[1]:
+        raise row.error(f"models: {value!r}: must be a whole number or [FIRST, LAST]")
+    return ends[0], ends[1]
 
 
 _KEYS = ("name", "unit", "source", "noise", "meaning", "lost", "event", "kernel_only", "perf")
@@ -236,11 +258,14 @@ def _event(row: _Row) -> dict[str, Any]:
     return {"event": event.name(), "event_unit": unit, "event_scale": scale}
 
 
+_OF_ENCODINGS = ("operation", "result", "on", "offcore", "event", "note")
+
+
 def _encodings(counter: _Row, cpus: Mapping[str, CpuKind], source: str) -> Iterator[Encoding]:
     kinds = ("hardware", "software", "cache", "raw", "name")
     for number, values in enumerate(counter.list("perf")):
         place = f"{counter.where}: perf {number + 1}"
-        row = _Row(values, place, (*kinds, "operation", "result", "on"))
+        row = _Row(values, place, (*kinds, *_OF_ENCODINGS))
         present = [kind for kind in kinds if kind in values]
         if len(present) != 1:
             raise row.error(f"must have one of {', '.join(kinds)}")
@@ -254,7 +279,14 @@ def _encodings(counter: _Row, cpus: Mapping[str, CpuKind], source: str) -> Itera
             raise row.error("on: is missing: raw codes differ between CPUs")
         if kind == "name" and on:
             raise row.error("on: libpfm4 knows by itself which CPU has the name")
-        yield Encoding(kind, _code(row, kind), tuple(on))
+        if kind != "raw" and {"offcore", "event", "note"} & values.keys():
+            raise row.error("offcore, event and note are those of a raw code")
+        offcore = values.get("offcore", 0)
+        if type(offcore) is not int or not 0 <= offcore < 2**64:
+            raise row.error(f"offcore = {offcore!r}: must be a value of up to 64 bits")
+        event = row.text("event") if kind == "raw" else ""
+        note = row.text("note") if "note" in values else ""
+        yield Encoding(kind, _code(row, kind), tuple(on), offcore, event, note)
 
 
 def _code(row: _Row, kind: str) -> str | int | tuple[str, str, str]:
@@ -282,11 +314,12 @@ def _check_distinct(counters: tuple[Counter, ...], cpus: Mapping[str, CpuKind]) 
         for name in names:
             if names.count(name) > 1:
                 raise CounterTableError(f"counter {name!r}: {what} {name!r} is there twice")
-    owner: dict[tuple[object, str], str] = {}
+    owner: dict[tuple[object, int, str], str] = {}
     for counter in counters:
         for code in counter.perf:
             for kind in code.on or ("", *cpus):
-                other = owner.setdefault(((code.kind, code.value), kind), counter.name)
+                key = ((code.kind, code.value), code.offcore, kind)
+                other = owner.setdefault(key, counter.name)
                 if other != counter.name:
                     raise CounterTableError(
                         f"counter {counter.name!r}: perf: {code.kind} {code.value}: is that of "

@@ -9,7 +9,7 @@ from typing import Any
 from pmoss_env import _native
 from pmoss_env.counter_table import Counter
 from pmoss_env.platforms import require_host
-from pmoss_env.types import COUNTERS
+from pmoss_env.types import COUNTERS, EXTRA_COUNTERS
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def host_report(root: str = "/") -> HostReport:
         checks=_checks(topology, facts, events),
         events=tuple(
             _event_report(counter, by_counter.get(counter.name))
-            for counter in sorted(COUNTERS, key=lambda counter: counter.source)
+            for counter in sorted((*COUNTERS, *EXTRA_COUNTERS), key=lambda counter: counter.source)
             if counter.event
         ),
     )

@@ -83,6 +83,8 @@ class Noise:
             snapshot,
             latency_p50_us=snapshot.latency_p50_us * factor,
             latency_p99_us=snapshot.latency_p99_us * factor,
+            latency_p999_us=snapshot.latency_p999_us * factor,
+            latency_max_us=snapshot.latency_max_us * factor,
         )
 
     def snapshot(

@@ -53,7 +53,10 @@ def whole_numbers(name: str, values: Any) -> Int32Array:
 
 #: The H canonical counters, from pmoss_env/counters.toml. A host without an event marks it
 #: unavailable. Positions never change: new counters come last.
-COUNTERS: tuple[Counter, ...] = read_table().counters
+_TABLE = read_table()
+COUNTERS: tuple[Counter, ...] = _TABLE.counters
+#: Counted on hardware alone, and in no vector: makers of CPUs mean different things by them.
+EXTRA_COUNTERS: tuple[Counter, ...] = _TABLE.extra
 COUNTER_NAMES: tuple[str, ...] = tuple(counter.name for counter in COUNTERS)
 COUNTER_INDEX: Mapping[str, int] = {name: i for i, name in enumerate(COUNTER_NAMES)}
 
@@ -277,6 +280,11 @@ class HardwareSnapshot:
         latency_p99_us: 99th percentile of the response time, microseconds.
         load: value of the environment's ``load`` argument.
         provenance: backend, version, seed; on hardware also CPU, kernel, NUMA balancing, ...
+        latency_p999_us: 99.9th percentile of the response time, microseconds; NaN where the
+            backend has none.
+        latency_max_us: longest response time, microseconds, within 1.6 %; likewise.
+        extra_counters: (slices,) float64 by name, million counts per second of those of
+            EXTRA_COUNTERS that this CPU has.
     """
 
     throughput: float
@@ -291,6 +299,9 @@ class HardwareSnapshot:
     latency_p99_us: float
     load: str
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    latency_p999_us: float = math.nan
+    latency_max_us: float = math.nan
+    extra_counters: Mapping[str, Float64Array] = field(default_factory=dict)
 
     def without_pmu(self) -> HardwareSnapshot:
         """The snapshot of a virtual machine without a performance monitoring unit.
@@ -306,6 +317,7 @@ class HardwareSnapshot:
             running_ratio=self.running_ratio * kept,
             offcore=np.zeros_like(self.offcore),
             offcore_available=np.zeros_like(self.offcore_available),
+            extra_counters={},
         )
 
     def for_policies(self) -> HardwareSnapshot:
@@ -315,6 +327,8 @@ class HardwareSnapshot:
 
     def counter(self, name: str) -> Float64Array:
         """The (slices,) column of one counter, million counts per second."""
+        if name in self.extra_counters:
+            return self.extra_counters[name]
         if name not in COUNTER_INDEX:
             raise UnknownNameError("counter", name, COUNTER_NAMES)
         return self.slice_counters[:, COUNTER_INDEX[name]]

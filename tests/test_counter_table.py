@@ -12,7 +12,14 @@ import pytest
 from pmoss_env import _native
 from pmoss_env.backends import make_backend
 from pmoss_env.counter_table import MODELS, TABLE, CounterTableError, read_table
-from pmoss_env.types import COUNTER_NAMES, COUNTERS, CoTenant, Instance, Schedule
+from pmoss_env.types import (
+    COUNTER_NAMES,
+    COUNTERS,
+    EXTRA_COUNTERS,
+    CoTenant,
+    Instance,
+    Schedule,
+)
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
@@ -37,7 +44,11 @@ def changed(tmp_path: Path, old: str, new: str) -> Path:
 
 def test_the_native_module_was_built_from_this_table() -> None:
     assert _native.COUNTERS == COUNTER_NAMES
-    kernel = {c.name: (c.event, c.event_unit, c.event_scale) for c in COUNTERS if c.event}
+    kernel = {
+        c.name: (c.event, c.event_unit, c.event_scale)
+        for c in (*COUNTERS, *EXTRA_COUNTERS)
+        if c.event
+    }
     events = _native.probe_events()
     assert {e["counter"]: (e["name"], e["unit"], e["scale"]) for e in events} == kernel
 
@@ -73,13 +84,18 @@ def test_the_reference_page_is_up_to_date() -> None:
         ("noise = 0.0045", "noise = -1", r"noise = -1: must be a number in \[0, 1\)"),
         ("noise = 0.0045\n", "", "noise = None: must be a number"),
         ('meaning = "Queries', 'meanign = "Queries', "key = 'meanign': unknown"),
-        ('vendor = "amd"', 'vendor = "via"', "cpus.zen: vendor = 'via': unknown; known are intel"),
-        ("[0x17, 0x19, 0x1a]", "[-1]", "families = .* whole numbers"),
-        ('on = ["arm"]', 'on = ["vax"]', "perf 1: on = 'vax': unknown; known are skylake"),
-        (', on = ["arm"]', "", "perf 1: on: is missing: raw codes differ between CPUs"),
-        ("raw = 0x31,", "raw = 0,", "raw = 0: must be a code"),
+        ('vendor = "amd"', 'vendor = "via"', "cpus.zen2: vendor = 'via': unknown; known are intel"),
+        ("[0x17]", "[-1]", "families = .* whole numbers"),
+        ("[[0x30, 0xff]]", "[[0xff, 0x30]]", "models: .*must be a whole number or .FIRST, LAST."),
+        ('source = "Intel perfmon, SKL 59"\n', "", "cpus.skylake: source: is missing"),
+        (' event = "L1D_CACHE_REFILL",', "", "perf 5: event: is missing"),
+        ("offcore = 0x3fbc000001", "offcore = -1", "offcore = -1: must be a value"),
+        ('{ hardware = "cpu_cycles" }', '{ hardware = "cpu_cycles", note = "x" }', "a raw code"),
+        ('on = ["arm"]', 'on = ["vax"]', "perf 5: on = 'vax': unknown; known are skylake"),
+        (', on = ["arm"] }', " }", "on: is missing: raw codes differ between CPUs"),
+        ("raw = 0x0031,", "raw = 0,", "raw = 0: must be a code"),
         ('hardware = "cpu_cycles"', 'hardware = "cycles"', "hardware = 'cycles': unknown"),
-        ('cache = "l1d"', 'cache = "l9"', "perf 1: cache = 'l9': unknown; known are l1d"),
+        ('cache = "l1d"', 'cache = "l9"', "perf 6: cache = 'l9': unknown; known are l1d"),
         (
             '"l1i", operation',
             '"l1d", operation',

@@ -143,6 +143,8 @@ void add_counts(const runtime::Counts& m, py::dict& result) {
   result["worker_cpus"] = m.worker_cpus;
   result["latency_p50_us"] = m.latency_p50_us;
   result["latency_p99_us"] = m.latency_p99_us;
+  result["latency_p999_us"] = m.latency_p999_us;
+  result["latency_max_us"] = m.latency_max_us;
 }
 
 py::dict to_dict(const runtime::MigrationReport& report) {

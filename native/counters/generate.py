@@ -32,7 +32,8 @@ def load_reader() -> ModuleType:
 
 def kernel_counters(table: Any) -> list[Any]:
     """What the kernel counts, in the order of pmu::Event: the PMU's first."""
-    return [c for source in ("hardware", "software") for c in table.counters if c.source == source]
+    every = (*table.counters, *table.extra)
+    return [c for source in ("hardware", "software") for c in every if c.source == source]
 
 
 def events_header(table: Any) -> str:
@@ -103,11 +104,16 @@ namespace pmoss::pmu::detail {{
 
 constexpr bool any_cpu(const CpuIdentity&) noexcept {{ return true; }}
 
+constexpr bool is_between(unsigned model, unsigned first, unsigned last) noexcept {{
+  return first <= model && model <= last;
+}}
+
 {tests}struct Encoding {{
   Event event;
   bool (*fits)(const CpuIdentity&) noexcept;
   std::uint32_t type;
   std::uint64_t config;
+  std::uint64_t config1;  ///< Intel's register of off-core responses
 }};
 
 /// The first that fits holds.
@@ -129,9 +135,11 @@ inline constexpr std::array<NamedEncoding, {count}> named_encodings{{{{
 
 def _cpu_test(kind: Any) -> str:
     conditions = [f"cpu.{kind.vendor}"]
-    for what, values in (("family", kind.families), ("model", kind.models)):
-        if values:
-            conditions.append("(" + " || ".join(f"cpu.{what} == {v:#x}" for v in values) + ")")
+    if kind.families:
+        conditions.append("(" + " || ".join(f"cpu.family == {v:#x}" for v in kind.families) + ")")
+    if kind.models:
+        ranges = (f"is_between(cpu.model, {a:#x}, {b:#x})" for a, b in kind.models)
+        conditions.append("(" + " || ".join(ranges) + ")")
     return f"""/// {kind.meaning}
 constexpr bool is_{kind.name}(const CpuIdentity& cpu) noexcept {{
   return {" && ".join(conditions)};
@@ -142,15 +150,15 @@ constexpr bool is_{kind.name}(const CpuIdentity& cpu) noexcept {{
 
 def _attributes(code: Any) -> str:
     if code.kind == "raw":
-        return f"PERF_TYPE_RAW, {code.value:#x}"
+        return f"PERF_TYPE_RAW, {code.value:#x}, {code.offcore:#x}"
     if code.kind == "hardware":
-        return f"PERF_TYPE_HARDWARE, PERF_COUNT_HW_{code.value.upper()}"
+        return f"PERF_TYPE_HARDWARE, PERF_COUNT_HW_{code.value.upper()}, 0"
     if code.kind == "software":
-        return f"PERF_TYPE_SOFTWARE, PERF_COUNT_SW_{code.value.upper()}"
+        return f"PERF_TYPE_SOFTWARE, PERF_COUNT_SW_{code.value.upper()}, 0"
     cache, operation, result = (part.upper() for part in code.value)
     return (
         f"PERF_TYPE_HW_CACHE, PERF_COUNT_HW_CACHE_{cache} | (PERF_COUNT_HW_CACHE_OP_{operation} "
-        f"<< 8) | (PERF_COUNT_HW_CACHE_RESULT_{result} << 16)"
+        f"<< 8) | (PERF_COUNT_HW_CACHE_RESULT_{result} << 16), 0"
     )
 
 

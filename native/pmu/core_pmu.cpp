@@ -23,12 +23,13 @@ bool is_core_pmu(std::string_view name) {
          std::any_of(arm.begin(), arm.end(), begins);
 }
 
-std::uint64_t common_events(const fs::path& pmu) {
+/// Bit n: the kernel lists the event first + n.
+std::uint64_t common_events(const fs::path& pmu, std::uint64_t first) {
   std::uint64_t events = 0;
   for (const auto& [name, fields] : listed_events(pmu)) {
-    if (fields.size() == 1 && fields.front().first == "event" && fields.front().second < 64) {
-      events |= std::uint64_t{1} << fields.front().second;
-    }
+    if (fields.size() != 1 || fields.front().first != "event") continue;
+    const std::uint64_t number = fields.front().second - first;
+    if (number < 64) events |= std::uint64_t{1} << number;
   }
   return events;
 }
@@ -52,7 +53,7 @@ std::optional<CorePmu> core_pmu_of(int cpu, const fs::path& root) {
       if (std::find(own.begin(), own.end(), cpu) == own.end()) continue;
     }
     return CorePmu{unit.filename().string(), static_cast<std::uint32_t>(*type), units.size() > 1,
-                   common_events(unit)};
+                   common_events(unit, 0), common_events(unit, first_extended_arm_event)};
   }
   return std::nullopt;
 }

@@ -29,7 +29,8 @@ ThreadCounters::ThreadCounters(const std::vector<Availability>& probed, const Op
     bool open = false;
     for (std::size_t i = 0; encoded && !open && i < wrapped_->wrapper.events.size(); ++i) {
       const perf_event_attr& attributes = wrapped_->wrapper.events[i].pe;
-      open = attributes.type == wanted.type && attributes.config == wanted.config;
+      open = attributes.type == wanted.type && attributes.config == wanted.config &&
+             attributes.config1 == wanted.config1;
       if (open) wrapped_->counted.emplace_back(i, available.event);
     }
     if (open) {

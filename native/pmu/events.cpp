@@ -60,7 +60,10 @@ CpuIdentity this_cpu() {
   CpuIdentity identity = kind_of_cpu();
   const auto pmu = core_pmu_of(::sched_getcpu());
   if (pmu && pmu->one_of_several) identity.core_pmu = pmu->type;
-  if (identity.arm) identity.arm_events = pmu ? pmu->arm_events : 0;
+  if (identity.arm) {
+    identity.arm_events = pmu ? pmu->arm_events : 0;
+    identity.arm_extended_events = pmu ? pmu->arm_extended_events : 0;
+  }
   return identity;
 }
 
@@ -88,8 +91,10 @@ namespace {
 
 bool counts_on(const CpuIdentity& cpu, const Encoding& encoding) noexcept {
   if (!encoding.fits(cpu)) return false;
-  if (!cpu.arm || encoding.type != PERF_TYPE_RAW || encoding.config >= 64) return true;
-  return (cpu.arm_events >> encoding.config & 1) != 0;
+  if (!cpu.arm || encoding.type != PERF_TYPE_RAW) return true;
+  if (encoding.config < 64) return (cpu.arm_events >> encoding.config & 1) != 0;
+  const std::uint64_t number = encoding.config - first_extended_arm_event;
+  return number >= 64 || (cpu.arm_extended_events >> number & 1) != 0;
 }
 
 }  // namespace
@@ -102,6 +107,7 @@ bool encode(Event event, const CpuIdentity& cpu, perf_event_attr& attributes) no
   if (encoding_of_event == std::end(encodings)) return false;
   attributes.type = encoding_of_event->type;
   attributes.config = encoding_of_event->config;
+  attributes.config1 = encoding_of_event->config1;
   if (cpu.core_pmu == 0) return true;
   // The kernel takes the PMU of its own events from the upper half of the code.
   constexpr unsigned pmu_shift = 32;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "counters/events.hpp"
+#include "pmu/core_pmu.hpp"
 #include "pmu/event_names.hpp"
 
 struct perf_event_attr;
@@ -51,6 +52,8 @@ struct CpuIdentity {
   /// Arm: bit n says that the common event n is implemented. An event that is not opens, and
   /// counts nothing.
   std::uint64_t arm_events = ~std::uint64_t{0};
+  /// Likewise of those from first_extended_arm_event on.
+  std::uint64_t arm_extended_events = ~std::uint64_t{0};
 };
 /// The CPU that the calling thread is on.
 CpuIdentity this_cpu();

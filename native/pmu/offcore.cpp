@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -49,8 +50,9 @@ struct CodedKind {
 };
 
 bool has_upi_flits(const CpuIdentity& cpu) noexcept {
-  // Skylake-SP, Cascade and Cooper Lake, Ice Lake-SP and -D, Sapphire and Emerald Rapids.
-  constexpr std::array models{0x55U, 0x6aU, 0x6cU, 0x8fU, 0xcfU};
+  // Skylake-SP, Cascade and Cooper Lake, Ice Lake-SP and -D, Sapphire, Emerald and Granite Rapids:
+  // Intel's lists of uncore events.
+  constexpr std::array models{0x55U, 0x6aU, 0x6cU, 0x8fU, 0xcfU, 0xadU, 0xaeU};
   return cpu.intel && cpu.family == 6 &&
          std::find(models.begin(), models.end(), cpu.model) != models.end();
 }
@@ -99,6 +101,12 @@ struct Counted {
   double bytes_per_count;
 };
 
+/// The kind of a unit: its name without the number behind.
+std::string kind_of(const fs::path& unit) {
+  const std::string name = unit.filename().string();
+  return name.substr(0, name.find_last_not_of("0123456789") + 1);
+}
+
 /// What a unit counts of the quantities above.
 std::vector<Counted> counted_by(const fs::path& unit, const CpuIdentity& cpu) {
   const std::string name = unit.filename().string();
@@ -118,6 +126,32 @@ std::vector<Counted> counted_by(const fs::path& unit, const CpuIdentity& cpu) {
     }
   }
   return result;
+}
+
+/// A unit, and one of the CPUs that the kernel names for it.
+struct Reader {
+  fs::path unit;
+  std::vector<Counted> counted;
+  std::uint32_t type;
+  numa::Cpu home;
+};
+
+/// "node2" where the units of this kind have a CPU on each node of the package, else "socket1": the
+/// kernel names one CPU per package, whichever node a channel belongs to.
+std::string place_of(const Reader& reader, const std::vector<Reader>& readers,
+                     const numa::Topology& topology) {
+  std::set<int> nodes;
+  for (const numa::Cpu& cpu : topology.cpus) {
+    if (cpu.package == reader.home.package) nodes.insert(cpu.node);
+  }
+  std::set<int> named;
+  for (const Reader& other : readers) {
+    if (other.home.package == reader.home.package && kind_of(other.unit) == kind_of(reader.unit)) {
+      named.insert(other.home.node);
+    }
+  }
+  if (named == nodes) return "node" + std::to_string(reader.home.node);
+  return "socket" + std::to_string(reader.home.package);
 }
 
 }  // namespace
@@ -140,6 +174,7 @@ OffcoreCounters::OffcoreCounters(const fs::path& root, const CpuOpener& opener,
   }
   std::sort(units.begin(), units.end());
   std::optional<numa::Topology> topology;
+  std::vector<Reader> readers;
   for (const fs::path& unit : units) {
     const auto counted = counted_by(unit, cpu);
     const auto type = sysfs::read_integer(unit / "type");
@@ -147,17 +182,21 @@ OffcoreCounters::OffcoreCounters(const fs::path& root, const CpuOpener& opener,
     if (counted.empty() || !type || !cpus) continue;
     if (!topology) topology = numa::read_topology(root);
     for (const int reader : numa::parse_cpu_list(*cpus)) {
-      const numa::Cpu* const home = topology->find(reader);
-      if (home == nullptr) continue;
-      for (const Counted& event : counted) {
-        perf_event_attr attributes{};
-        attributes.size = sizeof attributes;
-        attributes.type = static_cast<std::uint32_t>(*type);
-        attributes.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
-        if (!place_fields(unit, event.fields, attributes)) continue;
-        open("node" + std::to_string(home->node) + "_" + event.quantity + "_gb_per_s",
-             event.bytes_per_count, opener(attributes, reader));
+      if (const numa::Cpu* const home = topology->find(reader)) {
+        readers.push_back({unit, counted, static_cast<std::uint32_t>(*type), *home});
       }
+    }
+  }
+  for (const Reader& reader : readers) {
+    const std::string place = place_of(reader, readers, *topology);
+    for (const Counted& event : reader.counted) {
+      perf_event_attr attributes{};
+      attributes.size = sizeof attributes;
+      attributes.type = reader.type;
+      attributes.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING;
+      if (!place_fields(reader.unit, event.fields, attributes)) continue;
+      open(place + "_" + event.quantity + "_gb_per_s", event.bytes_per_count,
+           opener(attributes, reader.home.id));
     }
   }
 }

@@ -18,10 +18,11 @@ namespace pmoss::pmu {
 using CpuOpener = std::function<int(perf_event_attr& attributes, int cpu)>;
 CpuOpener system_cpu_opener();
 
-/// One quantity: the sum over all channels or links of a node.
+/// One quantity: the sum over all channels or links of a node or socket.
 struct OffcoreQuantity {
   /// "node0_read_gb_per_s", "node0_write_gb_per_s", "node0_link_out_gb_per_s"; and where reads and
-  /// writes are counted together "node0_memory_gb_per_s"
+  /// writes are counted together "node0_memory_gb_per_s". "socket0_..." where the kernel does not
+  /// say which of a socket's nodes a channel belongs to.
   std::string name;
   std::size_t events = 0;  ///< that are open
   int error_number = 0;    ///< why one could not be opened; then the quantity is not available
@@ -33,8 +34,8 @@ struct OffcoreQuantity {
 /// Open events of memory controllers and links, as far as the kernel lists them (Intel:
 /// uncore_imc_*; NVIDIA: nvidia_scf_pmu_*; Arm: arm_cmn_*) or this CPU's manual has their codes
 /// (Intel: uncore_upi_*; AMD: amd_umc_*, Linux 6.7 and later, and before Zen 4 amd_df). A
-/// controller is booked on the node of the CPU that the kernel names for it; with several nodes per
-/// socket that may be the socket's first.
+/// controller is booked on the node of the CPU that the kernel names for it. Where a socket has
+/// several nodes and the kernel names CPUs on only some of them, it is booked on the socket.
 class OffcoreCounters {
  public:
   /// What the kernel tells of one event: all since it was opened.

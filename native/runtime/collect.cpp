@@ -69,8 +69,13 @@ class WorkerSums {
         result_.running_ratio[event] = std::min(1.0, running_ns_[event] / enabled_ns_);
       }
     }
-    result_.latency_p50_us = latency_.quantile(0.50) * Clock::ns_per_tick() * 1e-3;
-    result_.latency_p99_us = latency_.quantile(0.99) * Clock::ns_per_tick() * 1e-3;
+    const auto microseconds = [&](double q) {
+      return latency_.quantile(q) * Clock::ns_per_tick() * 1e-3;
+    };
+    result_.latency_p50_us = microseconds(0.50);
+    result_.latency_p99_us = microseconds(0.99);
+    result_.latency_p999_us = microseconds(0.999);
+    result_.latency_max_us = microseconds(1.0);
   }
 
  private:

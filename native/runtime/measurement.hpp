@@ -63,17 +63,19 @@ struct Counts {
 
   double latency_p50_us = 0.0;  ///< from arrival (open), or from being drawn, to completion
   double latency_p99_us = 0.0;
+  double latency_p999_us = 0.0;
+  double latency_max_us = 0.0;
 };
 
 struct Measurement : Counts {
   /// The sweeping rounds of the measuring phase.
   StitchedRounds rounds;
 
-  std::uint64_t issued = 0;     ///< queries sent to workers, warm-up and end included
-  std::uint64_t executed = 0;   ///< queries executed, likewise
-  std::uint64_t inserted = 0;   ///< new keys, likewise
-  std::uint64_t not_found = 0;  ///< lookups and updates without their key: 0 unless keys are lost
-  std::uint64_t checksum = 0;   ///< of all values read, so that no read can be left out
+  std::uint64_t issued = 0;           ///< queries sent to workers, warm-up and end included
+  std::uint64_t executed = 0;         ///< queries executed, likewise
+  std::uint64_t inserted = 0;         ///< new keys, likewise
+  std::uint64_t not_found = 0;        ///< lookups and updates without their key
+  std::uint64_t checksum = 0;         ///< of all values read, so that no read can be left out
   std::uint64_t backpressure = 0;     ///< times that a router had to wait for room in a queue
   std::uint64_t skipped = 0;          ///< saturated: draws dropped because their worker had enough
   std::uint64_t max_outstanding = 0;  ///< closed: most queries in flight at once

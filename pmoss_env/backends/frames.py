@@ -91,6 +91,8 @@ def pack_snapshot(snapshot: HardwareSnapshot) -> dict[str, Any]:
     for name in (*_BOOLS, *_FLOATS):
         plain[name] = plain[name].tolist()
     plain["provenance"] = dict(plain["provenance"])
+    extra = plain["extra_counters"]
+    plain["extra_counters"] = {name: rates.tolist() for name, rates in extra.items()}
     return plain
 
 
@@ -102,4 +104,6 @@ def unpack_snapshot(plain: Mapping[str, Any]) -> HardwareSnapshot:
     for name in _FLOATS:
         fields[name] = np.asarray(fields[name], dtype=np.float64)
     fields["offcore_names"] = tuple(fields["offcore_names"])
+    extra = fields["extra_counters"]
+    fields["extra_counters"] = {name: np.asarray(extra[name], np.float64) for name in extra}
     return HardwareSnapshot(**fields)

@@ -30,6 +30,8 @@ from pmoss_env.types import (
     Schedule,
 )
 
+_LATENCIES = ("latency_p50_us", "latency_p99_us", "latency_p999_us", "latency_max_us")
+
 
 @dataclass(frozen=True)
 class LiveRound:
@@ -115,8 +117,17 @@ def mean_of(snapshots: Sequence[HardwareSnapshot]) -> HardwareSnapshot:
         running_ratio=mean("running_ratio"),
         offcore=np.where(offcore_available, mean("offcore"), 0.0),
         offcore_available=offcore_available,
+        extra_counters={
+            name: np.tensordot(
+                share, np.stack([each.extra_counters[name] for each in snapshots]), 1
+            )
+            for name in snapshots[-1].extra_counters
+            if all(name in each.extra_counters for each in snapshots)
+        },
         latency_p50_us=latency("latency_p50_us"),
         latency_p99_us=latency("latency_p99_us"),
+        latency_p999_us=latency("latency_p999_us"),
+        latency_max_us=float(np.fmax.reduce([each.latency_max_us for each in snapshots])),
         provenance={
             **snapshots[-1].provenance,
             "seconds": float(seconds.sum()),
@@ -371,7 +382,7 @@ class LiveRuntime:
 
     def _round(self, raw: dict[str, Any]) -> LiveRound:
         if not raw["completed"]:
-            raw["latency_p50_us"] = raw["latency_p99_us"] = np.nan
+            raw |= dict.fromkeys(_LATENCIES, np.nan)
         provenance = {
             **self._backend.provenance(self._seed),
             "round": raw["number"],

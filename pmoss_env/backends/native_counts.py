@@ -68,6 +68,7 @@ def snapshot_of(
 
     fill("queries", queries, 1.0)
     fill("elapsed_us", np.asarray(raw["slice_service_seconds"]) / seconds, 1.0)
+    extra: dict[str, Float64Array] = {}
     sources: dict[str, str] = {}
     for i, event in enumerate(raw["availability"]):
         name = event["counter"]
@@ -82,7 +83,11 @@ def snapshot_of(
         if reason:
             sources[name] = reason
             continue
-        fill(name, per_query * event["scale"] * queries, float(raw["running_ratio"][i]))
+        rates = per_query * event["scale"] * queries
+        if name in COUNTER_INDEX:
+            fill(name, rates, float(raw["running_ratio"][i]))
+        else:
+            extra[name] = rates
     sources |= {q["name"]: q["reason"] or "hardware" for q in raw["offcore"]}
     return HardwareSnapshot(
         throughput=float(raw["completed"]) / seconds / 1e6,
@@ -97,6 +102,9 @@ def snapshot_of(
         latency_p99_us=float(raw["latency_p99_us"]),
         load=str(load),
         provenance={**provenance, "counters": sources, "dispatch": dispatch_of(raw)},
+        latency_p999_us=float(raw["latency_p999_us"]),
+        latency_max_us=float(raw["latency_max_us"]),
+        extra_counters=extra,
     )
 
 

@@ -176,6 +176,8 @@ def _print_measured(subject: Backend, measured: list[dict[str, HardwareSnapshot]
             f"{empty} of the {subject.slices} slices hold no records: no query comes to them."
         )
     columns = ["schedule", ">Mq/s", ">range", ">p50 us", ">p99 us"]
+    if _tail(list(snapshots.values())):
+        columns += [">p99.9 us", ">max us"]
     rows = [_row(name, [of_round[name] for of_round in measured]) for name in snapshots]
     first, last = next(iter(snapshots)), list(snapshots)[-1]
     if last == AGAIN.format(first):
@@ -203,6 +205,7 @@ def _row(name: str, snapshots: list[HardwareSnapshot]) -> tuple[str, ...]:
         span,
         f"{median(s.latency_p50_us for s in snapshots):.1f}",
         f"{median(s.latency_p99_us for s in snapshots):.1f}",
+        *_tail(snapshots),
     )
 
 
@@ -211,6 +214,16 @@ def _dispatched(snapshots: list[HardwareSnapshot]) -> tuple[str, str]:
     known = [snapshot.provenance.get("dispatch", {}) for snapshot in snapshots]
     lag = median(each.get("max_lag_us", 0.0) for each in known)
     return f"{lag:,.0f}", f"{median(each.get('backpressure', 0) for each in known):,.0f}"
+
+
+def _tail(snapshots: list[HardwareSnapshot]) -> list[str]:
+    """Median of the 99.9th percentiles, and the longest response time; nothing of a model."""
+    if any(math.isnan(snapshot.latency_max_us) for snapshot in snapshots):
+        return []
+    return [
+        f"{median(s.latency_p999_us for s in snapshots):.1f}",
+        f"{max(s.latency_max_us for s in snapshots):.1f}",
+    ]
 
 
 def _compared(
@@ -254,6 +267,8 @@ def _print_counters(snapshot: object, name: str) -> None:
             rows.append((counter.name, f"{per_query:.4g}", f"{snapshot.running_ratio[i]:.0%}"))
         else:
             missing.append(counter.name)
+    for name_of_extra, rates in snapshot.extra_counters.items():
+        rows.append((name_of_extra, f"{rates.sum() / max(snapshot.throughput, 1e-12):.4g}", ""))
     title = f"Counters per query under {name}"
     console.print(table(title, ["counter", ">per query", ">of the time"], rows))
     if missing:

@@ -66,6 +66,7 @@ TEST_F(CorePmus, ArmsCommonEventsAreThoseThatTheKernelLists) {
   write("armv8_pmuv3_0", "events/inst_retired", "event=0x0008");
   write("armv8_pmuv3_0", "events/sample_pop", "event=0x4000");
   EXPECT_EQ(core_pmu_of(0, root_)->arm_events, (1ULL << 0x11) | (1ULL << 0x08));
+  EXPECT_EQ(core_pmu_of(0, root_)->arm_extended_events, 1ULL);
 }
 
 perf_event_attr encoded(Event event, const CpuIdentity& cpu) {
@@ -79,7 +80,6 @@ TEST_F(CorePmus, AnEventIsThatOfTheCoreThatRunsIt) {
   atom.core_pmu = 10;
   EXPECT_EQ(encoded(Event::cycles, atom).config,
             std::uint64_t{10} << 32 | PERF_COUNT_HW_CPU_CYCLES);
-  EXPECT_EQ(encoded(Event::l1d_misses, atom).config >> 32, 10U);
   EXPECT_EQ(encoded(Event::local_dram, atom).type, 10U);
   EXPECT_EQ(encoded(Event::local_dram, atom).config, 0x01d3U);
   EXPECT_EQ(encoded(Event::task_clock, atom).config,
@@ -87,6 +87,7 @@ TEST_F(CorePmus, AnEventIsThatOfTheCoreThatRunsIt) {
   // A library that knows the other kind of core only says nothing of this one.
   CpuIdentity unknown{};
   unknown.core_pmu = 10;
+  EXPECT_EQ(encoded(Event::l1d_misses, unknown).config >> 32, 10U);
   const NameEncoder other_core = [](const std::string&, perf_event_attr& attributes) {
     attributes.type = 4;
     return true;
@@ -97,10 +98,14 @@ TEST_F(CorePmus, AnEventIsThatOfTheCoreThatRunsIt) {
 
 TEST_F(CorePmus, AnArmEventThatIsNotImplementedIsNotAskedFor) {
   CpuIdentity arm{false, 0, 0, false, true};
-  EXPECT_EQ(encoded(Event::memory_misses, arm).config, 0x31U);
+  EXPECT_EQ(encoded(Event::llc_misses, arm).config, 0x37U);
+  EXPECT_EQ(encoded(Event::memory_stall_cycles, arm).config, 0x4005U);
   arm.arm_events = 0;
+  arm.arm_extended_events = 0;
   // The kernel's own event is refused where it does not exist.
-  EXPECT_EQ(encoded(Event::memory_misses, arm).type, std::uint32_t{PERF_TYPE_HW_CACHE});
+  EXPECT_EQ(encoded(Event::llc_misses, arm).type, std::uint32_t{PERF_TYPE_HW_CACHE});
+  perf_event_attr attributes{};
+  EXPECT_FALSE(detail::encode(Event::memory_stall_cycles, arm, attributes));
 }
 
 TEST_F(CorePmus, FieldsAreReadAndPutWhereTheirFormatSays) {

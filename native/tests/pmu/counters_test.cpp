@@ -11,6 +11,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace pmoss::pmu {
@@ -112,13 +113,14 @@ const std::vector<Event> software_events = asked(first_software_event, event_cou
 
 TEST(Probe, EventsHaveDistinctNamesAndEncodings) {
   std::set<std::string_view> names;
-  std::set<std::pair<std::uint32_t, std::uint64_t>> codes;
+  std::set<std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>> codes;
   for (std::size_t i = 0; i < event_count; ++i) {
     const Event event = static_cast<Event>(i);
     names.insert(name_of(event));
     perf_event_attr attributes{};
     if (!detail::encode(event, skylake_server, attributes)) continue;
-    EXPECT_TRUE(codes.emplace(attributes.type, attributes.config).second) << name_of(event);
+    EXPECT_TRUE(codes.emplace(attributes.type, attributes.config, attributes.config1).second)
+        << name_of(event);
   }
   EXPECT_EQ(names.size(), event_count);
   EXPECT_GE(codes.size(), 19U);  // of the events that this server has always had
@@ -316,6 +318,10 @@ TEST(Counters, ThisHostCountsOrSaysWhyNot) {
 }
 
 constexpr CpuIdentity ice_lake{true, 6, 0x6a};
+constexpr CpuIdentity ivy_bridge{true, 6, 0x3e};
+constexpr CpuIdentity sapphire_rapids{true, 6, 0x8f};
+constexpr CpuIdentity rome{false, 0x17, 0x31, true};
+constexpr CpuIdentity genoa{false, 0x19, 0x11, true};
 constexpr CpuIdentity sandy_bridge{true, 6, 0x2d};
 constexpr CpuIdentity zen{false, 0x19, 0x01, true};
 constexpr CpuIdentity arm{false, 0, 0, false, true};
@@ -330,13 +336,34 @@ std::uint64_t code_of(Event event, const CpuIdentity& cpu) {
 TEST(Probe, RawCodesAreUsedWhereTheManualListsThem) {
   EXPECT_EQ(code_of(Event::remote_dram, ice_lake), 0x02d3U);
   EXPECT_EQ(code_of(Event::remote_dram, sandy_bridge), 0x04d3U);
-  EXPECT_EQ(code_of(Event::local_dram, zen), 0x0843U);
-  EXPECT_EQ(code_of(Event::remote_dram, zen), 0x4043U);
-  EXPECT_EQ(code_of(Event::memory_misses, arm), 0x31U);
+  EXPECT_EQ(code_of(Event::local_dram, ivy_bridge), 0x03d3U);
+  EXPECT_EQ(code_of(Event::remote_dram, ivy_bridge), 0x0cd3U);
+  EXPECT_EQ(code_of(Event::cycles_l3_miss, sapphire_rapids), 0x01001020U);
+  EXPECT_EQ(code_of(Event::remote_hitm, sapphire_rapids), 0x04d3U);
+  EXPECT_EQ(code_of(Event::remote_chip_accesses, arm), 0x31U);
+  // Lines that loads and stores get are no retired loads.
+  EXPECT_EQ(code_of(Event::local_dram, zen), 0U);
+  EXPECT_EQ(code_of(Event::memory_accesses, zen), 0x4843U);
+  EXPECT_EQ(code_of(Event::memory_misses, zen), 0x4043U);
+  // Generations of one family differ.
+  EXPECT_EQ(code_of(Event::llc_misses, rome), 0x5843U);
+  EXPECT_EQ(code_of(Event::llc_misses, zen), 0x5c43U);
+  EXPECT_EQ(code_of(Event::llc_misses, genoa), 0xdc43U);
+  EXPECT_EQ(code_of(Event::l1i_misses, genoa), 0x10000188eU);
   for (const CpuIdentity& cpu : {sandy_bridge, zen, arm, other_cpu}) {
     EXPECT_EQ(code_of(Event::cycles_mem_any, cpu), 0U);
   }
   EXPECT_EQ(code_of(Event::local_dram, other_cpu), 0U);
+}
+
+TEST(Probe, OffcoreResponsesHaveTheirRegister) {
+  perf_event_attr attributes{};
+  ASSERT_TRUE(detail::encode(Event::memory_misses, sapphire_rapids, attributes));
+  EXPECT_EQ(attributes.config, 0x012aU);
+  EXPECT_EQ(attributes.config1, 0x738000001U);
+  ASSERT_TRUE(detail::encode(Event::memory_misses, skylake_server, attributes));
+  EXPECT_EQ(attributes.config, 0x01b7U);
+  EXPECT_EQ(attributes.config1, 0x63b800001U);
 }
 
 TEST(Counters, GroupsTakeTurnsWhenTold) {

@@ -12,6 +12,7 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace pmoss::pmu {
 namespace {
@@ -139,7 +140,7 @@ TEST_F(Offcore, BothSchedulersOfGraniteRapidsAreAddedUp) {
   }
   add_unit("uncore_upi_0", 23, "0", "umask");
   const OffcoreCounters counters(root_, opener(), granite_rapids);
-  EXPECT_EQ(opened_.size(), 2U);  // no code for its links, none but the listed ones for its memory
+  EXPECT_EQ(opened_.size(), 4U);  // and its links, both ways
   count(20, 0xcf05, 10);
   count(20, 0xcf06, 32);
   EXPECT_EQ(bytes_of(counters), (Bytes{{"node0_read_gb_per_s", 42.0 * 64.0}}));
@@ -220,6 +221,31 @@ TEST_F(Offcore, GraceAndArmsMeshCountWhatTheKernelLists) {
   EXPECT_EQ(bytes_of(counters), (Bytes{{"node0_read_gb_per_s", 320.0},
                                        {"node0_write_gb_per_s", 77.0},
                                        {"node1_memory_gb_per_s", 128.0}}));
+}
+
+TEST_F(Offcore, ChannelsOfASocketWithSeveralNodesAreTheSockets) {
+  // One socket of two nodes; the kernel names one CPU for each unit.
+  for (int cpu = 0; cpu < 4; ++cpu) {
+    write("sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/physical_package_id",
+          "0");
+  }
+  add_unit("amd_df", 40, "0", "umask");
+  write("sys/bus/event_source/devices/amd_df/format/event", "config:0-7,32-35,59-60");
+  add_unit("uncore_imc_0", 20, "0", "umask");
+  list("uncore_imc_0", "cas_count_read", "event=0x04,umask=0x03");
+  const auto names_of = [](const OffcoreCounters& counters) {
+    std::vector<std::string> names;
+    for (const OffcoreQuantity& quantity : counters.quantities()) names.push_back(quantity.name);
+    return names;
+  };
+  EXPECT_EQ(names_of(OffcoreCounters(root_, opener(), milan)),
+            (std::vector<std::string>{"socket0_memory_gb_per_s", "socket0_read_gb_per_s"}));
+  // Where the units of a kind have a CPU on each node, each belongs to its node.
+  add_unit("uncore_imc_1", 21, "2", "umask");
+  list("uncore_imc_1", "cas_count_read", "event=0x04,umask=0x03");
+  EXPECT_EQ(names_of(OffcoreCounters(root_, opener(), milan)),
+            (std::vector<std::string>{"socket0_memory_gb_per_s", "node0_read_gb_per_s",
+                                      "node1_read_gb_per_s"}));
 }
 
 TEST_F(Offcore, MissingRightsAreAReason) {

@@ -22,7 +22,7 @@ constexpr std::uint64_t fewest_hot_ranks = 1023;
 }  // namespace
 
 BTreeProfiler::BTreeProfiler(const WorkloadSpec& workload, int slices)
-    : workload_(workload), slices_(slices) {
+    : workload_(by_operations(workload)), slices_(slices) {
   if (slices < 1 || slices > 65536) {
     throw std::invalid_argument("slices = " + std::to_string(slices) +
                                 ": must lie between 1 and 65536");
@@ -35,13 +35,13 @@ BTreeProfiler::BTreeProfiler(const WorkloadSpec& workload, int slices)
 
 /// Fills `rank_probability_`.
 void BTreeProfiler::rank_hottest() {
-  if (workload_.distribution != Distribution::zipf || workload_.space.in_order > 0) return;
-  const double normaliser = zeta(workload_.zipf_items, workload_.theta);
+  if (zipf_items() == 0 || workload_.space.in_order > 0) return;
+  const double normaliser = zeta(zipf_items(), workload_.theta);
   // Where more records are hot than every other leaf, they share leaves and are as if alike.
   const auto leaves =
       static_cast<std::uint64_t>(static_cast<double>(workload_.records) / (2.0 * capacity * fill));
   const std::uint64_t last = std::min({hot_ranks, std::max<std::uint64_t>(leaves, fewest_hot_ranks),
-                                       workload_.records, workload_.zipf_items});
+                                       workload_.records, zipf_items()});
   rank_probability_.reserve(last);
   for (std::uint64_t rank = 1; rank <= last; ++rank) {
     rank_probability_.push_back(portable::power(static_cast<double>(rank), -workload_.theta) /
@@ -96,13 +96,20 @@ void BTreeProfiler::add_bands_in_order(const WorkloadSpec& instance,
   }
 }
 
+/// Of how many items the ranks are drawn; 0 if there are none.
+std::uint64_t BTreeProfiler::zipf_items() const noexcept {
+  if (workload_.distribution == Distribution::latest) return workload_.records;
+  return workload_.distribution == Distribution::zipf ? workload_.zipf_items : 0;
+}
+
 /// Per slice the hottest records of the instance `seed`, by classes of rank.
 std::vector<std::array<HotClass, hot_classes>> BTreeProfiler::hottest(std::uint64_t seed) const {
   const auto slices = static_cast<std::uint32_t>(slices_);
   std::vector<std::array<HotClass, hot_classes>> hottest(slices);
   // Most of an instance's time goes into these keys: the usual kind's take no call.
+  const bool latest = workload_.distribution == Distribution::latest;
   const bool scattered =
-      workload_.space.kind == KeySpace::Kind::scattered && workload_.space.in_order == 0;
+      workload_.space.kind == KeySpace::Kind::scattered && workload_.space.in_order == 0 && !latest;
   const std::uint64_t first_record = mix64(seed);
   std::size_t rank = 0;
   for (std::size_t hot_class = 0; rank < rank_probability_.size(); ++hot_class) {
@@ -120,7 +127,10 @@ std::vector<std::array<HotClass, hot_classes>> BTreeProfiler::hottest(std::uint6
     if (scattered) {
       add_keys([&](std::size_t record) { return mix64(record + first_record); });
     } else {
-      add_keys([&](std::size_t record) { return workload_.space.key(record, seed); });
+      // The newest records are hot: as they are before the first insert.
+      add_keys([&](std::size_t ranked) {
+        return workload_.space.key(latest ? workload_.records - 1 - ranked : ranked, seed);
+      });
     }
   }
   return hottest;
@@ -135,8 +145,9 @@ double BTreeProfiler::even_share() const {
     return 1.0 -
            zeta(workload_.records, workload_.theta) / zeta(workload_.zipf_items, workload_.theta);
   }
+  if (rank_probability_.empty()) return 1.0;
   // Where all items are hot, rounding leaves no rest.
-  if (rank_probability_.size() == workload_.zipf_items) return 0.0;
+  if (rank_probability_.size() == zipf_items()) return 0.0;
   double hot = 0.0;
   for (const double probability : rank_probability_) hot += probability;
   return std::max(0.0, 1.0 - hot);

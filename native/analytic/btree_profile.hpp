@@ -28,6 +28,7 @@ class BTreeProfiler {
   std::vector<std::array<HotClass, hot_classes>> hottest(std::uint64_t seed) const;
   void rank_hottest();
   double even_share() const;
+  std::uint64_t zipf_items() const noexcept;
 
   WorkloadSpec workload_;
   int slices_;

@@ -28,8 +28,10 @@ Distribution distribution_of(const std::string& name) {
   if (name == "uniform") return Distribution::uniform;
   if (name == "zipf" || name == ordered) return Distribution::zipf;
   if (name == "hot_range") return Distribution::hot_range;
-  throw std::invalid_argument("distribution is '" + name +
-                              "'; it must be 'uniform', 'zipf', 'zipf_ordered' or 'hot_range'");
+  if (name == "latest") return Distribution::latest;
+  throw std::invalid_argument(
+      "distribution is '" + name +
+      "'; it must be 'uniform', 'zipf', 'zipf_ordered', 'hot_range' or 'latest'");
 }
 
 const char* distribution_name(const WorkloadSpec& spec) {
@@ -38,6 +40,8 @@ const char* distribution_name(const WorkloadSpec& spec) {
       return spec.space.in_order > 0 ? ordered : "zipf";
     case Distribution::hot_range:
       return "hot_range";
+    case Distribution::latest:
+      return "latest";
     case Distribution::uniform:
       break;
   }
@@ -68,7 +72,8 @@ WorkloadSpec make_spec(double lookup, double insert, double scan, double update,
                        const std::string& distribution, double theta, std::uint64_t zipf_items,
                        std::uint64_t records, std::uint32_t max_scan_length, std::uint64_t seed,
                        const std::string& key_space, std::shared_ptr<SortedKeyFile> keys,
-                       double hot_share, double hot_fraction, double drift) {
+                       double hot_share, double hot_fraction, double drift,
+                       double read_modify_write) {
   WorkloadSpec spec{lookup,
                     insert,
                     scan,
@@ -82,7 +87,8 @@ WorkloadSpec make_spec(double lookup, double insert, double scan, double update,
                     key_space_of(key_space, std::move(keys)),
                     hot_share,
                     hot_fraction,
-                    drift};
+                    drift,
+                    read_modify_write};
   if (distribution == ordered) spec.space.in_order = records;
   validate(spec);
   return spec;
@@ -92,10 +98,11 @@ py::str describe(const WorkloadSpec& spec) {
   return py::
       str("WorkloadSpec(lookup={}, insert={}, scan={}, update={}, distribution='{}', theta={}, "
           "zipf_items={}, records={}, max_scan_length={}, seed={}, key_space='{}', hot_share={}, "
-          "hot_fraction={}, drift={})")
+          "hot_fraction={}, drift={}, read_modify_write={})")
           .format(spec.lookup, spec.insert, spec.scan, spec.update, distribution_name(spec),
                   spec.theta, spec.zipf_items, spec.records, spec.max_scan_length, spec.seed,
-                  name_of(spec.space.kind), spec.hot_share, spec.hot_fraction, spec.drift);
+                  name_of(spec.space.kind), spec.hot_share, spec.hot_fraction, spec.drift,
+                  spec.read_modify_write);
 }
 
 py::dict draw(OperationGenerator& generator, py::ssize_t n) {
@@ -146,7 +153,8 @@ void bind_spec(py::module_& module) {
            py::arg("max_scan_length") = standard.max_scan_length, py::arg("seed") = standard.seed,
            py::arg("key_space") = name_of(standard.space.kind), py::arg("keys") = nullptr,
            py::arg("hot_share") = standard.hot_share,
-           py::arg("hot_fraction") = standard.hot_fraction, py::arg("drift") = standard.drift)
+           py::arg("hot_fraction") = standard.hot_fraction, py::arg("drift") = standard.drift,
+           py::arg("read_modify_write") = standard.read_modify_write)
       .def_readonly("lookup", &WorkloadSpec::lookup)
       .def_readonly("insert", &WorkloadSpec::insert)
       .def_readonly("scan", &WorkloadSpec::scan)
@@ -162,6 +170,7 @@ void bind_spec(py::module_& module) {
       .def_readonly("hot_share", &WorkloadSpec::hot_share)
       .def_readonly("hot_fraction", &WorkloadSpec::hot_fraction)
       .def_readonly("drift", &WorkloadSpec::drift)
+      .def_readonly("read_modify_write", &WorkloadSpec::read_modify_write)
       .def(
           "keys_of_records",
           [](const WorkloadSpec& spec, const py::object& records) {

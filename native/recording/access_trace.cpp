@@ -78,7 +78,7 @@ PlannedQueries plan_queries(const WorkloadSpec& spec, std::uint32_t slices,
                             std::uint64_t{operation.scan_length}});
     planned.slice.push_back(static_cast<std::uint16_t>(slice));
   }
-  planned.worker = worker_cost(std::max({spec.lookup, spec.insert, spec.scan, spec.update}));
+  planned.worker = worker_cost(main_share(spec));
   return planned;
 }
 

@@ -39,7 +39,7 @@ class KeyRecorder {
         cost_(cost),
         generator_(spec, options.seed, spec.records, 1),
         routing_(mix64(mix64(~spec.seed) + options.seed)),
-        worker_(worker_cost(std::max({spec.lookup, spec.insert, spec.scan, spec.update}))),
+        worker_(worker_cost(main_share(spec))),
         keys_(longest_scan(spec, options)),
         values_(keys_.size()),
         builder_(

@@ -32,6 +32,23 @@ HotRange hot_range(const WorkloadSpec& spec, std::uint64_t choices) noexcept {
           static_cast<std::uint64_t>(spec.hot_fraction * whole_range)};
 }
 
+WorkloadSpec by_operations(WorkloadSpec spec) noexcept {
+  const double pairs = spec.read_modify_write;
+  if (pairs == 0.0) return spec;
+  const double operations = 1.0 + pairs;
+  spec.lookup = (spec.lookup + pairs) / operations;
+  spec.update = (spec.update + pairs) / operations;
+  spec.insert /= operations;
+  spec.scan /= operations;
+  spec.read_modify_write = 0.0;
+  return spec;
+}
+
+double main_share(const WorkloadSpec& spec) noexcept {
+  const WorkloadSpec of = by_operations(spec);
+  return std::max({of.lookup, of.insert, of.scan, of.update});
+}
+
 std::vector<double> hot_range_shares(const WorkloadSpec& spec, std::uint32_t slices) {
   const HotRange range = hot_range(spec, 0);
   const double first = static_cast<double>(range.first) / whole_range;
@@ -56,9 +73,10 @@ void validate(const WorkloadSpec& spec) {
   check_fraction("insert", spec.insert);
   check_fraction("scan", spec.scan);
   check_fraction("update", spec.update);
-  const double sum = spec.lookup + spec.insert + spec.scan + spec.update;
+  check_fraction("read_modify_write", spec.read_modify_write);
+  const double sum = spec.lookup + spec.insert + spec.scan + spec.update + spec.read_modify_write;
   if (std::abs(sum - 1.0) > 1e-9) {
-    refuse("lookup + insert + scan + update", std::to_string(sum), "be 1");
+    refuse("lookup + insert + scan + update + read_modify_write", std::to_string(sum), "be 1");
   }
   if (spec.records == 0) refuse("records", "0", "be at least 1");
   if (spec.space.kind == KeySpace::Kind::file) {
@@ -83,6 +101,7 @@ void validate(const WorkloadSpec& spec) {
     case Distribution::uniform:
       break;
     case Distribution::zipf:
+    case Distribution::latest:
       if (!(spec.theta >= 1e-6 && spec.theta <= 10.0)) {
         refuse("theta", std::to_string(spec.theta), "lie in [1e-6, 10]");
       }
@@ -108,7 +127,7 @@ void validate(const WorkloadSpec& spec) {
       break;
     default:
       refuse("distribution", std::to_string(static_cast<int>(spec.distribution)),
-             "be uniform, zipf or hot_range");
+             "be uniform, zipf, hot_range or latest");
   }
 }
 
@@ -118,6 +137,7 @@ OperationGenerator::OperationGenerator(const WorkloadSpec& spec, std::uint64_t s
     : spec_(spec),
       // Mixed, so that stream 0 of instance 1 is not stream 1 of instance 0.
       random_(mix64(mix64(spec.seed) + stream_seed)),
+      first_insert_(first_insert_record),
       next_insert_(first_insert_record),
       insert_stride_(insert_stride) {
   validate(spec);
@@ -127,11 +147,13 @@ OperationGenerator::OperationGenerator(const WorkloadSpec& spec, std::uint64_t s
   }
   if (insert_stride == 0) refuse("insert_stride", "0", "be at least 1");
   if (spec.distribution == Distribution::zipf) zipf_.emplace(spec.zipf_items, spec.theta);
+  if (spec.distribution == Distribution::latest) zipf_.emplace(spec.records, spec.theta);
   // Divided by their sum, so that a kind with fraction 0 is never drawn whatever the rounding.
-  const double sum = spec.lookup + spec.insert + spec.scan + spec.update;
+  const double sum = spec.lookup + spec.insert + spec.scan + spec.update + spec.read_modify_write;
   below_insert_ = spec.lookup / sum;
   below_scan_ = (spec.lookup + spec.insert) / sum;
   below_update_ = (spec.lookup + spec.insert + spec.scan) / sum;
+  below_read_modify_write_ = (spec.lookup + spec.insert + spec.scan + spec.update) / sum;
 }
 
 std::uint64_t OperationGenerator::choose_in_hot_range() noexcept {
@@ -146,14 +168,28 @@ std::uint64_t OperationGenerator::choose_in_hot_range() noexcept {
   return 0;
 }
 
+/// The newest record has rank 0. There are `records` ranks, however many are inserted.
+std::uint64_t OperationGenerator::choose_latest(std::uint64_t rank) const noexcept {
+  const std::uint64_t inserted = (next_insert_ - first_insert_) / insert_stride_;
+  const std::uint64_t read = inserted - std::min(inserted, unread_inserts);
+  if (rank < read) return next_insert_ - (unread_inserts + 1 + rank) * insert_stride_;
+  return spec_.records - 1 - (rank - read);
+}
+
 std::uint64_t OperationGenerator::choose_record() noexcept {
   if (spec_.distribution == Distribution::hot_range) return choose_in_hot_range();
   if (!zipf_) return random_.below(spec_.records);
   const std::uint64_t rank = (*zipf_)(random_);
+  if (spec_.distribution == Distribution::latest) return choose_latest(rank);
   return rank < spec_.records ? rank : scale64(mix64(rank), spec_.records);
 }
 
 Operation OperationGenerator::next() noexcept {
+  if (read_) {
+    const std::uint64_t key = *read_;
+    read_.reset();
+    return {key, 0, Operation::Kind::update};
+  }
   const double kind = random_.uniform();
   Operation operation{};
   if (kind >= below_insert_ && kind < below_scan_) {
@@ -168,8 +204,11 @@ Operation OperationGenerator::next() noexcept {
   } else if (kind < below_update_) {
     operation.kind = Operation::Kind::scan;
     operation.scan_length = 1 + static_cast<std::uint32_t>(random_.below(spec_.max_scan_length));
-  } else {
+  } else if (kind < below_read_modify_write_) {
     operation.kind = Operation::Kind::update;
+  } else {
+    operation.kind = Operation::Kind::lookup;
+    read_ = operation.key;
   }
   return operation;
 }

@@ -16,9 +16,10 @@ enum class Distribution : std::uint8_t {
   uniform,
   zipf,       ///< hot records lie anywhere, or side by side where the key space is in order
   hot_range,  ///< neighbouring records are hot, all others are alike
+  latest,     ///< the newest records are hot: YCSB's, Zipf over the age of all records
 };
 
-/// One workload. The four fractions add up to 1. With `zipf`, ranks are drawn over `zipf_items` and
+/// One workload. The five fractions add up to 1. With `zipf`, ranks are drawn over `zipf_items` and
 /// those that are no record are scattered over the records: YCSB's scrambled Zipf, whose constant
 /// is that of 10^10 items whatever the size of the table.
 struct WorkloadSpec {
@@ -37,7 +38,15 @@ struct WorkloadSpec {
   double hot_fraction = 0.05;  ///< hot_range: share of the records in it
   /// hot_range: by what share of the records it moves per 10^6 choices of all clients together.
   double drift = 0.0;
+  /// Share of the draws that read a record and then write it: two operations, one after the other.
+  double read_modify_write = 0.0;
 };
+
+/// The same mix with shares of operations, of which a read-modify-write is a lookup and an update.
+WorkloadSpec by_operations(WorkloadSpec spec) noexcept;
+
+/// The share of the most frequent kind of operation.
+double main_share(const WorkloadSpec& spec) noexcept;
 
 /// The hot range of an instance after some choices: `width` positions (KeySpace::position) from
 /// `first` on, round the end.
@@ -65,7 +74,8 @@ struct Operation {
 
 /// Draws the operations of one client. Streams with different seeds are independent, and clients
 /// with the same `insert_stride`, which is their number, and different `first_insert_record` never
-/// insert the same key.
+/// insert the same key. With Distribution::latest a client reads records of its own and loaded
+/// ones, its last `unread_inserts` left out: those may still be on their way.
 class OperationGenerator {
  public:
   /// Inserts take the records first_insert_record, first_insert_record + insert_stride, ...; the
@@ -77,19 +87,25 @@ class OperationGenerator {
 
   const WorkloadSpec& spec() const noexcept { return spec_; }
 
+  static constexpr std::uint64_t unread_inserts = 256;
+
  private:
   std::uint64_t choose_record() noexcept;
   std::uint64_t choose_in_hot_range() noexcept;
+  std::uint64_t choose_latest(std::uint64_t rank) const noexcept;
 
   WorkloadSpec spec_;
   Random random_;
   std::optional<ZipfSampler> zipf_;
+  std::uint64_t first_insert_;
   std::uint64_t next_insert_;
   std::uint64_t insert_stride_;
   std::uint64_t choices_ = 0;
   double below_insert_;  // the fractions, summed up in the order of Operation::Kind
   double below_scan_;
   double below_update_;
+  double below_read_modify_write_;
+  std::optional<std::uint64_t> read_;  ///< a key that was read to be written
 };
 
 }  // namespace pmoss

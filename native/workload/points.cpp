@@ -146,9 +146,13 @@ std::vector<double> RecordSample::share_within(const Rectangle& region) const {
 
 void validate_points(const WorkloadSpec& spec) {
   validate(spec);
-  if (spec.update != 0.0) {
-    throw std::invalid_argument("update is " + std::to_string(spec.update) +
+  for (const double share : {spec.update, spec.read_modify_write}) {
+    if (share == 0.0) continue;
+    throw std::invalid_argument("update is " + std::to_string(share) +
                                 "; it must be 0, for points do not move");
+  }
+  if (spec.distribution == Distribution::latest) {
+    throw std::invalid_argument("distribution is latest; points in the plane have no age");
   }
   if (spec.space.kind == KeySpace::Kind::file) point_of_record(spec.space.kind, 0);
   if (spec.space.in_order != 0) {

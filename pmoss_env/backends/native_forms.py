@@ -115,6 +115,7 @@ def native_workload(workload: Workload, seed: int = 0) -> _native.WorkloadSpec:
             hot_share=workload.hot_share,
             hot_fraction=workload.hot_fraction,
             drift=workload.drift,
+            read_modify_write=workload.read_modify_write,
         )
     except OSError as error:
         raise DescriptionError(

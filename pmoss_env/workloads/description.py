@@ -13,8 +13,8 @@ from pmoss_env.errors import DescriptionError
 from pmoss_env.files import read_toml
 from pmoss_env.indexes import DEFAULT, holds_points, index_names
 
-FRACTIONS = ("lookup", "insert", "scan", "update")
-DISTRIBUTIONS = ("uniform", "zipf", "zipf_ordered", "hot_range")
+FRACTIONS = ("lookup", "insert", "scan", "update", "read_modify_write")
+DISTRIBUTIONS = ("uniform", "zipf", "zipf_ordered", "hot_range", "latest")
 #: Key spaces without a file; "sosd:<path>" takes the keys of a file.
 KEY_SPACES = ("scattered", "clustered")
 SOSD = "sosd:"
@@ -30,17 +30,21 @@ class Workload:
         name: catalogue name.
         description: one line.
         source: section of a paper, or file.
-        lookup: share of point lookups of existing keys, 0 to 1; the four shares sum to 1.
+        lookup: share of point lookups of existing keys, 0 to 1; the five shares sum to 1.
         insert: share of inserts of new keys, distributed over the key space like the loaded ones.
         scan: share of range scans.
         update: share of updates of existing keys.
         distribution: choice of existing keys: "uniform", "zipf" (scrambled: hot keys lie anywhere),
             "zipf_ordered" (ranks in the order of the keys, from a place on that the workload
-            instance decides: hot keys are neighbours; for a B+-tree only) or "hot_range" (a range
-            of neighbouring keys is uniformly hot).
+            instance decides: hot keys are neighbours; for a B+-tree only), "hot_range" (a range of
+            neighbouring keys is uniformly hot) or "latest" (YCSB's: Zipf over the age of the
+            records, the newest first; for a B+-tree only). A client's last 256 inserts are not
+            read: they may be on their way. On the analytic backend, which has no time, the newest
+            of the loaded records are hot.
         theta: exponent of the Zipf distribution.
-        zipf_items: items of the Zipf distribution; YCSB's scrambled form draws from 10^10, so that
-            the hottest key gets 3.78 % of the draws. Ranks beyond the records are drawn uniformly.
+        zipf_items: for "zipf" and "zipf_ordered": items of the Zipf distribution; YCSB's scrambled
+            form draws from 10^10, so that the hottest key gets 3.78 % of the draws. Ranks beyond
+            the records are drawn uniformly.
         records: number of loaded records.
         max_scan_length: a scan's length is uniform in 1 to this, in entries. On points it is the
             mean number in a square of its area over the whole plane; around a point of clustered
@@ -59,6 +63,8 @@ class Workload:
             ones are a synthetic substitute for OpenStreetMap's US Northeast. Scans are square
             ranges, centred on records; the hot range is a square region; slices are the cells of a
             grid.
+        read_modify_write: share of lookups that are followed by an update of the same key. As in
+            YCSB, the index sees two operations, and both count as queries.
     """
 
     name: str
@@ -78,6 +84,7 @@ class Workload:
     hot_fraction: float = 0.05
     drift: float = 0.0
     index: str = DEFAULT
+    read_modify_write: float = 0.0
 
     def __post_init__(self) -> None:
         shares = [getattr(self, name) for name in FRACTIONS]
@@ -117,8 +124,11 @@ class Workload:
 
     def _check_points(self) -> None:
         """Checks for values that native/workload/points.hpp does not support."""
-        if self.update != 0:
-            raise DescriptionError(f"update = {self.update}: must be 0, for points do not move")
+        for name in ("update", "read_modify_write"):
+            if share := getattr(self, name):
+                raise DescriptionError(f"{name} = {share}: must be 0, for points do not move")
+        if self.distribution == "latest":
+            raise DescriptionError("distribution = 'latest': points in the plane have no age")
         if self.keys not in KEY_SPACES:
             raise DescriptionError(f"keys = {self.keys!r}: of points must be one of {KEY_SPACES}")
         if self.distribution == "zipf_ordered":

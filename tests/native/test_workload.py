@@ -25,7 +25,7 @@ def test_drawn_arrays_have_their_types_and_ranges():
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ({"lookup": 0.5}, "lookup + insert + scan + update is 0.500000; it must be 1"),
+        ({"lookup": 0.5}, "update + read_modify_write is 0.500000; it must be 1"),
         ({"lookup": 2.0}, "lookup is 2.000000; it must lie in"),
         ({"lookup": math.nan}, "lookup is nan"),
         ({"records": 0}, "records is 0; it must be at least 1"),

@@ -6,6 +6,7 @@ import pytest
 from pmoss_env.errors import DescriptionError, UnknownNameError
 from pmoss_env.workloads import load_workload, workload_names
 from pmoss_env.workloads.catalog import PRESETS
+from pmoss_env.workloads.description import FRACTIONS
 
 
 @pytest.mark.parametrize("name", workload_names())
@@ -18,6 +19,26 @@ def test_ycsb_a_is_the_papers() -> None:
     assert (workload.lookup, workload.insert) == (0.5, 0.5)
     assert (workload.distribution, workload.theta) == ("zipf", 0.99)
     assert workload.records == 30_000_000
+
+
+@pytest.mark.parametrize(
+    ("letter", "shares", "distribution"),
+    [
+        ("a", {"lookup": 0.5, "update": 0.5}, "zipf"),
+        ("b", {"lookup": 0.95, "update": 0.05}, "zipf"),
+        ("c", {"lookup": 1.0}, "zipf"),
+        ("d", {"lookup": 0.95, "insert": 0.05}, "latest"),
+        ("e", {"scan": 0.95, "insert": 0.05}, "zipf"),
+        ("f", {"lookup": 0.5, "read_modify_write": 0.5}, "zipf"),
+    ],
+)
+def test_the_core_workloads_are_ycsbs(
+    letter: str, shares: dict[str, float], distribution: str
+) -> None:
+    workload = load_workload(f"ycsb-core-{letter}")
+    assert {name: share for name in FRACTIONS if (share := getattr(workload, name))} == shares
+    assert (workload.distribution, workload.theta) == (distribution, 0.99)
+    assert workload.max_scan_length == 100
 
 
 def test_unknown_workload_is_named() -> None:

@@ -53,6 +53,69 @@ TEST(OperationGenerator, DrawsNothingWithFractionZero) {
   }
 }
 
+TEST(OperationGenerator, AReadModifyWriteIsALookupAndAnUpdateOfTheSameKey) {
+  WorkloadSpec spec;
+  spec.lookup = 0.5;
+  spec.read_modify_write = 0.5;
+  spec.records = 1000;
+  const std::vector<Operation> operations = draw(spec, 90'000);
+  std::vector<std::uint64_t> observed(4);
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    ++observed[static_cast<std::size_t>(operations[i].kind)];
+    if (operations[i].kind != Kind::update) continue;
+    ASSERT_EQ(operations[i - 1].kind, Kind::lookup);
+    ASSERT_EQ(operations[i - 1].key, operations[i].key);
+  }
+  const WorkloadSpec mix = by_operations(spec);
+  EXPECT_DOUBLE_EQ(mix.lookup, 2.0 / 3.0);
+  EXPECT_DOUBLE_EQ(mix.update, 1.0 / 3.0);
+  EXPECT_EQ(mix.read_modify_write, 0.0);
+  EXPECT_NO_THROW(validate(mix));
+  EXPECT_DOUBLE_EQ(main_share(spec), 2.0 / 3.0);
+  EXPECT_NEAR(static_cast<double>(observed[static_cast<std::size_t>(Kind::update)]), 30'000, 600);
+}
+
+TEST(OperationGenerator, TheLatestRecordsAreHotAndNewOnesTakeTheirPlace) {
+  WorkloadSpec spec;
+  spec.lookup = 0.5;
+  spec.insert = 0.5;
+  spec.distribution = Distribution::latest;
+  spec.records = 1000;
+  constexpr std::uint64_t clients = 3, mine = 1;
+  OperationGenerator generator(spec, 1, spec.records + mine, clients);
+  std::unordered_map<std::uint64_t, std::uint64_t> record_of;
+  for (std::uint64_t record = 0; record < 20'000; ++record) {
+    record_of[key_of_record(record, spec.seed)] = record;
+  }
+  std::uint64_t inserted = 0;
+  std::map<std::uint64_t, std::size_t> rank_of_reads;
+  for (int i = 0; i < 8'000; ++i) {
+    const Operation operation = generator.next();
+    const std::uint64_t record = record_of.at(operation.key);
+    if (operation.kind == Kind::insert) {
+      ASSERT_EQ(record, spec.records + mine + inserted++ * clients);
+      continue;
+    }
+    if (inserted < OperationGenerator::unread_inserts) {
+      ASSERT_LT(record, spec.records);
+      continue;
+    }
+    // Its own records, but for the last ones, and loaded ones.
+    const std::uint64_t readable = inserted - OperationGenerator::unread_inserts;
+    if (record >= spec.records) {
+      ASSERT_EQ((record - spec.records - mine) % clients, 0U);
+      const std::uint64_t own = (record - spec.records - mine) / clients;
+      ASSERT_LT(own, readable);
+      ++rank_of_reads[readable - 1 - own];
+    } else {
+      ++rank_of_reads[readable + spec.records - 1 - record];
+    }
+  }
+  EXPECT_LT(rank_of_reads.rbegin()->first, spec.records);
+  EXPECT_GT(rank_of_reads[0], rank_of_reads[9] * 4);
+  EXPECT_GT(rank_of_reads[0], 200U);
+}
+
 TEST(OperationGenerator, ScanLengthsAreUniformFromOne) {
   WorkloadSpec spec;
   spec.lookup = 0.5;
@@ -296,7 +359,8 @@ TEST(WorkloadSpec, ComplaintsNameTheValueAndWhatIsRight) {
   EXPECT_EQ(complaint_of(spec), "");
 
   spec.lookup = 0.5;
-  EXPECT_EQ(complaint_of(spec), "lookup + insert + scan + update is 0.500000; it must be 1");
+  EXPECT_EQ(complaint_of(spec),
+            "lookup + insert + scan + update + read_modify_write is 0.500000; it must be 1");
   spec.insert = -0.5;
   EXPECT_EQ(complaint_of(spec), "insert is -0.500000; it must lie in [0, 1]");
   spec.insert = std::numeric_limits<double>::quiet_NaN();

@@ -71,6 +71,7 @@ def check_index(
         [sys.executable, "-m", __name__, str(os.getpid())],
         Wording("the check", "", warn_seconds=_WARN_SECONDS),
         environment=os.environ,
+        grouped=True,  # processes that the library starts end with the check
     )
     with closing(child):
         try:
@@ -97,9 +98,12 @@ def _main(parent: int) -> None:
     os.dup2(2, 1)
     request = read_frame(sys.stdin.buffer)
     assert request is not None
+    own_process = os.getpid()
     library, next_report, ended = request["library"], 0.0, False
 
     def send(message: Mapping[str, Any]) -> None:
+        if os.getpid() != own_process:
+            os._exit(1)  # The library has forked: its copy must not go on with the check.
         try:
             write_frame(replies, message)
         except OSError:

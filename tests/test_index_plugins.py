@@ -85,6 +85,55 @@ def test_wrong_answers_are_named(faulty) -> None:
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
+        (
+            "two_steps",
+            r"insert\(\) by 2 threads at once of the new key \d+ gives 1 to [02] ",
+        ),
+        ("old_copies", r"gives the value \d+, which is older than \d+"),
+        ("no_extremes", r"insert\(\) gives -1 at the key 0"),
+        ("leaks", r"memory grows by \d+ bytes for each lookup.*a leak"),
+        ("forks", r"starts processes \(fork\)"),
+        ("forks_at_once", r"starts processes \(fork\)"),
+        ("pins", r"changes the CPUs of threads"),
+    ],
+)
+def test_a_check_names_what_would_falsify_a_measurement(faulty, fault: str, message: str) -> None:
+    if fault == "pins" and len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("needs two CPUs")
+    with pytest.raises(PluginError, match=message):
+        check_index(faulty(fault), operations=2_000, threads=2)
+
+
+def test_a_measurement_fails_where_a_library_moves_its_workers(faulty) -> None:
+    if load_machine("host").workers.size < 2:
+        pytest.skip("needs two worker cores")
+    with pytest.raises(BackendError, match=r"worker \d+ was bound to CPU \d+ and ran on CPU \d+"):
+        measure(faulty("moves"))
+
+
+def test_no_process_of_a_library_outlives_its_check(faulty) -> None:
+    library = faulty("forks")
+    with pytest.raises(PluginError):
+        check_index(library, operations=2_000, threads=2)
+    left = [
+        entry.name
+        for entry in Path("/proc").iterdir()
+        if entry.name.isdigit() and str(library) in _mapped(entry)
+    ]
+    assert not left
+
+
+def _mapped(process: Path) -> str:
+    """The files that a process has mapped; empty once it has ended."""
+    try:
+        return (process / "maps").read_text()
+    except OSError:
+        return ""
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
         ("crashes", "died of signal 11"),
         ("throws", "something was thrown|died of signal 6"),
         ("exits", "ended with status 0|died of signal"),

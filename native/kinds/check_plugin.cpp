@@ -1,7 +1,15 @@
 // The conformance test of a user's library.
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cmath>
 #include <exception>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -19,12 +27,16 @@ namespace {
 
 constexpr std::uint32_t slices = 16;
 constexpr std::size_t longest_scan = 100;
+constexpr std::uint64_t few_operations = 2000;
+
+/// How many threads work on the same keys.
+unsigned sharing_threads(const PluginCheck& check) { return std::max(check.threads, 2U); }
 
 /// Counts the operations of all threads, and reports them to the caller.
 class CheckProgress {
  public:
   explicit CheckProgress(const PluginCheck& check)
-      : check_(check), all_(check.operations * (check.threads + 1)) {}
+      : check_(check), all_(check.operations * (check.threads + sharing_threads(check) + 2)) {}
 
   static constexpr std::uint64_t step = 1024;  ///< operations between two reports
 
@@ -198,18 +210,78 @@ class Client {
   std::uint64_t scanned_values_[longest_scan];
 };
 
-/// Runs a function for 0, 1, ... in a thread each; throws the first of what they throw.
-void at_once(PluginIndex& index, unsigned count, const std::function<void(unsigned)>& function) {
+/// The CPUs that the calling thread may run on; empty if the kernel does not say.
+std::vector<std::uint8_t> allowed_cpus() {
+  std::vector<std::uint8_t> mask(8192);
+  const long bytes = ::sched_getaffinity(0, mask.size(), reinterpret_cast<cpu_set_t*>(mask.data()));
+  if (bytes != 0) mask.clear();
+  return mask;
+}
+
+/// Throws if the library has changed where the calling thread may run.
+class SameCpus {
+ public:
+  explicit SameCpus(const PluginLibrary& library) : library_(library) {}
+
+  void require() const {
+    if (allowed_cpus() == before_) return;
+    throw library_.error(
+        "the library changes the CPUs of threads that call it (sched_setaffinity): the placement "
+        "that is measured would not be the one that was asked for");
+  }
+
+ private:
+  const PluginLibrary& library_;
+  std::vector<std::uint8_t> before_ = allowed_cpus();
+};
+
+/// Knows of processes that the library starts, also of those whose parent has ended.
+class NoProcesses {
+ public:
+  NoProcesses() {
+    ::prctl(PR_GET_CHILD_SUBREAPER, &before_);
+    ::prctl(PR_SET_CHILD_SUBREAPER, 1UL);
+    had_some_ = exist();
+  }
+  ~NoProcesses() { ::prctl(PR_SET_CHILD_SUBREAPER, static_cast<unsigned long>(before_)); }
+  NoProcesses(const NoProcesses&) = delete;
+  NoProcesses& operator=(const NoProcesses&) = delete;
+
+  void require(const PluginLibrary& library) const {
+    if (had_some_ || !exist()) return;
+    throw library.error(
+        "the library starts processes (fork): they would run beside the measurement, and after it");
+  }
+
+ private:
+  static bool exist() {
+    siginfo_t info{};
+    return ::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+  }
+
+  int before_ = 0;
+  bool had_some_ = false;
+};
+
+/// Runs a function for 0, 1, ... in a thread each; throws the first of what they throw. `failed` is
+/// set as soon as one does.
+void at_once(PluginIndex& index, unsigned count, const std::function<void(unsigned)>& function,
+             std::atomic<bool>* failed = nullptr) {
   std::vector<std::exception_ptr> failures(count);
   {
     std::vector<std::jthread> threads;
     for (unsigned i = 0; i < count; ++i) {
       threads.emplace_back([&, i] {
         try {
-          const PluginIndex::Thread thread(index);
-          function(i);
+          const SameCpus cpus(index.library());
+          {
+            const PluginIndex::Thread thread(index);
+            function(i);
+          }
+          cpus.require();
         } catch (...) {
           failures[i] = std::current_exception();
+          if (failed != nullptr) *failed = true;
         }
       });
     }
@@ -217,6 +289,167 @@ void at_once(PluginIndex& index, unsigned count, const std::function<void(unsign
   for (const std::exception_ptr& failure : failures) {
     if (failure) std::rethrow_exception(failure);
   }
+}
+
+/// Threads that wait for each other again and again; none sleeps, so that all go on at once.
+class Together {
+ public:
+  explicit Together(unsigned threads) : threads_(threads) {}
+
+  /// False if one of the threads has failed.
+  bool wait(std::uint64_t time) {
+    for (++arrived_; arrived_ < threads_ * (time + 1) && !failed;) std::this_thread::yield();
+    return !failed;
+  }
+
+  std::atomic<bool> failed = false;
+
+ private:
+  const unsigned threads_;
+  std::atomic<std::uint64_t> arrived_ = 0;
+};
+
+/// New keys, which all threads insert in the same order. They wait for each other before each block
+/// of keys. Of each key one insert gives 1.
+void insert_the_same(PluginIndex& index, unsigned threads, std::uint64_t block,
+                     std::uint64_t keys) {
+  const std::uint64_t before = index.size();
+  std::vector<std::atomic<unsigned>> winners(keys);
+  Together together(threads);
+  const auto key_of = [before](std::uint64_t number) { return mix64(~(before + number)); };
+  const auto insert = [&](unsigned number) {
+    for (std::uint64_t i = 0; i < winners.size(); ++i) {
+      if (i % block == 0 && !together.wait(i / block)) return;
+      const std::uint64_t key = key_of(i);
+      if (index.insert(key, key + number)) ++winners[i];
+    }
+  };
+  at_once(index, threads, insert, &together.failed);
+  for (std::uint64_t i = 0; i < winners.size(); ++i) {
+    if (winners[i] == 1) continue;
+    throw index.library().error("insert() by " + std::to_string(threads) +
+                                " threads at once of the new key " + std::to_string(key_of(i)) +
+                                " gives 1 to " + std::to_string(winners[i]) +
+                                " of them: it must to one");
+  }
+  const std::uint64_t records = before + winners.size();
+  if (index.size() != records) {
+    throw index.library().error("size() gives " + std::to_string(index.size()) +
+                                " after inserts of the same keys by several threads: there are " +
+                                std::to_string(records) + " records");
+  }
+}
+
+/// Each shared key is written by one thread, with ascending values. Whoever reads it finds no older
+/// value than one whose update had ended, and none older than what this thread has read.
+void read_the_same(PluginIndex& index, unsigned threads, const PluginCheck& check,
+                   CheckProgress& progress) {
+  constexpr std::size_t shared = 64;
+  std::array<std::atomic<std::uint64_t>, shared> written{};
+  const auto key_of = [](std::size_t number) { return mix64(number + 1); };
+  for (std::size_t i = 0; i < shared; ++i) index.insert(key_of(i), key_of(i));
+  constexpr std::uint64_t block = 256;
+  Together together(threads);
+  const auto read_and_write = [&](unsigned number) {
+    Random random(mix64(check.seed + 77) + number);
+    std::array<std::uint64_t, shared> read{};
+    for (std::uint64_t i = 0; i < check.operations; ++i) {
+      if (i % block == 0 && !together.wait(i / block)) return;
+      if (i % CheckProgress::step == 0) {
+        progress.add(std::min(check.operations - i, CheckProgress::step));
+      }
+      const auto chosen = static_cast<std::size_t>(random.below(shared));
+      const std::uint64_t key = key_of(chosen);
+      if (chosen % threads == number && random.below(2) == 0) {
+        const std::uint64_t next = written[chosen].load() + 1;
+        if (!index.update(key, key + next)) {
+          throw index.library().error("update() at the key " + std::to_string(key) +
+                                      " gives 0 for a key that is there");
+        }
+        written[chosen].store(next);
+        continue;
+      }
+      const std::uint64_t ended = written[chosen].load();
+      std::uint64_t value = 0;
+      if (!index.lookup(key, value)) {
+        throw index.library().error("lookup() at the key " + std::to_string(key) +
+                                    " gives 0 for a key that is there");
+      }
+      const std::uint64_t least = std::max(ended, read[chosen]);
+      if (value - key < least) {
+        throw index.library().error(
+            "lookup() at the key " + std::to_string(key) + " gives the value " +
+            std::to_string(value) + ", which is older than " + std::to_string(key + least) +
+            ": an update of another thread had ended, or this one had read it before");
+      }
+      read[chosen] = value - key;
+    }
+  };
+  at_once(index, threads, read_and_write, &together.failed);
+}
+
+/// The smallest and the largest key are keys as others are.
+void use_extreme_keys(PluginIndex& index) {
+  for (const std::uint64_t key : {std::uint64_t{0}, ~std::uint64_t{0}}) {
+    const auto require = [&](bool right, const std::string& what) {
+      if (!right) throw index.library().error("at the key " + std::to_string(key) + " " + what);
+    };
+    std::uint64_t value = 0;
+    try {
+      require(!index.lookup(key, value), "lookup() gives 1 before it was inserted");
+      require(!index.update(key, key), "update() gives 1 before it was inserted");
+      require(index.insert(key, key), "insert() gives 0 for a new key");
+      require(!index.insert(key, key + 1), "insert() gives 1 for a key that was there");
+      require(index.lookup(key, value) && value == key + 1, "lookup() does not find its value");
+      require(index.update(key, key + 2), "update() gives 0 for a key that is there");
+      require(index.lookup(key, value) && value == key + 2, "lookup() does not find its value");
+      if (!index.has_scan()) continue;
+      std::uint64_t first = 0;
+      const std::size_t count = index.scan(key, 1, &first, &value);
+      require(count == 1 && first == key && value == key + 2, "scan() does not begin with it");
+    } catch (const PluginError& error) {
+      const std::string said = error.what();
+      if (said.find("the key " + std::to_string(key)) != std::string::npos) throw;
+      throw PluginError(said + " at the key " + std::to_string(key));
+    }
+  }
+}
+
+/// Bytes of this process in memory; 0 if the kernel does not say.
+std::uint64_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  std::uint64_t all = 0, resident = 0;
+  file >> all >> resident;
+  return resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+/// Operations that add no record need no memory, once they have been done before.
+std::string watch_memory(PluginIndex& index, std::uint64_t operations, std::uint64_t seed) {
+  constexpr std::uint64_t allowed_bytes = 4 << 20;
+  constexpr std::uint64_t allowed_bytes_per_operation = 64;
+  const std::uint64_t limit = allowed_bytes + allowed_bytes_per_operation * operations;
+  std::array<std::uint64_t, longest_scan> keys{}, values{};
+  // What the library keeps for later grows once; a leak grows every time.
+  std::uint64_t least_growth = ~std::uint64_t{0};
+  for (int round = 0; round < 3 && least_growth > limit; ++round) {
+    const std::uint64_t before = resident_bytes();
+    Random random(mix64(seed + 78));
+    for (std::uint64_t i = 0; i < operations; ++i) {
+      const std::uint64_t key = random.next();
+      std::uint64_t value = 0;
+      index.lookup(key, value);
+      index.update(key | 1, key | 1);
+      if (index.has_scan() && i % 8 == 0) index.scan(key, 10, keys.data(), values.data());
+    }
+    const std::uint64_t after = resident_bytes();
+    least_growth = std::min(least_growth, after > before ? after - before : 0);
+  }
+  if (least_growth > limit) {
+    throw index.library().error("memory grows by " + std::to_string(least_growth / operations) +
+                                " bytes for each lookup, update and part of a scan, none of which "
+                                "adds a record: a leak");
+  }
+  return "memory: lookups, updates and scans need no more of it";
 }
 
 std::string look_at_memory(const PluginIndex& index) {
@@ -307,7 +540,9 @@ std::vector<std::string> check_plugin(const std::string& path, const PluginCheck
     throw std::invalid_argument("operations is " + std::to_string(check.operations) +
                                 "; it must be at least 1000");
   }
+  const NoProcesses processes;
   const auto library = std::make_shared<const PluginLibrary>(path);
+  const SameCpus cpus(*library);
   std::vector<std::string> report{library->api().name};
   PluginIndex index(library, {slices, check.operations});
   CheckProgress progress(check);
@@ -317,6 +552,8 @@ std::vector<std::string> check_plugin(const std::string& path, const PluginCheck
     Client alone(index, 15, check, progress);
     alone.require_size(0);
     alone.load(1000);
+    // Early: what leaks would take all memory until the end.
+    watch_memory(index, few_operations, check.seed);
     alone.run(check.operations, true);
     alone.look_through();
     report.push_back("one thread: " + each + " operations, " + std::to_string(alone.records()) +
@@ -337,11 +574,30 @@ std::vector<std::string> check_plugin(const std::string& path, const PluginCheck
   clients.front().require_size(records);
   report.push_back(std::to_string(check.threads) + " threads at once: " + each +
                    " operations each, every answer as in the models");
+  const unsigned sharing = sharing_threads(check);
+  // Two threads on one key meet most often; more of them in a row meet in other ways.
+  insert_the_same(index, 2, 1, std::min<std::uint64_t>(check.operations, 200'000));
+  insert_the_same(index, sharing, 32, std::min<std::uint64_t>(check.operations, 50'000));
+  {
+    const PluginIndex::Thread thread(index);
+    read_the_same(index, sharing, check, progress);
+    use_extreme_keys(index);
+  }
+  report.push_back(std::to_string(sharing) +
+                   " threads on the same keys: one insert wins, no answer goes back in time, and 0 "
+                   "and 2^64 - 1 are keys, too");
   report.push_back(index.has_scan() ? "scan: in order, nothing missed"
                                     : "scan is missing: workloads with scans are refused");
   report.push_back(load_sorted(library, check));
   report.push_back(look_at_memory(index));
   report.push_back(describe_bytes(index));
+  {
+    const PluginIndex::Thread thread(index);
+    report.push_back(watch_memory(index, check.operations, check.seed));
+    progress.add(check.operations);
+  }
+  cpus.require();
+  processes.require(*library);
   return report;
 }
 

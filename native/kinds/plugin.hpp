@@ -26,8 +26,9 @@ struct PluginCheck {
 };
 
 /// Runs random operations on an index of the library and holds every answer against a model: first
-/// one thread alone, then all at once, each with keys of its own and reading those of the others.
-/// Returns what it did, a line each. Throws PluginError at the first thing that is wrong.
+/// one thread alone, then all at once. Each has keys of its own, and reads those of the others.
+/// Then all work on the same keys. Looks for leaks, processes and changed CPUs as well. Returns
+/// what it did, a line each. Throws PluginError at the first thing that is wrong.
 std::vector<std::string> check_plugin(const std::string& path, const PluginCheck& check);
 
 }  // namespace pmoss::kinds

@@ -4,6 +4,7 @@
 #undef pmoss_index_get_api
 
 #include <dlfcn.h>
+#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +13,8 @@
 #include <fstream>
 #include <stdexcept>
 #include <string>
+#include <thread>
+#include <unordered_map>
 #include <utility>
 
 namespace {
@@ -115,6 +118,83 @@ int lookup_in_circles(pmoss_index*, std::uint64_t, std::uint64_t*) {
   return 0;
 }
 
+/// Looks, then adds, in two steps: two threads may both find the key new.
+int insert_in_two_steps(pmoss_index* index, std::uint64_t key, std::uint64_t value) {
+  std::uint64_t before = 0;
+  const bool fresh = lookup(index, key, &before) == 0;
+  std::this_thread::yield();
+  insert(index, key, value);
+  return fresh ? 1 : 0;
+}
+
+thread_local std::unordered_map<std::uint64_t, std::uint64_t> own_copies;
+
+/// Each thread goes on reading what it has read once.
+int lookup_old(pmoss_index* index, std::uint64_t key, std::uint64_t* value) {
+  const auto [at, fresh] = own_copies.try_emplace(key);
+  if (fresh && lookup(index, key, &at->second) == 0) {
+    own_copies.erase(at);
+    return 0;
+  }
+  *value = at->second;
+  return 1;
+}
+int update_own_copy(pmoss_index* index, std::uint64_t key, std::uint64_t value) {
+  own_copies.erase(key);
+  return update(index, key, value);
+}
+int insert_own_copy(pmoss_index* index, std::uint64_t key, std::uint64_t value) {
+  own_copies.erase(key);
+  return insert(index, key, value);
+}
+
+int insert_but_extremes(pmoss_index* index, std::uint64_t key, std::uint64_t value) {
+  return key == 0 || key == ~std::uint64_t{0} ? -1 : insert(index, key, value);
+}
+
+int lookup_that_leaks(pmoss_index* index, std::uint64_t key, std::uint64_t* value) {
+  static std::atomic<char*> last = nullptr;
+  char* const memory = static_cast<char*>(std::malloc(16384));
+  std::fill_n(memory, 16384, 1);
+  last = memory;
+  return lookup(index, key, value);
+}
+
+/// Once, as a server of its own would.
+int insert_and_fork(pmoss_index* index, std::uint64_t key, std::uint64_t value) {
+  static std::atomic<int> calls = 0;
+  if (++calls == 500 && ::fork() == 0) {
+    ::pause();
+    ::_exit(0);
+  }
+  return insert(index, key, value);
+}
+
+/// Every thread to the first CPU that the process may use.
+int lookup_on_the_first(pmoss_index* index, std::uint64_t key, std::uint64_t* value) {
+  static const int first = [] {
+    cpu_set_t allowed;
+    CPU_ZERO(&allowed);
+    ::sched_getaffinity(::getpid(), sizeof allowed, &allowed);
+    int cpu = 0;
+    while (!CPU_ISSET(cpu, &allowed)) ++cpu;
+    return cpu;
+  }();
+  cpu_set_t own;
+  CPU_ZERO(&own);
+  CPU_SET(first, &own);
+  ::sched_setaffinity(0, sizeof own, &own);
+  return lookup(index, key, value);
+}
+
+int insert_pinned(pmoss_index* index, std::uint64_t key, std::uint64_t value) {
+  cpu_set_t first;
+  CPU_ZERO(&first);
+  CPU_SET(::sched_getcpu(), &first);
+  ::sched_setaffinity(0, sizeof first, &first);
+  return insert(index, key, value);
+}
+
 /// The file that this code was loaded from.
 std::string own_path() {
   Dl_info info{};
@@ -209,6 +289,24 @@ struct pmoss_index_api faulty(const std::string& fault) {
     };
   }
   if (fault == "negative_record") api.bytes_per_record = [](pmoss_index*) { return -64.0; };
+  if (fault == "two_steps") api.insert = insert_in_two_steps;
+  if (fault == "old_copies") {
+    api.lookup = lookup_old;
+    api.lookup_batch = nullptr;
+    api.update = update_own_copy;
+    api.insert = insert_own_copy;
+  }
+  if (fault == "no_extremes") api.insert = insert_but_extremes;
+  if (fault == "leaks") api.lookup = lookup_that_leaks;
+  if (fault == "forks") api.insert = insert_and_fork;
+  if (fault == "forks_at_once") {
+    api.open = [](const pmoss_index_options* options) {
+      if (::fork() == 0) ::_exit(0);
+      return good_api()->open(options);
+    };
+  }
+  if (fault == "moves") api.lookup = lookup_on_the_first;
+  if (fault == "pins") api.insert = insert_pinned;
   if (fault == "hidden") api.visit_memory = nullptr;
   if (fault == "no_scan") api.scan = nullptr;
   if (fault == "sorted") api.load_sorted = load_sorted;

@@ -18,6 +18,7 @@ from pmoss_env.baselines import Context, make_baseline
 from pmoss_env.errors import BackendError, PluginError, UnsupportedError
 from pmoss_env.index_check import check_index
 from pmoss_env.indexes import index_kind, register_plugin
+from pmoss_env.machines import load_machine
 from tests.native.builds import REPOSITORY
 from tests.native.examples import EXAMPLES, need_example
 

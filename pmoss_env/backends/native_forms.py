@@ -15,6 +15,7 @@ from pmoss_env.machines import Machine
 from pmoss_env.machines.distances import PLAIN
 from pmoss_env.types import CoTenant
 from pmoss_env.workloads import SOSD, Workload
+from pmoss_env.workloads.description import FRACTIONS
 
 _BYTES_PER_LINE = 64
 _LINES_PER_KIB = 1024 / _BYTES_PER_LINE
@@ -101,9 +102,7 @@ def native_workload(workload: Workload, seed: int = 0) -> _native.WorkloadSpec:
     try:
         return _native.WorkloadSpec(
             lookup=workload.lookup,
-            insert=workload.insert,
-            scan=workload.scan,
-            update=workload.update,
+            **{name: share for name in FRACTIONS[1:] if (share := getattr(workload, name))},
             distribution=workload.distribution,
             theta=workload.theta,
             zipf_items=workload.zipf_items,
@@ -115,7 +114,6 @@ def native_workload(workload: Workload, seed: int = 0) -> _native.WorkloadSpec:
             hot_share=workload.hot_share,
             hot_fraction=workload.hot_fraction,
             drift=workload.drift,
-            read_modify_write=workload.read_modify_write,
         )
     except OSError as error:
         raise DescriptionError(

@@ -1,15 +1,9 @@
 // The conformance test of a user's library.
-#include <sched.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <cmath>
 #include <exception>
-#include <fstream>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -17,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "kinds/library_watch.hpp"
 #include "kinds/plugin.hpp"
 #include "kinds/plugin_index.hpp"
 #include "numa/memory.hpp"
@@ -210,59 +205,6 @@ class Client {
   std::uint64_t scanned_values_[longest_scan];
 };
 
-/// The CPUs that the calling thread may run on; empty if the kernel does not say.
-std::vector<std::uint8_t> allowed_cpus() {
-  std::vector<std::uint8_t> mask(8192);
-  const long bytes = ::sched_getaffinity(0, mask.size(), reinterpret_cast<cpu_set_t*>(mask.data()));
-  if (bytes != 0) mask.clear();
-  return mask;
-}
-
-/// Throws if the library has changed where the calling thread may run.
-class SameCpus {
- public:
-  explicit SameCpus(const PluginLibrary& library) : library_(library) {}
-
-  void require() const {
-    if (allowed_cpus() == before_) return;
-    throw library_.error(
-        "the library changes the CPUs of threads that call it (sched_setaffinity): the placement "
-        "that is measured would not be the one that was asked for");
-  }
-
- private:
-  const PluginLibrary& library_;
-  std::vector<std::uint8_t> before_ = allowed_cpus();
-};
-
-/// Knows of processes that the library starts, also of those whose parent has ended.
-class NoProcesses {
- public:
-  NoProcesses() {
-    ::prctl(PR_GET_CHILD_SUBREAPER, &before_);
-    ::prctl(PR_SET_CHILD_SUBREAPER, 1UL);
-    had_some_ = exist();
-  }
-  ~NoProcesses() { ::prctl(PR_SET_CHILD_SUBREAPER, static_cast<unsigned long>(before_)); }
-  NoProcesses(const NoProcesses&) = delete;
-  NoProcesses& operator=(const NoProcesses&) = delete;
-
-  void require(const PluginLibrary& library) const {
-    if (had_some_ || !exist()) return;
-    throw library.error(
-        "the library starts processes (fork): they would run beside the measurement, and after it");
-  }
-
- private:
-  static bool exist() {
-    siginfo_t info{};
-    return ::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
-  }
-
-  int before_ = 0;
-  bool had_some_ = false;
-};
-
 /// Runs a function for 0, 1, ... in a thread each; throws the first of what they throw. `failed` is
 /// set as soon as one does.
 void at_once(PluginIndex& index, unsigned count, const std::function<void(unsigned)>& function,
@@ -413,14 +355,6 @@ void use_extreme_keys(PluginIndex& index) {
       throw PluginError(said + " at the key " + std::to_string(key));
     }
   }
-}
-
-/// Bytes of this process in memory; 0 if the kernel does not say.
-std::uint64_t resident_bytes() {
-  std::ifstream file("/proc/self/statm");
-  std::uint64_t all = 0, resident = 0;
-  file >> all >> resident;
-  return resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
 /// Operations that add no record need no memory, once they have been done before.

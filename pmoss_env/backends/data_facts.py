@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pmoss_env.indexes import is_plugin
+from pmoss_env.errors import BackendError
+from pmoss_env.indexes import check_hint, is_plugin
+from pmoss_env.machines import Machine
 
 #: Most misplaced slices in a text; the snapshot's provenance has all.
 _MAX_CAUSES = 8
@@ -108,3 +110,23 @@ def placement_lines(provenance: Mapping[str, Any]) -> list[str]:
 
 def _by_node(pages: Mapping[str, int]) -> str:
     return ", ".join(f"node {node}: {count:,}" for node, count in pages.items())
+
+
+def require_planned_cpus(ran: Sequence[int], machine: Machine, index: str) -> None:
+    """Checks that each worker ran on its CPU.
+
+    Args:
+        ran: CPU of each worker at the end; negative where none of its queries was counted.
+        machine: whose workers they are.
+        index: name of the index.
+
+    Raises:
+        BackendError: one ran elsewhere.
+    """
+    planned = machine.cpu_of_core[machine.workers].tolist()
+    for worker, (plan, cpu) in enumerate(zip(planned, ran, strict=True)):
+        if cpu not in (plan, -1):
+            raise BackendError(
+                f"worker {worker} was bound to CPU {plan} and ran on CPU {int(cpu)}: something "
+                f"changes the CPUs of threads in this process. {check_hint(index)}"
+            )

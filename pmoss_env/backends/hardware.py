@@ -15,12 +15,11 @@ import numpy as np
 
 from pmoss_env import __version__, _native
 from pmoss_env.backends.base import Subject, SubjectBackend
-from pmoss_env.backends.data_facts import data_facts
+from pmoss_env.backends.data_facts import data_facts, require_planned_cpus
 from pmoss_env.backends.kernel_settings import check_settings, switched
 from pmoss_env.backends.native_counts import native_errors, rounds_of, snapshot_of
 from pmoss_env.backends.native_forms import native_workload
 from pmoss_env.errors import BackendError, UnknownNameError, UnsupportedError
-from pmoss_env.indexes import check_hint
 from pmoss_env.interference import check_co_tenants
 from pmoss_env.machines.host import kernel_nodes
 from pmoss_env.platforms import require_host
@@ -388,7 +387,7 @@ class HardwareBackend(SubjectBackend):
         loading: dict[str, Any] | None,
     ) -> HardwareSnapshot:
         seconds = raw["seconds"]
-        self._require_planned_cpus(raw["worker_cpus"])
+        require_planned_cpus(raw["worker_cpus"], self.machine, self.workload.index)
         return snapshot_of(
             raw,
             self.load,
@@ -413,17 +412,6 @@ class HardwareBackend(SubjectBackend):
                 "user_read_groups": [raw["user_read_groups"], raw["counter_groups"]],
             },
         )
-
-    def _require_planned_cpus(self, ran: Sequence[int]) -> None:
-        """Raises BackendError if a worker did not run on its CPU."""
-        planned = self.machine.cpu_of_core[self.machine.workers].tolist()
-        for worker, (plan, cpu) in enumerate(zip(planned, ran, strict=True)):
-            if cpu != plan:
-                raise BackendError(
-                    f"worker {worker} was bound to CPU {plan} and ran on CPU {int(cpu)}: "
-                    "something changes the CPUs of threads in this process. "
-                    + check_hint(self.workload.index)
-                )
 
     def _report_rounds(self, raw: dict[str, Any]) -> None:
         """Calls on_round with every new round."""

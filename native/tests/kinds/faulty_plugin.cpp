@@ -212,6 +212,28 @@ std::string own_name() {
   if (own_name() == "leaves_a_trace") std::ofstream(own_path() + ".loaded");
 }
 
+/// Faults that would falsify a measurement.
+void add_evil(struct pmoss_index_api& api, const std::string& fault) {
+  if (fault == "two_steps") api.insert = insert_in_two_steps;
+  if (fault == "old_copies") {
+    api.lookup = lookup_old;
+    api.lookup_batch = nullptr;
+    api.update = update_own_copy;
+    api.insert = insert_own_copy;
+  }
+  if (fault == "no_extremes") api.insert = insert_but_extremes;
+  if (fault == "leaks") api.lookup = lookup_that_leaks;
+  if (fault == "forks") api.insert = insert_and_fork;
+  if (fault == "forks_at_once") {
+    api.open = [](const pmoss_index_options* options) {
+      if (::fork() == 0) ::_exit(0);
+      return good_api()->open(options);
+    };
+  }
+  if (fault == "moves") api.lookup = lookup_on_the_first;
+  if (fault == "pins") api.insert = insert_pinned;
+}
+
 struct pmoss_index_api faulty(const std::string& fault) {
   struct pmoss_index_api api = *good_api();
   if (fault == "other_abi") api.abi = 99;
@@ -289,24 +311,7 @@ struct pmoss_index_api faulty(const std::string& fault) {
     };
   }
   if (fault == "negative_record") api.bytes_per_record = [](pmoss_index*) { return -64.0; };
-  if (fault == "two_steps") api.insert = insert_in_two_steps;
-  if (fault == "old_copies") {
-    api.lookup = lookup_old;
-    api.lookup_batch = nullptr;
-    api.update = update_own_copy;
-    api.insert = insert_own_copy;
-  }
-  if (fault == "no_extremes") api.insert = insert_but_extremes;
-  if (fault == "leaks") api.lookup = lookup_that_leaks;
-  if (fault == "forks") api.insert = insert_and_fork;
-  if (fault == "forks_at_once") {
-    api.open = [](const pmoss_index_options* options) {
-      if (::fork() == 0) ::_exit(0);
-      return good_api()->open(options);
-    };
-  }
-  if (fault == "moves") api.lookup = lookup_on_the_first;
-  if (fault == "pins") api.insert = insert_pinned;
+  add_evil(api, fault);
   if (fault == "hidden") api.visit_memory = nullptr;
   if (fault == "no_scan") api.scan = nullptr;
   if (fault == "sorted") api.load_sorted = load_sorted;

@@ -3,6 +3,11 @@
 import signal
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# Nothing that is drawn depends on how busy the host is.
+settings.register_profile("any host", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any host")
 
 
 def pytest_configure() -> None:

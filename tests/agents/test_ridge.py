@@ -31,7 +31,7 @@ def test_updates_equal_the_direct_solution(absorbed):
     assert not arms.theta[[0, 2]].any()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     seed=st.integers(0, 2**32 - 1),
     features=st.integers(1, 6),

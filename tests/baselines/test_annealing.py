@@ -11,7 +11,7 @@ from pmoss_env.errors import DescriptionError, UnsupportedError
 
 
 @given(st.integers(1, 150), st.integers(0, 2**32))
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 def test_it_returns_the_best_schedule_seen_and_stays_within_budget(a_context, budget, seed):
     context = a_context(slices=16, seed=seed)
     start = context.backend.place(make_baseline("lpt")(context))

@@ -34,7 +34,7 @@ seeds = st.integers(0, 2**32)
     st.integers(1, 80),
     seeds,
 )
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_every_baseline_gives_a_legal_schedule(a_context, name, machine, slices, seed):
     context = a_context(machine, slices, seed)
     schedule = make_baseline(name)(context)

@@ -23,7 +23,7 @@ def best_makespan(load, workers):
 
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=6), st.integers(1, 3))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_lpt_is_within_grahams_bound(values, workers):
     load = np.array(values)
     machine = load_machine("toy")

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pmoss_env.baselines import BASELINES, SHARED_BASELINES, Context, in_runs, make_baseline
@@ -35,7 +35,6 @@ def test_mixed_is_the_papers_for_its_256_slices_and_between_the_others():
 
 
 @given(machines, slice_counts)
-@settings(deadline=None)
 def test_shared_schedules_route_and_lay_out_as_in_the_paper(machine, slices):
     context = Context(machine, slices)
     shared = {name: make_baseline(name, shared=True)(context) for name in SHARED_BASELINES}

@@ -16,7 +16,7 @@ seeds = st.integers(0, 2**32)
 @given(
     st.sampled_from(["closed", "saturated", "saturated:mix", "open:3"]), st.integers(1, 200), seeds
 )
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_search_is_never_worse_than_its_start_and_within_budget(a_context, load, budget, seed):
     context = a_context(slices=16, seed=seed, load=load)
     backend = context.backend

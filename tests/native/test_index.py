@@ -4,7 +4,7 @@ import bisect
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pmoss_env import _native
@@ -25,7 +25,6 @@ def small_tree(slices=4):
     return _native.BTree(slices=slices, huge_pages=False)
 
 
-@settings(deadline=None)
 @given(OPERATIONS, st.sampled_from([1, 3, 64]), st.lists(KEYS, max_size=5))
 def test_any_operations_match_a_dict(operations, slices, starts):
     tree = small_tree(slices)

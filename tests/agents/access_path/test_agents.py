@@ -104,6 +104,24 @@ def test_the_oracle_takes_the_least_time():
         assert info["run_time_us"] == times.min()
 
 
+def test_linucb_learns_without_any_data_and_heeds_the_mask():
+    rng = np.random.default_rng(0)
+    agent = pmoss_agents.make("linucb")
+    # Copies take as long from everywhere; loads take longer, the farther the memory is.
+    chosen = []
+    for _ in range(600):
+        size, latency = 10 + 500.0 * rng.random(), 100.0 + 200.0 * rng.random()
+        features = np.array([size, latency, 0.0, 0.0, 0.0])
+        observation = {"features": features, "action_mask": np.ones(2, np.int8)}
+        path = agent.act(observation)
+        if abs(latency - 200) > 20:
+            chosen.append(path == (latency > 200))
+        agent.observe(-(0.05 + size / 5) * (latency / 200 if path == 0 else 1.0))
+    assert np.mean(chosen[-200:]) > 0.9
+    masked = {"features": features, "action_mask": np.array([0, 1], np.int8)}
+    assert agent.act(masked) == 1
+
+
 def test_wrong_uses_are_refused(dataset, tmp_path):
     features, _ = dataset.pairs()
     for name in ("linear-cost", "decision-tree"):

@@ -11,7 +11,7 @@ THREAD = make_engine("thread")
 LEAST, MOST = -(2**31), 2**31 - 1
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     values=st.lists(st.one_of(st.integers(0, 5), st.integers(LEAST, MOST)), max_size=3000),
     low=st.integers(LEAST, MOST),

@@ -125,7 +125,7 @@ def sample_of(cpus, major, minor, inputs):
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     rates=st.lists(
         st.tuples(st.floats(0, 1e9), st.floats(0, 1e9), st.booleans()), min_size=2, max_size=8

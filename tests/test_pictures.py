@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pmoss_env.errors import MissingExtraError
-from pmoss_env.pictures import new_figure, pixels_of, write_png
+from pmoss_env.pictures import new_figure, pixels_of, write_png, write_svg
 
 pytest.importorskip("matplotlib")
 
@@ -19,6 +19,14 @@ def test_a_figure_becomes_pixels_and_a_file_without_pyplot(tmp_path):
     path = write_png(figure, tmp_path / "new" / "picture.png")
     assert path.read_bytes().startswith(b"\x89PNG")
     assert [p.name for p in path.parent.iterdir()] == ["picture.png"]
+
+
+def test_an_svg_file_follows_dark_mode(tmp_path):
+    figure = new_figure(2, 1)
+    figure.add_subplot().plot([0, 1])
+    text = write_svg(figure, tmp_path / "picture.svg").read_text()
+    assert text.count("prefers-color-scheme: dark") == 1
+    assert 'id="figure_1"' in text  # to which the rules refer
 
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch):

@@ -24,6 +24,7 @@ from typing import Any
 
 from pmoss_agents.configs import read_ranges
 from pmoss_agents.demo.picture import Bar, draw_bars
+from pmoss_benchmarks.functions.transcripts import BLOCK
 from pmoss_benchmarks.leaderboard import newest_round, rounds_of, standings
 from pmoss_benchmarks.study.function import load_function
 from pmoss_benchmarks.study.store import Results, file_of
@@ -40,9 +41,12 @@ from pmoss_env.errors import (
 from pmoss_env.extras import require
 from pmoss_env.files import write_atomically
 from pmoss_env.machines import load_machine
+from pmoss_env.pictures import write_svg
 
 #: Pictures that pages show, from the checkout; git ignores them.
 PICTURES = Path("docs") / "_pictures"
+#: The study with what the code of pages prints.
+TUTORIALS = "tutorials"
 _BLOCK = re.compile(r"^<!-- (?P<tag>\{\{.*?\}\}) -->\n.*?^<!-- end -->$", re.MULTILINE | re.DOTALL)
 
 
@@ -103,12 +107,28 @@ class Pages:
 
         self._page = page
         try:
-            return self._environment.from_string(text).render(**names)
+            return self._with_outputs(self._environment.from_string(text).render(**names), page)
         except TemplateError as error:
             line = f", line {error.lineno}" if getattr(error, "lineno", None) else ""  # type: ignore[attr-defined]
             raise DescriptionError(f"{page}{line}: {error.message}") from error
         except PmossError as error:
             raise DescriptionError(f"{page}: {error}") from error
+
+    def _with_outputs(self, text: str, page: Path) -> str:
+        """The text of a page with what its code printed below each block, if that is stored."""
+        rows = self._rows(TUTORIALS, asked=page.as_posix()) if TUTORIALS in self.results else []
+        if not rows:
+            return text
+        [row] = rows
+        if [match[3] for match in BLOCK.finditer(text)] != row["blocks"]:
+            raise DescriptionError(f"its code differs from the stored one: run study {TUTORIALS}")
+        outputs = iter(row["output"])
+
+        def with_output(match: re.Match[str]) -> str:
+            output = next(outputs)
+            return f"{match[0]}\n\n```text\n{output}\n```" if output else match[0]
+
+        return BLOCK.sub(with_output, text)
 
     def fill(self, text: str, page: Path) -> str:
         """A text whose marked blocks are filled in place; see render()."""
@@ -165,8 +185,7 @@ class Pages:
             raise UnknownNameError(f"plot of {study}", name, plots)
         file = file or "-".join([study.replace("/", "-"), name, *where.values()])
         path = self.pictures / f"{file}.svg"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        plots[name](self._rows(study, **where)).savefig(path, metadata={"Date": None})
+        write_svg(plots[name](self._rows(study, **where)), path)
         return f"![{words}]({self.to(path)})"
 
     def _bars(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -20,10 +20,15 @@ from pmoss_env.types import Int32Array
 
 
 class Oracle(RoundPolicy):
-    """Plans in the true machine, under conditions that it knows."""
+    """Plans in the true machine, under conditions that it knows.
 
-    #: Of a move between nodes, as a share of the throughput.
-    _price = 0.002
+    Args:
+        price: of a move between nodes, as a share of the throughput.
+    """
+
+    def __init__(self, price: float = 0.002) -> None:
+        super().__init__()
+        self._price = price
 
     def check_env(self, env: Any) -> None:
         """Refuses this host, and a machine without parameters."""
@@ -94,17 +99,20 @@ class ThoroughLaw(Oracle):
 
     Law searches as the planners do. This one tells what the law of the drift is worth to a better
     search; see thorough_moves().
+
+    Args:
+        price: as of Oracle.
+        ahead: epochs that it plans for; each weighs less than the one before.
     """
 
-    _price = 0.0002
-    #: Futures of each epoch ahead, and what an epoch weighs of the one before it.
-    _futures: ClassVar[Sequence[int]] = (8, 4, 2, 2)
+    #: Futures of the next epoch, of which the n-th epoch has the n-th part.
+    _draws = 8
+    #: What an epoch weighs of the one before it.
     _FADE = 0.7
 
-    def __init__(self) -> None:
-        super().__init__()
-        counts = list(self._futures)
-        ahead = len(counts)
+    def __init__(self, price: float = 0.0002, ahead: int = 4) -> None:
+        super().__init__(price)
+        counts = [max(1, self._draws // number) for number in range(1, ahead + 1)]
         self._ahead = np.repeat(np.arange(1, ahead + 1), counts)
         self._weights = np.repeat(self._FADE ** np.arange(ahead) / counts, counts)
 
@@ -128,7 +136,7 @@ class ThoroughLaw(Oracle):
 class ThoroughNow(ThoroughLaw):
     """Knows what the next epochs will be like, and searches thoroughly: a ceiling."""
 
-    _futures = (1, 1, 1, 1)
+    _draws = 1
 
     def conditions(self, world: int) -> Conditions:
         """The conditions of one of the epochs ahead, of the last one where the episode ends."""

@@ -13,9 +13,6 @@ from pmoss_env.baselines.kernel_like import balance_two_levels
 from pmoss_env.baselines.search import promising_changes
 from pmoss_env.types import Float64Array, Int32Array
 
-#: Share of the fullest core's time that one move of Repair must save.
-_GAIN = 0.01
-
 
 class Stay(RoundPolicy):
     """Moves nothing."""
@@ -76,13 +73,14 @@ class Repair(RoundPolicy):
     """Takes work off the fullest core while that pays, by times predicted from the counters.
 
     Args:
+        gain: share of the fullest core's time that one move must save.
         act: imbalance from which it acts, as a share of what balanced cores would need.
         memory: weight of the latest epoch in the mean of the predicted times.
     """
 
-    def __init__(self, act: float = 0.05, memory: float = 0.5) -> None:
+    def __init__(self, gain: float = 0.01, act: float = 0.05, memory: float = 0.5) -> None:
         super().__init__()
-        self._act, self._memory = act, memory
+        self._gain, self._act, self._memory = gain, act, memory
         self._times: Float64Array | None = None
 
     def start(self) -> None:
@@ -163,7 +161,7 @@ class Repair(RoundPolicy):
                 # A swap is two moves, and must save as much with each.
                 if swapped.size and load[full] - swapped.min() > 2 * (load[full] - best):
                     best, steps = swapped.min(), 2
-            if (load[full] - best) / load[full] / steps < _GAIN:
+            if (load[full] - best) / load[full] / steps < max(self._gain, 1e-4):
                 break
             if steps == 1 or swapped is None:
                 i, j = np.unravel_index(moved.argmin(), moved.shape)
@@ -211,10 +209,15 @@ def _swapped(
 
 
 class Tries(RoundPolicy):
-    """Local search whose every try is an epoch: a change is kept if its epoch served more."""
+    """Local search whose every try is an epoch: a change is kept if its epoch served more.
 
-    def __init__(self) -> None:
+    Args:
+        margin: by what share an epoch must be better for its change to be kept.
+    """
+
+    def __init__(self, margin: float = 0.0) -> None:
         super().__init__()
+        self._margin = margin
         self._kept: tuple[float, Int32Array] | None = None
 
     def start(self) -> None:
@@ -225,7 +228,7 @@ class Tries(RoundPolicy):
         """Back to what was better; else one of the most promising changes."""
         session = self.env.session
         reading = session.snapshot.throughput
-        if self._kept is not None and reading < self._kept[0]:
+        if self._kept is not None and reading < self._kept[0] * (1.0 + self._margin):
             back = moves_between(cores, self._kept[1])
             self._kept = None
             return back

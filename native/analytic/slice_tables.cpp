@@ -10,9 +10,17 @@
 namespace pmoss::analytic {
 namespace {
 
-double absent_at_first(double x) {
-  // 1 - exp(-x) without cancellation.
-  return x < 1e-5 ? x * (1.0 - 0.5 * x) : 1.0 - portable::exp(-std::min(x, 700.0));
+/// out[i] = 1 - exp(-rates[i] time), without cancellation.
+void absent_at_first(const std::vector<double>& rates, double time, double* out) {
+  for (std::size_t i = 0; i < rates.size(); ++i) {
+    const double x = rates[i] * time;
+    out[i] = x * (1.0 - 0.5 * x);
+  }
+  // Few lines are that hot.
+  for (std::size_t i = 0; i < rates.size(); ++i) {
+    const double x = rates[i] * time;
+    if (!(x < 1e-5)) out[i] = 1.0 - portable::exp(-std::min(x, 700.0));
+  }
 }
 
 }  // namespace
@@ -41,9 +49,7 @@ void SliceTables::Rows::age_to(std::size_t to) {
   for (std::size_t phase = 0; phase < table_phases; ++phase) {
     const double time = time_of_point(phase);
     gone[phase].resize(rates.size());
-    for (std::size_t i = 0; i < rates.size(); ++i) {
-      gone[phase][i] = absent_at_first(rates[i] * time);
-    }
+    absent_at_first(rates, time, gone[phase].data());
     decay_kernels().age(gone[phase].data(), gone[phase].size(), to);
   }
   octave = to;

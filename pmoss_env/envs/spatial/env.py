@@ -111,7 +111,7 @@ class SpatialSchedulingEnv(RepeatableEnv[Observation, np.int64]):
     first, then same socket, then distance on the grid, then lowest number. The data of a full node
     go to the first node of its socket with room, else to the first one. "terminate" ends the
     episode with reward 0 and the slice where it was. "raise" raises IllegalActionError. Illegal
-    actions are counted in ``info["illegal_actions"]``.
+    actions are counted in ``info["illegal_actions"]``, and the first one gives a warning.
 
     ## Rewards
 
@@ -226,6 +226,8 @@ class SpatialSchedulingEnv(RepeatableEnv[Observation, np.int64]):
         self.action_space = spaces.Discrete(self._choices)
         self.render_mode = render_mode
         self._raises = on_illegal == "raise"
+        #: Whether a masked action was taken, which is said once.
+        self._saw_masked = False
         kind = "actions" if self.session.chooses_node else "tiles"
         self._action_rule = f"{machine_.name} has {kind}"
         self._row = 0
@@ -279,11 +281,15 @@ class SpatialSchedulingEnv(RepeatableEnv[Observation, np.int64]):
             raise ResetNeeded("no episode is running: call reset() first")
         choice = whole_action(action, self._choices, self._action_rule)
         episodes, row = self._episodes, self._row
-        if self._raises and not episodes.masks[row, choice]:
-            raise IllegalActionError(
+        if not self._saw_masked and not episodes.masks[row, choice]:
+            problem = (
                 f"action {choice}: the mask forbids it for slice "
                 f"{episodes.results['slice'][row]}; see info['action_mask']"
             )
+            if self._raises:
+                raise IllegalActionError(problem)
+            self._saw_masked = True
+            gymnasium.logger.warn(f"{problem}. info['illegal_actions'] counts such actions")
         terminated, shown = episodes.step(row, choice)
         self._history.actions.append(choice)
         observation, reward, info = episodes.shown(row, shown)

@@ -116,3 +116,14 @@ def test_what_needs_an_episode_says_so():
     env.reset(seed=0)
     with pytest.raises(ScheduleError, match="0 of 8"):
         env.final_snapshot()
+
+
+def test_the_first_masked_action_of_an_environment_is_said_once(recwarn):
+    env = SpatialSchedulingEnv(**TOY)
+    _, info = env.reset(seed=0)
+    masked = int(np.flatnonzero(info["action_mask"] == 0)[0])
+    for _ in range(3):
+        env.step(masked)
+    said = [str(one.message) for one in recwarn if "the mask forbids" in str(one.message)]
+    assert len(said) == 1
+    assert f"action {masked}" in said[0]

@@ -101,7 +101,7 @@ def test_masked_moves_are_left_out_or_refused():
             DescriptionError,
             "epochs = 1000001: must be a whole number from . to 1,000,000",
         ),
-        ({"backend_options": {1: 2}}, DescriptionError, "backend_options has the key 1: must be"),
+        ({"backend_options": {1: 2}}, DescriptionError, "key of backend_options = 1: must be"),
         ({"drift_options": [1]}, DescriptionError, "must hold parameters by name"),
         ({"drift_options": {"count": 1.5}}, DescriptionError, "count.* = 1.5"),
         ({"drift_options": {"compute": 0.5}}, DescriptionError, "least, most"),

@@ -136,7 +136,7 @@ def test_every_row_has_the_bits_of_a_single_environment(name, options):
     ids=str,
 )
 def test_number_threads_and_autoreset_change_no_bit(name, options, num_envs, threads, mode):
-    vectors = pair(name, mode, num_envs, threads=threads, copy=threads > 2, **options)
+    vectors = pair(name, mode, num_envs, threads=threads, copy=threads > 3, **options)
     assert follow(*vectors, steps=20) >= 2 * num_envs
 
 

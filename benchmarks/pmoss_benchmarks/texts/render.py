@@ -126,7 +126,7 @@ class Pages:
 
         def with_output(match: re.Match[str]) -> str:
             output = next(outputs)
-            return f"{match[0]}\n\n```text\n{output}\n```" if output else match[0]
+            return f"{match[0]}\n\n````text\n{output}\n````" if output else match[0]
 
         return BLOCK.sub(with_output, text)
 

@@ -33,8 +33,8 @@ MEASURED: tuple[str, ...] = (*MODELLED, "numa", "pmu", "runtime", "scan")
 _COMMANDS = "cli"
 _WRITERS = ("pmoss_env.provenance", "pmoss_env.version")
 _TABLES = (
-    *("pmoss_benchmarks.offline.curves", "pmoss_benchmarks.offline.ranking"),
-    *("pmoss_benchmarks.offline.tables", "pmoss_benchmarks.study.tables", "pmoss_env.pictures"),
+    *("pmoss_benchmarks.offline.ranking", "pmoss_benchmarks.offline.tables"),
+    *("pmoss_benchmarks.study.tables", "pmoss_env.pictures"),
 )
 #: Rooms of a package that no other result needs: they count only where they are named themselves.
 _SHOWS = frozenset({"autopilot", "demo", "explaining"})

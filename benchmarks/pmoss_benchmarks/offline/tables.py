@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pmoss_agents.registry import agent_names
+from pmoss_benchmarks.offline.ranking import LEAST
 from pmoss_benchmarks.offline.ratios import PLACED
 from pmoss_benchmarks.offline.summary import BEST
 from pmoss_benchmarks.offline.tracks import load_track
@@ -31,13 +32,14 @@ def _chosen(summary: Mapping[str, Any], tracks: Sequence[str]) -> list[tuple[str
 
 
 def by_world(summary: Mapping[str, Any], *tracks: str) -> TableOfRows:
-    """Every policy in every world, the best one first.
+    """Every policy in every world, the best one first; few trainings have no interval.
 
     Args:
         summary: of play.summarise().
         *tracks: only these; none: all.
     """
     lines: list[tuple[Any, list[str]]] = []
+    learned = {row["agent"] for row in summary["cells"] if "training" in row}
     for number, (track, statistics) in enumerate(_chosen(summary, tracks)):
         domain = find_domain(load_track(track).domain)
         for task, policies in statistics["tasks"].items():
@@ -46,12 +48,15 @@ def by_world(summary: Mapping[str, Any], *tracks: str) -> TableOfRows:
             for name, one in policies.items():
                 both = paired["policies"].get(name, {})
                 ends = {"value": one["score"], "low": one["score_low"], "high": one["score_high"]}
+                shown = [both.get("score") or ends, both.get("over_rule"), both.get("over_search")]
+                if name.removesuffix(BEST) in learned and one["seeds"] < LEAST:
+                    shown = [each and {"value": each["value"]} for each in shown]
+                score, *ahead = shown
                 line = [
-                    *(track, task, name, str(one["seeds"]), interval(both.get("score") or ends)),
+                    *(track, task, name, str(one["seeds"]), interval(score)),
                     f"{domain.shown(one['throughput']):.1f} {domain.unit}",
                     paired["rule"] or "",
-                    interval(both.get("over_rule"), sign="+"),
-                    interval(both.get("over_search"), sign="+"),
+                    *(interval(each, sign="+") for each in ahead),
                 ]
                 lines.append(((world, -(one["score"] or 0.0)), line))
             for row in summary["cells"]:

@@ -1,9 +1,11 @@
 """Policies ranked over tasks: how many trainings, which intervals, who is ahead of the next."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from pmoss_benchmarks.offline import ranking
+from pmoss_benchmarks.offline import ranking, tables
 from pmoss_benchmarks.offline.ranking import LEAST, draw_profiles, informed, neighbours, ranked
 from pmoss_benchmarks.offline.scores import (
     STATISTICS,
@@ -11,8 +13,11 @@ from pmoss_benchmarks.offline.scores import (
     score_profile,
     two_level_bootstrap,
 )
+from pmoss_benchmarks.offline.summary import summary_of
+from pmoss_benchmarks.study import Results
 from pmoss_env.errors import DescriptionError
 
+REPOSITORY = Path(__file__).resolve().parents[3]
 TASKS = ("skylake-x-8n-btree-ycsb-a-busy-core", "milan-nps4-btree-scans-cache-thrash")
 
 
@@ -58,6 +63,13 @@ def test_a_few_trainings_get_no_interval(rows) -> None:
     cells = {line[0]: line[2:] for line in ranking.scores_by_task(rows).rows}
     assert not any("[" in cell for cell in cells["cql"])
     assert all("[" in cell for cell in cells["surrogate"])
+
+
+def test_stored_worlds_show_no_interval_of_a_few_trainings() -> None:
+    rows = Results(REPOSITORY)["core"].rows
+    learned = {row["policy"] for row in rows if "training" in row}
+    for _, _, name, seeds, *cells in tables.by_world(summary_of(rows)).rows:
+        assert name not in learned or int(seeds) >= LEAST or "[" not in "".join(cells), name
 
 
 def test_a_line_says_what_each_sees_and_took(rows) -> None:

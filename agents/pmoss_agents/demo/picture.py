@@ -10,7 +10,7 @@ from pmoss_agents.demo.plan import AGENT, SEARCH, TUNED, DemoResult
 from pmoss_env.html_page import colour_rules
 
 #: Of a bar's box, in pixels: all of it, its label, the room behind the bar, and a row.
-_WIDTH, _LABEL, _VALUE, _ROW = 760, 250, 110, 36
+_WIDTH, _LABEL, _VALUE, _ROW = 800, 290, 110, 36
 #: (light, dark) by class of a bar.
 _COLOURS = {
     "rule": ("#9aa7b8", "#6b7887"),

@@ -12,7 +12,8 @@ from pmoss_agents.demo.host import Host
 from pmoss_agents.explaining import Comparison
 from pmoss_datasets.evaluation import Summary
 
-#: What runs where nobody schedules: any worker answers, and the data lie where they were loaded.
+#: What runs under the operating system alone: any worker answers, and the data lie where they were
+#: loaded.
 LINUX = "os-default"
 #: What the agent goes by in tables: as it ships, and after it has learned from this server's log.
 AGENT, TUNED = "generalist", "generalist, tuned"

@@ -63,7 +63,7 @@ def evaluate(
     Where no rule is named, nine rules of spatial scheduling play, what Linux does by itself among
     them, or all of another domain.
 
-    Example: pmoss evaluate pmoss/surrogate-busy-core-v0 -e interference=busy_core
+    Example: pmoss evaluate pmoss/generalist-v0 -e interference=busy_core
 
     Example: pmoss evaluate runs/dt.safetensors -e interference=busy_core --out runs/r.jsonl
 

@@ -122,7 +122,7 @@ class MissingExtraError(PmossError, ImportError):
 
     def __init__(self, package: str, extra: str) -> None:
         super().__init__(
-            f"this needs {package}, which is not installed: pip install 'pmoss-env[{extra}]'"
+            f"this needs {package}, which is not installed: pip install '.[{extra}]' in a checkout"
         )
         self._arguments = (package, extra)
 

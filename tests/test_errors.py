@@ -30,4 +30,4 @@ def test_errors_come_whole_out_of_worker_processes() -> None:
 
 
 def test_missing_extra_says_what_to_install() -> None:
-    assert "pip install 'pmoss-env[agents]'" in str(MissingExtraError("torch", "agents"))
+    assert "pip install '.[agents]' in a checkout" in str(MissingExtraError("torch", "agents"))

@@ -83,4 +83,4 @@ def test_without_stable_baselines_the_extra_is_named():
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    assert "pmoss-env[online]" in done.stdout
+    assert "'.[online]'" in done.stdout

@@ -98,7 +98,7 @@ def build_program(name: str, file: str | None = None) -> Path:
     beside = Path(sys.executable).with_name("cmake")
     cmake = str(beside) if beside.exists() else shutil.which("cmake")
     if cmake is None:
-        raise BackendError("cmake is not installed: pip install 'pmoss-env[dev]'")
+        raise BackendError("cmake is not installed: pip install '.[dev]' in a checkout")
     run_program(
         *(cmake, "-S", REPOSITORY / "native", "-B", BUILD, "-DCMAKE_BUILD_TYPE=Release"),
         *("-DPMOSS_BUILD_MODULE=OFF", "-DPMOSS_BUILD_BENCH=ON"),

@@ -143,7 +143,9 @@ class Results:
         if name not in self.read:
             path = file_of(self.folder, self.study(name).name)
             if not path.exists():
-                raise DatasetError(f"{path}: is not there: `pmoss study run {name}` makes it")
+                raise DatasetError(
+                    f"{path}: is not there: `pmoss study run {name} --out {path}` makes it"
+                )
             self.read[name] = read_stored(path)
         return self.read[name]
 

@@ -50,7 +50,9 @@ def test_an_episode_of_every_policy_replays_to_the_last_bit(name: str) -> None:
         for row in reversed(stored.rows)
         if row["policy"] != "exact"  # which takes a minute
     }
-    assert len(first) >= 10
+    settings = STUDIES.study(name).settings
+    asked = {*settings.get("agents", []), *settings.get("policies", [])} - {"exact"}
+    assert len(first) >= (min(10, len(asked)) if settings.get("policies") else 10)
     for row in first.values():
         for again in play_again(row, stored.settings["search_budget"], [0]):
             assert again.rollout.outcome == again.stored["throughput"][0], row["cell"]

@@ -60,8 +60,8 @@ def evaluate(
     Interrupted or killed, the same command with --out goes on: what rules and searches have done
     waits in OUT.partial. Agents play again, for they may remember earlier episodes.
 
-    Where no rule is named, nine rules of spatial scheduling play, what Linux does by itself among
-    them, or all of another domain.
+    Where no rule is named, eight rules and a search play, what Linux does by itself among them. Of
+    another domain than spatial all play.
 
     Example: pmoss evaluate pmoss/generalist-v0 -e interference=busy_core
 

@@ -15,8 +15,8 @@ class UnknownNameError(PmossError, KeyError):
 
     def __init__(self, kind: str, name: object, known: Iterable[str]) -> None:
         names = sorted(known)
-        close = get_close_matches(str(name), names, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
+        close = closest(str(name), names)
+        hint = f" Did you mean {close!r}?" if close else ""
         choices = f"Known: {', '.join(names)}" if names else "There is none: leave it out"
         self.message = f"unknown {kind} {name!r}.{hint} {choices}"
         self._arguments = (kind, name, names)
@@ -30,6 +30,13 @@ class UnknownNameError(PmossError, KeyError):
         return self.message
 
 
+def closest(name: str, known: Iterable[str]) -> str:
+    """The known name that is most like a name, ``_`` as ``-``; empty if none is close."""
+    by_form = {each.replace("_", "-"): each for each in known}
+    close = get_close_matches(name.replace("_", "-"), by_form, n=1)
+    return by_form[close[0]] if close else ""
+
+
 def unknown_key(where: str, key: str, known: Iterable[str]) -> str:
     """The message for an unknown key.
 
@@ -37,8 +44,8 @@ def unknown_key(where: str, key: str, known: Iterable[str]) -> str:
         where: the kind of key, and the key: "environment argument 'machin'".
     """
     names = sorted(known)
-    close = get_close_matches(key, names, n=1)
-    hint = f"did you mean {close[0]!r}? " if close else ""
+    close = closest(key, names)
+    hint = f"did you mean {close!r}? " if close else ""
     return f"{where}: unknown; {hint}known are {', '.join(names)}"
 
 

@@ -31,5 +31,5 @@ def test_an_svg_file_follows_dark_mode(tmp_path):
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(MissingExtraError, match=r"pmoss-env\[report\]"):
+    with pytest.raises(MissingExtraError, match=r"'\.\[report\]'"):
         new_figure(1, 1)

@@ -94,6 +94,11 @@ def read(path: str | Path) -> tuple[dict[str, Any], dict[str, Array]]:
     path = Path(path)
     if not path.exists():
         raise CheckpointError(f"{path}: does not exist")
+    if (path / "metadata.json").is_file():
+        raise CheckpointError(
+            f"{path}: is a dataset, and a checkpoint is wanted: "
+            f"`pmoss train {path} OUT{SUFFIX}` makes one of it"
+        )
     try:
         check_regular(path)
     except OSError as error:

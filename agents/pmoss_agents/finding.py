@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -116,6 +117,12 @@ def find_policy(word: str, *, trust: bool = False) -> Policy:
 
     if not isinstance(policy, Policy):
         raise PluginError(f"{word}: {policy!r} is no policy: it lacks act() or reset()")
+    try:
+        inspect.signature(policy.act).bind(None, None)
+    except TypeError as error:
+        raise PluginError(
+            f"{word}: its act() takes other arguments: write act(self, observation, action_mask)"
+        ) from error
     return policy
 
 

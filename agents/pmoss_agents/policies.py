@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pmoss_agents import Agent, find_policy
+from pmoss_agents.finding import names_policy
 from pmoss_agents.registry import listings
 from pmoss_datasets.domain import Domain, domain_names, find_domain
 from pmoss_datasets.schema import FIRST_DOMAIN
@@ -81,8 +82,7 @@ def _rules_and_agents(words: Sequence[str], domain: str | None) -> tuple[list[st
     if domain is None:
         rules -= agents
     for word in words:
-        plain = word.replace("-", "").isalnum() and not Path(word).exists()
-        if plain and word not in rules | agents:
+        if word not in rules and not names_policy(word):
             raise UnknownNameError("policy", word, sorted(rules | agents))
     return [word for word in words if word in rules], [word for word in words if word not in rules]
 

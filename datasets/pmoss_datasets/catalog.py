@@ -90,9 +90,13 @@ def open_data(folder: Path) -> tuple[Domain, Any]:
     return dataset.domain, dataset
 
 
+def is_id(name: str | Path) -> bool:
+    """Whether a name has the form of a dataset's id."""
+    return str(name).startswith("pmoss/") or ID_PATTERN.fullmatch(str(name)) is not None
+
+
 def _folder_of(name: str | Path, root: str | Path | None) -> Path:
-    is_id = str(name).startswith("pmoss/") or ID_PATTERN.fullmatch(str(name))
-    if not is_id or Path(name).exists():
+    if not is_id(name) or Path(name).exists():
         return Path(name)
     for place in (Path(root) if root else default_root(), SHIPPED_ROOT):
         if (place / name / METADATA).is_file():

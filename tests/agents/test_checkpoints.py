@@ -65,6 +65,9 @@ def test_foreign_files_and_other_versions_are_refused(
         checkpoints.read(path)
     with pytest.raises(CheckpointError, match="is a folder"):
         checkpoints.read(tmp_path)
+    (tmp_path / "metadata.json").touch()
+    with pytest.raises(CheckpointError, match="is a dataset, and a checkpoint is wanted"):
+        checkpoints.read(tmp_path)
     path.write_bytes(b"anything else, of some length")
     with pytest.raises(CheckpointError, match="damaged or no checkpoint"):
         checkpoints.read(path)
@@ -88,7 +91,7 @@ def test_without_safetensors_the_extra_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "safetensors", None)
-    with pytest.raises(MissingExtraError, match=r"safetensors.*pmoss-env\[agents\]"):
+    with pytest.raises(MissingExtraError, match=r"safetensors.*'\.\[agents\]'"):
         checkpoints.check_output(tmp_path / "agent.safetensors")
 
 

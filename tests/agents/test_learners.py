@@ -275,7 +275,7 @@ def test_another_task_is_refused(name, fitted, lessons):
 def test_without_its_extra_learning_names_it(name, lessons, monkeypatch):
     module, extra = EXTRAS[name]
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(MissingExtraError, match=rf"pmoss-env\[{extra}\]"):
+    with pytest.raises(MissingExtraError, match=rf"'\.\[{extra}\]'"):
         make(name).fit(lessons[name])
 
 

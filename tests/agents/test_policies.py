@@ -8,12 +8,15 @@ import pytest
 import pmoss_agents
 from pmoss_agents.policies import named_policies
 from pmoss_datasets.policies import Policy
-from pmoss_env.errors import DescriptionError, UnknownNameError, UnsupportedError
+from pmoss_env.errors import DescriptionError, PluginError, UnknownNameError, UnsupportedError
 
 CODE = """
 class First:
     def reset(self): pass
     def act(self, observation, action_mask): return int(action_mask.argmax())
+
+class Maskless(First):
+    def act(self, observation): return 0
 """
 
 
@@ -29,6 +32,8 @@ def test_baselines_agents_files_and_paths(install_package: Any, tmp_path: Path) 
         named_policies([path, path])
     with pytest.raises(UnsupportedError, match="first_policy:First: --pad needs an agent"):
         named_policies(["first_policy:First"], pad=True)
+    with pytest.raises(PluginError, match=r"write act\(self, observation, action_mask\)"):
+        named_policies(["first_policy:Maskless"])
     with pytest.raises(UnknownNameError, match="Did you mean 'cql'"):
         named_policies(["cqll"])
 

@@ -55,7 +55,15 @@ def test_doctor_judges_every_event() -> None:
         (["measure", "--backend", "hardwar"], "unknown backend 'hardwar'"),
         (["evaluate", "-e", "foo=1"], "environment argument 'foo': unknown; known are"),
         (["evaluate", "-e", "slices=" + "[" * 100_000], "environment argument slices"),
-        (["train", "{tmp}/none", "{tmp}/a.safetensors"], "none"),
+        (["train", "{tmp}/none", "{tmp}/a.safetensors"], "none: is neither an agent nor a dataset"),
+        (
+            ["train", "surrogat", "{tmp}", "{tmp}/a.safetensors"],
+            "surrogat: is neither an agent nor a dataset; did you mean 'surrogate'?",
+        ),
+        (["train", "cql", "{tmp}"], "OUT is missing: name a file ending in .safetensors"),
+        (["train", "{tmp}"], "OUT is missing: name a file ending in .safetensors"),
+        (["train", "cql"], "OUT is missing: name a file ending in .safetensors"),
+        (["evaluate", "best_fit"], "unknown policy 'best_fit'. Did you mean 'best-fit'?"),
         (
             ["train", "{tmp}/d", "{tmp}/a.safetensors", "-e", "machine=toy"],
             "DATASET OUT, or OUT alone",

@@ -49,7 +49,7 @@ def test_without_ray_the_extra_is_named(tmp_path, monkeypatch):
 
     monkeypatch.setitem(sys.modules, "ray", None)
     recipe = Recipe(env=TOY, episodes=1, reference_episodes=0)
-    with pytest.raises(MissingExtraError, match=r"pmoss-env\[ray\]"):
+    with pytest.raises(MissingExtraError, match=r"'\.\[ray\]'"):
         collect(recipe, tmp_path / "dataset", executor="ray")
     with pytest.raises(UnknownNameError, match="executor"):
         collect(recipe, tmp_path / "dataset", executor="slurm")

@@ -122,6 +122,8 @@ def train(
     learner = _resumed(out, agent, given) if resume else _renewed(start, given)
     of = (learner.domain or None) if learner else domain
     arguments = env_arguments(env, machine)
+    if agent is None and len(paths) > 1:
+        _check_data(paths[0])
     lesson = find_lesson(paths[:-1] or None, arguments, domain=of, agent=agent, config=config)
     if learner is None:
         learner = new_agent(lesson, agent, config, given)
@@ -147,15 +149,24 @@ def _agent_and_paths(paths: list[Path]) -> tuple[str | None, list[Path]]:
     from pmoss_env.errors import DescriptionError
 
     word = str(paths[0])
-    if len(paths) == 1 and paths[0].is_dir():
+    named = not paths[0].exists() and (":" in word or word in agent_names())
+    if paths[-1].is_dir() or len(paths) == named:
         raise DescriptionError(
-            f"{word}: is a folder of data; OUT comes after it: a checkpoint to write (.safetensors)"
+            f"OUT is missing: name a file ending in .safetensors after {paths[-1]}"
         )
-    if paths[0].exists() or not (":" in word or word in agent_names()):
-        return None, paths
-    if len(paths) == 1:
-        raise DescriptionError(f"{word}: OUT comes after it: a checkpoint to write (.safetensors)")
-    return word, paths[1:]
+    return (word, paths[1:]) if named else (None, paths)
+
+
+def _check_data(path: Path) -> None:
+    """Refuses what can be no dataset, such as the name of an agent with a slip."""
+    from pmoss_agents.registry import agent_names
+    from pmoss_datasets.catalog import is_id
+    from pmoss_env.errors import DescriptionError, closest
+
+    if not path.exists() and not is_id(path):
+        close = closest(str(path), agent_names())
+        hint = f"; did you mean {close!r}?" if close else ""
+        raise DescriptionError(f"{path}: is neither an agent nor a dataset{hint}")
 
 
 def _learned(

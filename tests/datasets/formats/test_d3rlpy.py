@@ -84,5 +84,5 @@ def test_a_file_holds_what_was_written(dataset: Dataset, d3rlpy: Any, tmp_path: 
 def test_without_d3rlpy_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "d3rlpy", None)
     for ask in (find_d3rlpy, import_d3rlpy, lambda: to_d3rlpy(None)):  # type: ignore[arg-type]
-        with pytest.raises(MissingExtraError, match=r"pmoss-env\[d3rlpy\]"):
+        with pytest.raises(MissingExtraError, match=r"'\.\[d3rlpy\]'"):
             ask()

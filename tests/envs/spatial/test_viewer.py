@@ -41,7 +41,7 @@ def test_render_follows_the_episode(name, mode):
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(MissingExtraError, match=r"pmoss-env\[report\]"):
+    with pytest.raises(MissingExtraError, match=r"'\.\[report\]'"):
         viewer.as_image(TOY, SCHEDULE, LOAD, "t")
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from pmoss_benchmarks.study.description import Study, TableDescription
 from pmoss_benchmarks.study.function import Rows, load_function
 from pmoss_benchmarks.study.store import StoredStudy
-from pmoss_env.errors import UnknownNameError
+from pmoss_env.errors import DescriptionError, UnknownNameError
 
 DEFAULT = "default"
 
@@ -43,9 +43,10 @@ def make_table(study: Study, stored: StoredStudy, name: str = DEFAULT, **where: 
     """A table of a study by its name: of the description, or of the function.
 
     Raises:
-        UnknownNameError: there is no such table.
+        UnknownNameError: there is no such table; see also select().
+        DescriptionError: see select().
     """
-    rows = select(stored.rows, **where)
+    rows = select(stored, **where)
     if name in study.tables:
         return _described(study.tables[name], rows)
     own = getattr(load_function(study.function), "TABLES", {})
@@ -61,16 +62,27 @@ def table_names(study: Study) -> list[str]:
     return list(dict.fromkeys([*(name for name in own if name == DEFAULT), *study.tables]))
 
 
-def select(rows: Iterable[Mapping[str, Any]], **where: Any) -> list[Mapping[str, Any]]:
-    """The rows whose fields have these values; a list names several values."""
-    return [
-        row
-        for row in rows
-        if all(
-            row.get(field) in value if isinstance(value, list | tuple) else row.get(field) == value
-            for field, value in where.items()
-        )
-    ]
+def select(stored: StoredStudy, **where: Any) -> list[Mapping[str, Any]]:
+    """The rows whose fields have these values; a list names several values.
+
+    Raises:
+        UnknownNameError: no row has such a field, or such a value there.
+        DescriptionError: no row has all of these values.
+    """
+    chosen = list(stored.rows)
+    for field, value in where.items():
+        wanted = value if isinstance(value, list | tuple) else [value]
+        values = [row[field] for row in stored.rows if field in row]
+        if not values:
+            fields = {name for row in stored.rows for name in row}
+            raise UnknownNameError(f"column of {stored.study}", field, fields)
+        for each in wanted:
+            if each not in values:
+                raise UnknownNameError(f"{field} of {stored.study}", each, set(map(str, values)))
+        chosen = [row for row in chosen if row.get(field) in wanted]
+    if where and not chosen:
+        raise DescriptionError(f"no row of {stored.study} has {where}: take other values")
+    return chosen
 
 
 def interval(estimate: Any, digits: int = 1, scale: float = 1.0, sign: str = "") -> str:

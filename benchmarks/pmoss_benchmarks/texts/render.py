@@ -116,7 +116,8 @@ class Pages:
 
     def _with_outputs(self, text: str, page: Path) -> str:
         """The text of a page with what its code printed below each block, if that is stored."""
-        rows = self._rows(TUTORIALS, asked=page.as_posix()) if TUTORIALS in self.results else []
+        stored = self.results[TUTORIALS].rows if TUTORIALS in self.results else []
+        rows = [row for row in stored if row["asked"] == page.as_posix()]
         if not rows:
             return text
         [row] = rows
@@ -205,7 +206,7 @@ class Pages:
             raise DatasetError(f"{path}: cannot be read: {error}") from error
 
     def _rows(self, study: str, **where: Any) -> list[Mapping[str, Any]]:
-        return select(self.results[study].rows, **where)
+        return select(self.results[study], **where)
 
     def _runs(self, study: str, **where: Any) -> list[Mapping[str, Any]]:
         """What made the rows with these fields."""

@@ -127,7 +127,12 @@ def test_tables_are_described(checkout: Path) -> None:
         (row for row in stored.rows if not row["has_headroom"]), key=lambda row: -row["search"]
     )
     assert table.rows == [[r["interference"], f"{r['search']:.3f}", ""] for r in chosen]
-    assert make_table(study, stored, interference="nothing").rows == []
+    for where, words in (
+        ({"interferense": "none"}, "column of small 'interferense'. Did you mean 'interference'"),
+        ({"interference": "nonne"}, "interference of small 'nonne'. Did you mean 'none'"),
+    ):
+        with pytest.raises(UnknownNameError, match=words):
+            make_table(study, stored, **where)
     with pytest.raises(UnknownNameError, match="table of small"):
         make_table(study, stored, "another")
 

@@ -23,6 +23,7 @@ from pmoss_agents.configs import check_types
 from pmoss_agents.trainer import Course, Progress, train
 from pmoss_env.errors import (
     CheckpointError,
+    DatasetError,
     DescriptionError,
     PmossError,
     UnsupportedError,
@@ -268,9 +269,11 @@ class OfflineAgent(Agent, Generic[DatasetT]):
         Raises:
             CheckpointError: the agent was fitted for another task, to another dataset or by other
                 code; or training diverged, and the last checkpoint stays.
-            DatasetError: there is nothing to learn from these data.
+            DatasetError: there is nothing to learn from these data, or they are a path.
             MissingExtraError: learning needs a package that is not installed.
         """
+        if isinstance(dataset, str | Path):
+            raise DatasetError(f"{dataset}: is a path: open_dataset(path) gives a Dataset")
         self.check_extras()
         origin = self._origin(dataset, allow_other_dataset)
         _check_code(self, allow_other_code)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import lru_cache
 from typing import Any, get_args, get_origin, get_type_hints
 
-from pmoss_env.errors import DescriptionError
+from pmoss_env.errors import DescriptionError, unknown_key
 from pmoss_env.extras import require
 
 #: What a value must be, by msgspec's name of the expected type.
@@ -39,7 +39,8 @@ def check(kind: Any, values: Mapping[str, Any], where: str = "") -> None:
     try:
         msgspec.convert(values, _shape(kind), from_attributes=True)
     except msgspec.ValidationError as error:
-        raise DescriptionError(f"{where}{_in_words(str(error), kind, values)}") from error
+        names = [entry.name for entry in fields(kind)]
+        raise DescriptionError(f"{where}{in_words(str(error), names, values)}") from error
     except UnicodeEncodeError as error:
         raise DescriptionError(f"{where}{error.object!r}: is no text: half of a surrogate") from (
             error
@@ -77,22 +78,26 @@ def _nested(hint: Any) -> Any:
     return hint
 
 
-def _in_words(message: str, kind: type[Any], values: Any) -> str:
-    """What msgspec says, as ``key = value: must be ...``."""
+def in_words(message: str, known: Iterable[str], values: Any) -> str:
+    """What msgspec says, as ``key = value: must be ...``.
+
+    Args:
+        message: of its error.
+        known: the names of the fields that the values may have.
+        values: what it refused.
+    """
     match = _MESSAGE.fullmatch(message)
     assert match is not None
     what, path = match["what"], match["path"] or ""
     names = re.findall(r"`([^`]*)`", what)
     inside = f"{path}." if path else ""
     if "unknown field" in what:
-        known_names = (
-            "" if path else f"; known are {', '.join(sorted(f.name for f in fields(kind)))}"
-        )
-        return f"{inside}{names[0]}: unknown{known_names}"
+        return f"{inside}{names[0]}: unknown" if path else unknown_key(names[0], names[0], known)
     if "missing required" in what:
         return f"{inside}{names[0]}: is missing"
     value = values
-    for key in re.findall(r"\w+", path):
+    # msgspec writes [...] where it does not say which part: the whole is shown.
+    for key in re.findall(r"\w+", path.partition("[...]")[0]):
         value = value[int(key)] if key.isdigit() else _part(value, key)
     return f"{path} = {value!r}: must be {_WORDS.get(names[0], names[0]) if names else what}"
 

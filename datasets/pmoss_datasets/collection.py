@@ -23,6 +23,7 @@ from pmoss_datasets.recipes import Recipe
 from pmoss_datasets.schema import SCHEMA_VERSION, Metadata, Played
 from pmoss_datasets.storage import Dataset, write_dataset
 from pmoss_env import __version__
+from pmoss_env.errors import DescriptionError
 from pmoss_env.result_files import ResultFile, packed, unpacked
 
 #: progress(done, total) after every episode.
@@ -58,9 +59,14 @@ def collect(
     Raises:
         DatasetError: the folder exists or cannot be written, an episode breaks the schema, or
             another collection was begun there.
+        DescriptionError: the recipe is none.
         MissingExtraError: h5py or Ray is not installed; before any work.
         PmossError: the recipe's environment or policy refuses.
     """
+    if not isinstance(recipe, Recipe):
+        raise DescriptionError(
+            f"{recipe!r}: is no recipe: give a Recipe, as of Recipe.from_dict() or from_toml()"
+        )
     path = Path(path)
     import_h5py()
     check_extras(executor)

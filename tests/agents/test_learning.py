@@ -88,6 +88,8 @@ def test_episodes_teach_what_the_chosen_paths_cost(episodes: Path) -> None:
     of_one_path = collect(recipe, episodes.parent / "one")
     with pytest.raises(DatasetError, match="no scan took the path 'offload'"):
         pmoss_agents.make("linear-cost").fit(of_one_path)  # type: ignore[attr-defined]
+    with pytest.raises(DatasetError, match=r"open_dataset\(path\) gives a Dataset"):
+        pmoss_agents.make("linear-cost").fit(of_one_path.path)  # type: ignore[attr-defined]
 
 
 def test_a_surrogate_learns_from_machines_of_other_sizes_and_others_refuse(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pmoss_datasets import Recipe, collect
-from pmoss_env.errors import DatasetError
+from pmoss_env.errors import DatasetError, DescriptionError
 
 TOY = {"machine": "toy", "slices": 8, "interference": "busy_core", "order": "load"}
 
@@ -38,6 +38,8 @@ def test_an_episode_depends_on_seed_and_index_alone(tmp_path):
 
 def test_an_existing_folder_is_kept_by_default(tmp_path):
     recipe = Recipe(env=TOY, episodes=1, reference_episodes=0)
+    with pytest.raises(DescriptionError, match="give a Recipe"):
+        collect({"env": TOY}, tmp_path / "dataset")
     collect(recipe, tmp_path / "dataset")
     with pytest.raises(DatasetError, match="exists already"):
         collect(recipe, tmp_path / "dataset")

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from pmoss_datasets.checked import in_words
 from pmoss_env.errors import DescriptionError, UnknownNameError
 from pmoss_env.files import read_toml
 
@@ -61,6 +62,7 @@ class Study(msgspec.Struct, frozen=True):
         small: settings that make the same study in about a minute.
         tables: by name; "default" is shown first.
         variants: the names of the other variants.
+        path: of the file.
     """
 
     name: str
@@ -71,6 +73,7 @@ class Study(msgspec.Struct, frozen=True):
     small: Mapping[str, Any]
     tables: Mapping[str, TableDescription]
     variants: tuple[str, ...] = ()
+    path: Path = Path()
 
 
 def read_study(folder: Path, name: str) -> Study:
@@ -101,6 +104,7 @@ def read_study(folder: Path, name: str) -> Study:
         small=file.small,
         tables=file.tables,
         variants=tuple(file.variants),
+        path=path,
     )
 
 
@@ -109,7 +113,8 @@ def convert(values: Any, kind: type[T], where: str = "") -> T:
     try:
         return msgspec.convert(values, kind)
     except msgspec.ValidationError as error:
-        raise DescriptionError(f"{where}{error}") from error
+        known: tuple[str, ...] = getattr(kind, "__struct_fields__", ())
+        raise DescriptionError(f"{where}{in_words(str(error), known, values)}") from error
 
 
 def studies_in(folder: Path) -> list[Study]:

@@ -97,8 +97,8 @@ def load_function(name: str) -> ModuleType:
     return cast(ModuleType, foreign[name].load())
 
 
-def settings_of(function: ModuleType, values: Mapping[str, Any]) -> Any:
-    """The settings of a function from plain values.
+def settings_of(function: ModuleType, values: Mapping[str, Any], where: str = "settings") -> Any:
+    """The settings of a function from plain values; an error begins with ``where``.
 
     Raises:
         DescriptionError: a value is unknown, missing or of another type.
@@ -106,8 +106,9 @@ def settings_of(function: ModuleType, values: Mapping[str, Any]) -> Any:
     names = [field.name for field in fields(function.Settings)]
     for name in values:
         if name not in names:
-            raise UnknownNameError("setting", name, names)
-    return convert(dict(values), function.Settings, "settings: ")
+            kind = "setting" if where == "settings" else f"setting of {where}"
+            raise UnknownNameError(kind, name, names)
+    return convert(dict(values), function.Settings, f"{where}: ")
 
 
 def check_names(kind: str, names: Iterable[str], known: Collection[str]) -> None:

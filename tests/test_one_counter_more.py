@@ -66,7 +66,7 @@ def use(copy: Copy, before: tuple[Path, list[Path]]) -> bool:
     dataset, checkpoints = before
     files = [dataset, *checkpoints]
     output = copy.run(shlex.join(["python", "-m", "tests.use_counters", *map(str, files)]))
-    shown = json.loads(output.splitlines()[-1])
+    shown = json.loads(next(line for line in output.splitlines() if line.startswith("{")))
     assert shown["actions"] == actions_of(checkpoints)
     assert all(len(actions) == 3 for actions in shown["actions"].values())
     return bool(shown["known"])

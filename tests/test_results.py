@@ -165,7 +165,7 @@ BOARD = RESULTS / "leaderboard"
 
 def test_the_leaderboard_is_of_the_committed_rounds() -> None:
     """An episode of the analytic rows replays; `pmoss study leaderboard --check` replays all."""
-    assert check_board(BOARD, episodes=1, tiers=("analytic",)) == []
+    assert check_board(BOARD, tier="analytic", episodes=1) == []
 
 
 @pytest.mark.heavy

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -44,7 +45,7 @@ def test_doctor_judges_every_event() -> None:
     report = pmoss("doctor")
     for event in ("cycles", "instructions", "dtlb_misses", "task_clock"):
         assert event in report
-    assert "of 19 events can be counted here" in report
+    assert re.search(r"\d+ of \d+ events can be counted here", report)
 
 
 @pytest.mark.parametrize(

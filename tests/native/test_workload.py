@@ -33,7 +33,7 @@ def test_drawn_arrays_have_their_types_and_ranges():
         ({"distribution": "zipf", "zipf_items": 0}, "zipf_items is 0"),
         (
             {"distribution": "normal"},
-            "it must be 'uniform', 'zipf', 'zipf_ordered' or 'hot_range'",
+            "it must be 'uniform', 'zipf', 'zipf_ordered', 'hot_range' or 'latest'",
         ),
     ],
 )

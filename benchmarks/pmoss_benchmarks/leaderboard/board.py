@@ -268,6 +268,7 @@ def _is_sealed(entrant: Mapping[str, Any], round_: Round) -> bool:
 def check_board(
     board: Path,
     *,
+    tier: str = "",
     episodes: int | None = None,
     progress: Progress = silent,
 ) -> list[str]:
@@ -275,6 +276,7 @@ def check_board(
 
     Args:
         board: where the rounds lie.
+        tier: whose rows are proved; empty: all.
         episodes: only so many of each file; None: all.
         progress: called with (file, rows done, rows in all).
 
@@ -288,7 +290,7 @@ def check_board(
     newest_round(board)
     problems: list[str] = []
     for round_ in rounds_of(board):
-        for file in _files(board, round_):
+        for file in _files(board, round_, tier):
             problems += file.problems
             if file.problems:
                 continue

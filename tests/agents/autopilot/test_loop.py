@@ -94,7 +94,7 @@ def test_every_change_is_tried_and_its_epoch_kept(tmp_path):
         assert unpack_snapshot(row["snapshot"]).throughput == epoch.snapshot.throughput
     page = report_page(epochs_of_run, "a <title>", ["a note"])
     tried = sum(epoch.trial is not None for epoch in epochs_of_run)
-    assert "a &lt;title&gt;" in page and page.count("<circle") == tried > 0
+    assert "a &lt;title&gt;" in page and page.count("<title>epoch ") == tried > 0
 
 
 def test_an_agent_that_raises_moves_nothing_and_is_reported():

@@ -83,6 +83,7 @@ def test_predicted_differences_of_cores_count_only_where_they_help(agent, monkey
 def test_each_episode_gets_a_plan_of_its_own_without_reset(agent, monkeypatch):
     env = SpatialSchedulingEnv(**TOY, observation="complete")
     agent.check_env(env)
+    agent.reset()
     plans = []
     schedule = Surrogate.schedule
     monkeypatch.setattr(

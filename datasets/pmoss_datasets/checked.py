@@ -95,11 +95,13 @@ def in_words(message: str, known: Iterable[str], values: Any) -> str:
         return f"{inside}{names[0]}: unknown" if path else unknown_key(names[0], names[0], known)
     if "missing required" in what:
         return f"{inside}{names[0]}: is missing"
+    if not names:
+        return f"{path}: {what[0].lower()}{what[1:]}"
     value = values
     # msgspec writes [...] where it does not say which part: the whole is shown.
     for key in re.findall(r"\w+", path.partition("[...]")[0]):
         value = value[int(key)] if key.isdigit() else _part(value, key)
-    return f"{path} = {value!r}: must be {_WORDS.get(names[0], names[0]) if names else what}"
+    return f"{path} = {value!r}: must be {_WORDS.get(names[0], names[0])}"
 
 
 def _part(value: Any, key: str) -> Any:

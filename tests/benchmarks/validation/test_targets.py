@@ -43,11 +43,11 @@ ask = { question = "hottest-share", machine = "toy", workload = "lookups", sched
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
-        ('"hard"', '"firm"', r"Invalid enum value 'firm' - at `\$.target\[0\].gate`"),
+        ('"hard"', '"firm"', r"target\[0\].gate: invalid enum value 'firm'"),
         ("high = 2.0", "high = 0.5", "low = 1: must be below 0.5"),
-        ('"hottest-share"', '"hottest"', "Invalid value 'hottest'"),
-        ('machine = "toy", ', "", "missing required field `machine`"),
-        ('statement = "s"', 'statement = "s"\nmore = 1', "unknown field `more`"),
+        ('"hottest-share"', '"hottest"', "invalid value 'hottest'"),
+        ('machine = "toy", ', "", r"target\[0\].ask.machine: is missing"),
+        ('statement = "s"', 'statement = "s"\nmore = 1', r"target\[0\].more: unknown"),
         ("ask =", "# ask =", "ask: is missing"),
     ],
 )

@@ -146,12 +146,12 @@ def _about(machine: Machine, name: str) -> list[str]:
 
 def _numactl(machine: Machine, units: list[Unit], name: str) -> dict[str, str]:
     lines = ["#!/bin/sh", *_about(machine, name), f"# Usage: ./{name}.sh UNIT COMMAND..."]
-    lines += ["set -eu", "unit=${1:-}; [ $# -lt 2 ] || shift", 'case "$unit" in']
+    lines += ["set -eu", "if [ $# -ge 2 ]; then unit=$1; shift; else unit=; fi", 'case "$unit" in']
     for unit in units:
         lines.append(f"  # slices {ranges(unit.slices)}")
         lines.append(f'  {unit.name}) exec {" ".join(unit.numactl)} "$@" ;;')
-    known = " ".join(unit.name for unit in units)
-    lines.append(f'  *) echo "usage: $0 UNIT COMMAND..., UNIT is one of: {known}" >&2; exit 2 ;;')
+    names = " ".join(unit.name for unit in units)
+    lines.append(f'  *) echo "usage: $0 UNIT COMMAND..., UNIT is one of: {names}" >&2; exit 2 ;;')
     return {f"{name}.sh": "\n".join([*lines, "esac", ""])}
 
 
@@ -201,7 +201,7 @@ def _kubernetes(machine: Machine, units: list[Unit], name: str) -> dict[str, str
     Kubernetes gives whole CPUs of its own choice to a pod, and names no node. So numactl chooses
     inside of the pod, which must not have CPUs of its own: it requests some, without a limit.
     """
-    here = {"nodeSelector": {"kubernetes.io/hostname": platform.node()}}
+    on_this_node = {"nodeSelector": {"kubernetes.io/hostname": platform.node()}}
     pods = [
         {
             "apiVersion": "v1",
@@ -216,7 +216,7 @@ def _kubernetes(machine: Machine, units: list[Unit], name: str) -> dict[str, str
                 },
             },
             "spec": {
-                **(here if machine.name == "host" else {}),
+                **(on_this_node if machine.name == "host" else {}),
                 "containers": [
                     {
                         "name": "index",

@@ -106,7 +106,7 @@ def test_numactl_gets_the_unit_that_is_asked_for(
         assert option == expected[unit.memory]
         assert numbers(nodes) == [*unit.nodes] if nodes else unit.memory == "local"
         assert command == ["--", "db", "two words"]
-    for wrong in ([], ["node99", "db"]):
+    for wrong in ([], [units[0].name], ["node99", "db"]):
         done = subprocess.run(["sh", script, *wrong], env=path, capture_output=True, text=True)
         assert done.returncode == 2 and units[0].name in done.stderr
 

@@ -20,7 +20,7 @@ _ABOUT = """# {name}
 ## Use it
 
 ```console
-$ pip install "pmoss-env[agents,cli]"
+$ pip install '.[agents,cli]'  # in a checkout of pmoss_env
 $ {evaluate}
 ```
 

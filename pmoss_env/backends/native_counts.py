@@ -102,8 +102,8 @@ def snapshot_of(
         latency_p99_us=float(raw["latency_p99_us"]),
         load=str(load),
         provenance={**provenance, "counters": sources, "dispatch": dispatch_of(raw)},
-        latency_p999_us=float(raw.get("latency_p999_us", np.nan)),
-        latency_max_us=float(raw.get("latency_max_us", np.nan)),
+        latency_p999_us=float(raw["latency_p999_us"]),
+        latency_max_us=float(raw["latency_max_us"]),
         extra_counters=extra,
     )
 

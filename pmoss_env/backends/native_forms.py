@@ -101,8 +101,7 @@ def native_workload(workload: Workload, seed: int = 0) -> _native.WorkloadSpec:
     path = workload.keys.removeprefix(SOSD) if workload.keys.startswith(SOSD) else None
     try:
         return _native.WorkloadSpec(
-            lookup=workload.lookup,
-            **{name: share for name in FRACTIONS[1:] if (share := getattr(workload, name))},
+            **{name: getattr(workload, name) for name in FRACTIONS},
             distribution=workload.distribution,
             theta=workload.theta,
             zipf_items=workload.zipf_items,

@@ -211,9 +211,9 @@ def _row(name: str, snapshots: list[HardwareSnapshot]) -> tuple[str, ...]:
 
 def _dispatched(snapshots: list[HardwareSnapshot]) -> tuple[str, str]:
     """How late routers sent at most, and how often they waited for room; medians."""
-    known = [snapshot.provenance.get("dispatch", {}) for snapshot in snapshots]
-    lag = median(each.get("max_lag_us", 0.0) for each in known)
-    return f"{lag:,.0f}", f"{median(each.get('backpressure', 0) for each in known):,.0f}"
+    dispatches = [snapshot.provenance.get("dispatch", {}) for snapshot in snapshots]
+    lag = median(each.get("max_lag_us", 0.0) for each in dispatches)
+    return f"{lag:,.0f}", f"{median(each.get('backpressure', 0) for each in dispatches):,.0f}"
 
 
 def _tail(snapshots: list[HardwareSnapshot]) -> list[str]:

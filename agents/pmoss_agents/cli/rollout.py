@@ -174,9 +174,9 @@ def _ratio(played: Sequence[Mapping[str, Any]], before: float, after: float) -> 
     from pmoss_env.measuring import mean_ratio, ratio_in_words
 
     compared = [row["comparison"] for row in played if row.get("comparison")]
-    known = [(each["ratio"], each["error"]) for each in compared if each["ratio_low"]]
-    if known:
-        return ratio_in_words(*mean_ratio(known))
+    ratios = [(each["ratio"], each["error"]) for each in compared if each["ratio_low"]]
+    if ratios:
+        return ratio_in_words(*mean_ratio(ratios))
     return f"{after / before:.2f}" if before else ""
 
 

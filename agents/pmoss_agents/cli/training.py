@@ -120,11 +120,11 @@ def train(
         _refuse({"--config": config, "--set": fixed, f"agent {agent}": named})
     _check_checkpoint(out, resume, overwrite)
     learner = _resumed(out, agent, given) if resume else _renewed(start, given)
-    of = (learner.domain or None) if learner else domain
+    domain = (learner.domain or None) if learner else domain
     arguments = env_arguments(env, machine)
     if agent is None and len(paths) > 1:
         _check_data(paths[0])
-    lesson = find_lesson(paths[:-1] or None, arguments, domain=of, agent=agent, config=config)
+    lesson = find_lesson(paths[:-1] or None, arguments, domain=domain, agent=agent, config=config)
     if learner is None:
         learner = new_agent(lesson, agent, config, given)
     if log is not None and not resume:

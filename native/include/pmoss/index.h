@@ -1,14 +1,14 @@
 /* An index of yours behind the runtime of pmoss: a shared library that exports
  * pmoss_index_get_api().
  *
- * Build it with `cc -shared -fPIC`, check it with `pmoss check-index ./libmine.so`, and run it with
+ * Build it with `cc -shared -fPIC`, check it with `pmoss index check ./libmine.so`, and run it with
  * `pmoss measure --index plugin:./libmine.so`. Nothing of pmoss is linked.
  *
  * Keys and values are 64-bit numbers. A slice is a key range; the index need not know slices. Every
  * function but open and close may be called by several threads at the same time, on the same keys.
  * Of several inserts of a new key one gives 1. Once an update has ended, no lookup gives an older
  * value. Every number is a key, 0 and 2^64 - 1 as well. A call must not fork, and must not change
- * signals or the CPUs of its thread. `pmoss check-index` holds a library against all of that.
+ * signals or the CPUs of its thread. `pmoss index check` holds a library against all of that.
  */
 #ifndef PMOSS_INDEX_H
 #define PMOSS_INDEX_H

@@ -124,10 +124,8 @@ class Session:
                     f"{', '.join(self.backend.co_tenant_families)}"
                 )
         self._incremental = incremental(self.backend)
-        # Counters of the final schedule are computed if somebody asks for them. A native module
-        # that was built before gives them all.
-        can_serve = hasattr(_native.AnalyticModel, "slice_throughput")
-        self._serve = getattr(self._incremental, "serve", None) if can_serve else None
+        # Counters of the final schedule are computed if somebody asks for them.
+        self._serve = getattr(self._incremental, "serve", None)
         self.reward = arguments.reward or (
             "improvement" if self._incremental is not None else "terminal"
         )

@@ -159,16 +159,23 @@ class Onlookers {
 
 // What must hold whatever the load was.
 inline void expect_consistent(const Measurement& result, const MeasureOptions& options) {
-  EXPECT_GT(result.completed, 0U);
+  EXPECT_GT(result.executed, 0U);
   EXPECT_EQ(result.issued, result.executed);  // whatever was sent was executed
   EXPECT_LE(result.completed, result.executed);
   EXPECT_EQ(sum(result.slice_queries), result.completed);
   EXPECT_EQ(sum(result.worker_queries), result.completed);
   EXPECT_EQ(sum(result.worker_slice_queries), result.completed);
   EXPECT_EQ(result.not_found, 0U);
-  EXPECT_EQ(result.worker_cpus, options.worker_cpus);
+  // On a busy host a worker may count no query while it is measured: then it may name no CPU.
+  ASSERT_EQ(result.worker_cpus.size(), options.worker_cpus.size());
+  for (std::size_t worker = 0; worker < options.worker_cpus.size(); ++worker) {
+    const int cpu = result.worker_cpus[worker];
+    if (result.worker_queries[worker] != 0 || cpu != -1) {
+      EXPECT_EQ(cpu, options.worker_cpus[worker]);
+    }
+  }
   EXPECT_GE(result.seconds, options.seconds);
-  EXPECT_GT(result.latency_p50_us, 0.0);
+  EXPECT_EQ(result.latency_p50_us > 0.0, result.completed > 0);
   EXPECT_GE(result.latency_p99_us, result.latency_p50_us);
   ASSERT_EQ(result.slice_counters.size(), slices * pmu::event_count);
   ASSERT_EQ(result.slice_counted.size(), slices * pmu::event_count);

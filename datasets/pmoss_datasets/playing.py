@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import zlib
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,6 +17,8 @@ from pmoss_env.errors import DescriptionError, PmossError
 
 # Independent streams of chance under one recipe seed.
 PLAY, REFERENCE = 0, 1
+# The stream of fixed schedules, under no recipe's seed.
+_FIXED = 2
 
 
 class RecipeWork:
@@ -77,3 +81,9 @@ def chance(seed: int, stream: int, number: int) -> tuple[int, np.random.Generato
     env, policy = root.spawn(2)
     # Seeds below 2^53 survive JSON readers that know only doubles.
     return int(env.generate_state(1, np.uint64)[0] >> np.uint64(11)), np.random.default_rng(policy)
+
+
+def chance_of_fixed(behaviour: Behaviour, number: int) -> np.random.Generator:
+    """The generator that draws a fixed schedule of a behaviour: of policy and number alone."""
+    policy = zlib.crc32(replace(behaviour, fixed=0, weight=1.0).name.encode())
+    return np.random.default_rng([_FIXED, policy, number])

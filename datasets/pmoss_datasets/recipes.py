@@ -29,6 +29,11 @@ from pmoss_env.files import read_toml
 
 #: More than any search takes: a file that asks for more would keep its reader busy for ever.
 MOST_EVALUATIONS = 1_000_000
+#: More than any machine of the authors has, by far.
+MOST_FIXED = 10_000
+#: Fields of a recipe, and of a behaviour, that came later, with the values that are left out.
+_LATER = {"relative": False, "namespace": "pmoss"}
+_LATER_OF_BEHAVIOURS = {"fixed": 0, "scattered": False}
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,10 @@ class Behaviour:
         visits: of a search: so many episodes in a row are the way of one search on one instance,
             from early to late; 1: each episode is the end of a search of its own.
         arguments: what the function is called with, such as an agent's checkpoint.
+        fixed: so many schedules of a policy that reads no load are drawn once, and replayed in
+            turn; 0: each episode has one of its own. Schedule i of a policy is the same in every
+            recipe with this machine and number of slices, whatever the recipe's seed.
+        scattered: each slice goes to a random worker of the node that the policy chose.
     """
 
     policy: str
@@ -52,6 +61,8 @@ class Behaviour:
     budget: int | None = None
     visits: int = 1
     arguments: tuple[str, ...] = ()
+    fixed: int = 0
+    scattered: bool = False
 
     def __post_init__(self) -> None:
         check(Behaviour, vars(self), "behaviours: ")
@@ -66,6 +77,19 @@ class Behaviour:
             )
         if self.visits < 1:
             raise DescriptionError(f"{self.policy}: visits = {self.visits}: must be at least 1")
+        if not 0 <= self.fixed <= MOST_FIXED:
+            raise DescriptionError(
+                f"{self.policy}: fixed = {self.fixed}: must be from 0 to {MOST_FIXED}"
+            )
+        if (self.fixed or self.scattered) and (self.is_imported or self.visits > 1):
+            raise DescriptionError(
+                f"{self.policy}: fixed, scattered: only of a rule, not of a way or module:function"
+            )
+        if self.fixed and self.epsilon:
+            raise DescriptionError(
+                f"{self.policy}: fixed = {self.fixed}: epsilon must be 0: no action strays from a "
+                "schedule that is replayed"
+            )
         if self.arguments and not self.is_imported:
             raise DescriptionError(f"{self.policy}: arguments: only module:function takes them")
 
@@ -80,14 +104,21 @@ class Behaviour:
         budget = "" if self.budget is None else f"-{self.budget}"
         visits = "" if self.visits == 1 else f"-way{self.visits}"
         arguments = "".join(f"({argument})" for argument in self.arguments)
+        scattered = "-scattered" if self.scattered else ""
+        fixed = f"-fixed{self.fixed}" if self.fixed else ""
         noise = "" if self.epsilon == 0 else f"+eps{self.epsilon:g}"
-        return f"{self.policy}{arguments}{budget}{visits}{noise}"
+        return f"{self.policy}{arguments}{budget}{visits}{scattered}{fixed}{noise}"
 
     def budget_of_visit(self, visit: int) -> int:
         """Evaluations that the search had used when it was at one of its ``visits``."""
         budget = DEFAULT_BUDGET if self.budget is None else self.budget
         # Evenly spread on a logarithmic scale: a search moves most at its beginning.
         return max(1, round(math.pow(budget, (visit + 1) / self.visits)))
+
+
+def _without(values: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
+    """Values without the later fields that are as they were before these were there."""
+    return {key: value for key, value in values.items() if later.get(key) != value}
 
 
 def slug(name: str) -> str:
@@ -203,10 +234,23 @@ class Recipe:
         The bit-reversed episode index fills [0, 1) evenly, so that every prefix of the dataset
         holds the mixture in nearly its proportions.
         """
+        return self._place(episode)[0]
+
+    def fixed_schedule(self, episode: int) -> int:
+        """Which of the ``fixed`` schedules of its behaviour an episode replays, from 0."""
+        which, inside = self._place(episode)
+        fixed = self.behaviours[which].fixed
+        return min(int(inside * fixed), max(fixed - 1, 0))
+
+    def _place(self, episode: int) -> tuple[int, float]:
+        """Index of the behaviour that plays an episode, and the place in its share, in [0, 1)."""
         bits = f"{episode + 1:b}"[::-1]
         position = int(bits, 2) / 2 ** len(bits)
         shares = np.cumsum([behaviour.weight for behaviour in self.behaviours])
-        return int(np.searchsorted(shares / shares[-1], position, side="right"))
+        shares = shares / shares[-1]
+        which = int(np.searchsorted(shares, position, side="right"))
+        low = shares[which - 1] if which else 0.0
+        return which, float((position - low) / (shares[which] - low))
 
     def visit(self, episode: int) -> tuple[int, int]:
         """For an episode on the way of a search: the episode that the way begins with, and where.
@@ -223,9 +267,11 @@ class Recipe:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON that from_dict() takes; ``domain`` and later fields only where they differ."""
-        plain = without_first_domain(asdict(self))
-        later = {"relative": False, "namespace": "pmoss"}
-        return {key: value for key, value in plain.items() if later.get(key) != value}
+        plain = _without(without_first_domain(asdict(self)), _LATER)
+        plain["behaviours"] = tuple(
+            _without(behaviour, _LATER_OF_BEHAVIOURS) for behaviour in plain["behaviours"]
+        )
+        return plain
 
     @classmethod
     def from_toml(cls, path: str | Path, trusted: Collection[str] = ()) -> Recipe:

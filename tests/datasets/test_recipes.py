@@ -34,6 +34,10 @@ def test_every_prefix_holds_the_mixture_in_proportion():
         ({"behaviours": [{"policy": "lpt", "budget": 5}]}, "budget"),
         ({"behaviours": [{"policy": "lpt", "visits": 5}]}, "visits = 5"),
         ({"behaviours": [{"policy": "lpt", "arguments": ["x"]}]}, "arguments"),
+        ({"behaviours": [{"policy": "lpt", "fixed": 5}]}, "fixed = 5: it reads the incumbent"),
+        ({"behaviours": [{"policy": "random", "fixed": -1}]}, "fixed = -1"),
+        ({"behaviours": [{"policy": "random", "fixed": 2, "epsilon": 0.1}]}, "epsilon must be 0"),
+        ({"behaviours": [{"policy": "a:b", "scattered": True}]}, "fixed, scattered"),
         ({"behaviours": [{"weight": 1}]}, r"behaviours\[0\]\.policy: is missing"),
         ({"surprise": 1}, "surprise"),
         (

@@ -49,7 +49,8 @@ def train(
             metavar="[POLICY] [DATASET...] OUT",
             help="A name from `pmoss list agents` or module:Class of your own, else the domain's "
             "usual one; folders or ids of the data; checkpoint to write (.safetensors). Without "
-            "data it learns by playing. Only surrogate learns from several datasets.",
+            "data it learns by playing. surrogate and generalist learn from several datasets, "
+            "decision-transformer from several of one machine.",
         ),
     ],
     old_agent: AgentOption = None,

@@ -221,7 +221,7 @@ class D3rlpyAgent(TileAgent, OfflineAgent[Dataset]):
                     load_arrays(_named_parts(learner), self._arrays)
                 else:
                     view = FullSequenceView(dataset, config.reward)
-                    samples = input_samples(dataset, view, episodes)
+                    samples = input_samples(view, episodes)
                     set_up(_parts_of(learner)[0], samples, dataset.machine)
                 shapes = [list(shape) for shape in source.shapes]
                 self.task = {**self.task_of(dataset), "reward_scale": scale, "shapes": shapes}

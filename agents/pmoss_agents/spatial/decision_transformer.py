@@ -24,19 +24,20 @@ import numpy as np
 
 from pmoss_agents.agent import Array, Observation
 from pmoss_agents.checkpoints import best_path
-from pmoss_agents.devices import device_label, moved, seed_torch
+from pmoss_agents.devices import device_label, find_device, seed_torch
 from pmoss_agents.network_agent import NetworkAgent
 from pmoss_agents.pytorch import F, Tensor, nn, torch
 from pmoss_agents.spatial.base import SpatialAgent, task_of
 from pmoss_agents.spatial.decision_network import Config, Decoder, Model
 from pmoss_agents.spatial.decision_player import Player
 from pmoss_agents.spatial.encoders import StateEncoder
-from pmoss_agents.spatial.episodes import Episodes, check_learnable
+from pmoss_agents.spatial.episodes import Episodes, check_learnable, parts_of
 from pmoss_agents.spatial.observations import in_full, in_own_counters
 from pmoss_agents.spatial.planning import beginning, foresee
 from pmoss_agents.trainer import Course, cosine
 from pmoss_agents.weights import torch_threads
 from pmoss_datasets import Dataset
+from pmoss_datasets.several import Several
 from pmoss_env.errors import CheckpointError, DatasetError
 from pmoss_env.types import COUNTER_INDEX
 
@@ -72,6 +73,7 @@ class DecisionTransformer(SpatialAgent, NetworkAgent[Dataset]):
     """
 
     name = "decision-transformer"
+    several = True
     Config = Config
     NETWORK = "model/"
     network: Model | None
@@ -88,12 +90,27 @@ class DecisionTransformer(SpatialAgent, NetworkAgent[Dataset]):
 
     # ---- learning
 
-    def task_of(self, dataset: Dataset) -> dict[str, Any]:
-        """See OfflineAgent.task_of."""
-        return task_of(dataset, complete=self.config.complete)
+    def task_of(self, dataset: Dataset | Several) -> dict[str, Any]:
+        """See OfflineAgent.task_of.
+
+        Raises:
+            DatasetError: several datasets of different machines, slices or observations.
+        """
+        first, *others = parts_of(dataset)
+        task = task_of(first, complete=self.config.complete)
+        for other in others:
+            theirs = task_of(other, complete=self.config.complete)
+            if other.machine.name != first.machine.name:
+                theirs |= {"machine": other.machine.name}
+            if unlike := [key for key, value in theirs.items() if task.get(key) != value]:
+                raise DatasetError(
+                    f"{other.path}: {unlike[0]}: is not as in {first.path}: {self.name} learns "
+                    "from several workloads and loads of one machine; generalist from any"
+                )
+        return task
 
     @contextmanager
-    def _course(self, dataset: Dataset) -> Iterator[Course]:
+    def _course(self, dataset: Dataset | Several) -> Iterator[Course]:
         """Updates of whole episodes; see OfflineAgent.fit.
 
         Metrics are ``loss`` and ``accuracy`` (agreement with the logged actions). With ``held_out``
@@ -103,20 +120,22 @@ class DecisionTransformer(SpatialAgent, NetworkAgent[Dataset]):
         config = self.config
         if self.task and self.network is None:
             raise CheckpointError(f"{self.name}: an exported policy cannot learn")
-        check_learnable(dataset, config.reward)
+        for part in parts_of(dataset):
+            check_learnable(part, config.reward)
         task = self.task_of(dataset)
         if config.reward == "improvement" and task["observation"] == "paper":
             raise DatasetError(
                 f"{dataset.path}: was collected with observation='paper', which lacks the "
                 "incumbent's throughput that reward='improvement' starts from"
             )
-        source = Episodes(dataset, config)
+        source = Episodes(dataset, config, find_device(config.device))
         if self.network is None:
             foresight = source.foresight()
             task |= {"meta": source.meta_size, "foresight": foresight.tolist()}
 
         def set_up(model: Model) -> None:
-            model.set_up(source.samples(), dataset.machine, source.returns(foresight))
+            machine = parts_of(dataset)[0].machine
+            model.set_up(source.samples(), machine, source.returns(foresight))
 
         with self.learning(task, set_up) as device:
             model = self.network
@@ -139,17 +158,19 @@ class DecisionTransformer(SpatialAgent, NetworkAgent[Dataset]):
         """One gradient step: the imitation loss over all steps of some whole episodes."""
         config = self.config
         seed_torch(config.seed * 1_000_003 + update, device)  # dropout of this update
-        batch = moved(source.batch(update, self._foresight()), device)
+        batch = source.batch(update, self._foresight())
         with torch.autocast(device.type, torch.bfloat16, enabled=config.precision == "bfloat16"):
             scores = model(batch).float()
         actions = batch["actions"]
         loss = self._loss(batch, scores, update)
         self.descend(update, config.learning_rate * _rate(update, config), loss, config.clip)
+        # Here a GPU is waited for, where an interrupt tears nothing.
+        metrics = {"loss": float(loss.detach()), "accuracy": _accuracy(scores, actions)}
 
         def change() -> dict[str, float]:
             self.optimiser.step()
             self.learned_on = device_label(device)
-            return {"loss": float(loss.detach()), "accuracy": _accuracy(scores, actions)}
+            return metrics
 
         return change
 
@@ -169,7 +190,7 @@ class DecisionTransformer(SpatialAgent, NetworkAgent[Dataset]):
                 self.save(best_path(checkpoint))
         return {"held_out_loss": loss, "held_out_accuracy": float(np.mean(accuracies))}
 
-    def agreement(self, dataset: Dataset) -> tuple[Array, Array]:
+    def agreement(self, dataset: Dataset | Several) -> tuple[Array, Array]:
         """How well the network predicts the actions of other data.
 
         Returns:
@@ -183,7 +204,8 @@ class DecisionTransformer(SpatialAgent, NetworkAgent[Dataset]):
         self.check_task(self.task_of(dataset), f"the dataset {dataset.id}")
         config = replace(self.config, held_out=0.0, keep_best=1.0)
         with torch_threads(config.threads):
-            return self._agreement(Episodes(dataset, config), np.arange(len(dataset)))
+            source = Episodes(dataset, config)
+            return self._agreement(source, np.arange(source.size))
 
     def _agreement(self, source: Episodes, rows: Array) -> tuple[Array, Array]:
         """(rows,) losses and (rows,) accuracies of some episodes."""
@@ -191,10 +213,9 @@ class DecisionTransformer(SpatialAgent, NetworkAgent[Dataset]):
         losses, accuracies = np.empty(len(rows)), np.empty(len(rows))
         learning = self.network.training
         self.network.eval()
-        device = self.network.returns_mean.device
         with torch.no_grad():
             for number, row in enumerate(rows):
-                batch = moved(source.whole([int(row)], self._foresight()), device)
+                batch = source.whole([int(row)], self._foresight())
                 scores = self.network(batch)
                 losses[number] = imitation_loss(scores, batch["actions"], self.config.doubt)
                 accuracies[number] = _accuracy(scores, batch["actions"])

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from pmoss_agents.agent import Array
+from pmoss_agents.devices import moved
 from pmoss_agents.pytorch import Tensor, torch
 from pmoss_agents.spatial.observations import FullSequenceView
 from pmoss_agents.spatial.planning.foresight import beginning, fit_expectile, foresee
 from pmoss_datasets import Dataset
 from pmoss_datasets.formats.episodes import worth
+from pmoss_datasets.several import Several
 from pmoss_datasets.spatial.expansion import Expander
 from pmoss_env.envs.spatial.env import Reward
 from pmoss_env.errors import DatasetError
@@ -21,6 +23,8 @@ from pmoss_env.machines import Machine
 
 #: Episodes that statistics are taken from, and every how many steps of them.
 SAMPLE, STRIDE = 64, 8
+#: Share of a GPU's free memory that episodes may take up, so that several learn on one.
+_SHARE = 0.25
 
 
 def check_learnable(dataset: Dataset, reward: Reward) -> None:
@@ -47,7 +51,7 @@ def check_learnable(dataset: Dataset, reward: Reward) -> None:
         worth(dataset, number, reward)  # refuses rewards that the episode lacks
 
 
-def best_episodes(dataset: Dataset, share: float, reward: Reward = "terminal") -> Array:
+def best_episodes(dataset: Dataset | Several, share: float, reward: Reward = "terminal") -> Array:
     """Numbers, ascending, of the episodes with the highest returns; at least one.
 
     Args:
@@ -55,11 +59,21 @@ def best_episodes(dataset: Dataset, share: float, reward: Reward = "terminal") -
         reward: "improvement" ranks by the gain over the incumbent, the others by the final
             throughput.
     """
-    returns = dataset.column("final_throughput")
+    returns = _column(dataset, "final_throughput")
     if reward == "improvement":
-        returns = returns - dataset.column("incumbent_throughput")
-    keep = max(1, round(share * len(dataset)))
+        returns = returns - _column(dataset, "incumbent_throughput")
+    keep = max(1, round(share * returns.size))
     return np.sort(np.argsort(-returns, kind="stable")[:keep])
+
+
+def parts_of(dataset: Dataset | Several) -> tuple[Dataset, ...]:
+    """The datasets to learn from, one or several."""
+    return dataset.parts if isinstance(dataset, Several) else (dataset,)
+
+
+def _column(dataset: Dataset | Several, name: str) -> Array:
+    """(episodes,) of all datasets, one after the other."""
+    return np.concatenate([part.column(name) for part in parts_of(dataset)])
 
 
 def spread(returns: npt.ArrayLike) -> float:
@@ -70,7 +84,7 @@ def spread(returns: npt.ArrayLike) -> float:
 
 
 def input_samples(
-    dataset: Dataset, view: FullSequenceView, episodes: Array
+    view: FullSequenceView | Joined, episodes: Array
 ) -> dict[str, npt.NDArray[np.float32]]:
     """Samples to standardise a network's inputs with.
 
@@ -123,32 +137,61 @@ class Laps:
         return batch
 
 
+class Joined:
+    """Episodes of several datasets as one row of them; see FullSequenceView."""
+
+    def __init__(self, parts: Sequence[Dataset], reward: Reward) -> None:
+        self._views = [FullSequenceView(part, reward) for part in parts]
+        self._ends = np.cumsum([len(part) for part in parts])
+
+    def __getitem__(self, row: int) -> dict[str, Tensor]:
+        part = int(np.searchsorted(self._ends, row, side="right"))
+        return self._views[part][row - int(self._ends[part]) + len(self._views[part])]
+
+
 class Episodes:
     """Batches of whole episodes in an order that depends on the seed and the update alone.
 
     Attributes:
+        size: how many episodes there are.
         held: numbers of the episodes that are held out, ascending.
         meta_size: of an observation's ``meta``.
+        device: where batches are. On a GPU that has room for all episodes each is expanded and
+            moved once; on the CPU, where memory is dearer, again for every batch.
     """
 
-    def __init__(self, dataset: Dataset, config: Any) -> None:
-        """Reads the episodes; ``config`` is a Decision Transformer's."""
+    def __init__(
+        self, dataset: Dataset | Several, config: Any, device: torch.device | None = None
+    ) -> None:
+        """Reads the episodes; ``config`` is a Decision Transformer's.
+
+        Several datasets count as one, and are of the same machine.
+        """
+        parts = parts_of(dataset)
+        finals = _column(dataset, "final_throughput")
         kept = best_episodes(dataset, config.keep_best)
         # Every so many of them, by final throughput: the good and the bad alike.
         count = min(round(config.held_out * kept.size), kept.size - 1)
-        ranked = kept[np.argsort(-dataset.column("final_throughput")[kept], kind="stable")]
+        ranked = kept[np.argsort(-finals[kept], kind="stable")]
         self.held = np.sort(ranked[np.linspace(0, kept.size - 1, count).astype(int)])
         self._kept = np.setdiff1d(kept, self.held)
         self._laps = Laps(self._kept, config.seed)
-        self._dataset = dataset
-        self._alike = alike_tiles(dataset.machine) if config.shuffle_cores else []
+        self._finals, self.size = finals, finals.size
+        self._alike = alike_tiles(parts[0].machine) if config.shuffle_cores else []
         self._config = config
-        self._view = FullSequenceView(dataset, config.reward)
-        self.meta_size = int(self._view[0]["meta"].numel())
+        self._machine = parts[0].machine
+        self._view = Joined(parts, config.reward)
+        self.device = torch.device("cpu") if device is None else device
+        first = self._view[0]
+        self.meta_size = int(first["meta"].numel())
+        size = finals.size * sum(value.nbytes for value in first.values())
+        self._held_there: dict[int, dict[str, Tensor]] | None = None
+        if self.device.type != "cpu" and size < _SHARE * torch.cuda.mem_get_info(self.device)[0]:
+            self._held_there = {}
 
     def foresight(self) -> Array:
         """Weights that predict the best to be expected at an episode's beginning, see foresee()."""
-        finals = self._dataset.column("final_throughput")[self._kept]
+        finals = self._finals[self._kept]
         facts = np.stack([_beginning(self._view[int(row)]) for row in self._kept])
         return fit_expectile(facts, np.log(finals.clip(min=1e-9)), self._config.expectile)
 
@@ -166,37 +209,50 @@ class Episodes:
         return self._laps.batch(update, self._config.batch_size)
 
     def whole(self, rows: list[int], foresight: Array | None = None) -> dict[str, Tensor]:
-        """Whole episodes as they are.
+        """Whole episodes as they are, on ``device``.
 
         Args:
             foresight: of foresight(): returns are in units of what was to be expected; None: Mq/s.
         """
-        batch = self._view.batch(rows)
-        if foresight is not None:
-            for i, returns in enumerate(batch["returns"]):
-                episode = {key: batch[key][i] for key in ("meta", "incumbent_view")}
-                returns /= float(foresee(_beginning(episode), foresight))
-        return batch
+        episodes = [self._episode(row, foresight) for row in rows]
+        batch = {key: torch.stack([episode[key] for episode in episodes]) for key in episodes[0]}
+        return moved(batch, self.device)
+
+    def _episode(self, row: int, foresight: Array | None) -> dict[str, Tensor]:
+        """One episode, on the GPU if all are kept there."""
+        if self._held_there is None or foresight is None:
+            return _in_units(self._view[row], foresight)
+        if row not in self._held_there:
+            episode = _in_units(self._view[row], foresight)
+            self._held_there[row] = moved(episode, self.device)
+        return self._held_there[row]
 
     def _shuffle(self, batch: dict[str, Tensor], i: int, rng: np.random.Generator) -> None:
         """Gives the tiles that are alike other places in one episode of a batch."""
         source = np.arange(batch["position_mask"].shape[-1])
         for tiles in self._alike:
             source[tiles] = rng.permutation(tiles)
-        target = torch.from_numpy(np.argsort(source))
-        order = torch.from_numpy(source)
+        target = torch.from_numpy(np.argsort(source)).to(self.device)
+        order = torch.from_numpy(source).to(self.device)
         for key in ("view_mask", "position_mask", "machine_view", "incumbent_view"):
             batch[key][i] = batch[key][i][:, order]
         batch["actions"][i] = target[batch["actions"][i]]
 
     def samples(self) -> dict[str, Array]:
         """See input_samples()."""
-        return input_samples(self._dataset, self._view, self._kept)
+        return input_samples(self._view, self._kept)
 
     def returns(self, foresight: Array) -> Tensor:
         """(n,) float64 returns of all steps of all episodes trained on, in the unit of whole()."""
-        returns = [self.whole([int(row)], foresight)["returns"] for row in self._kept]
-        return torch.cat(returns).double()
+        returns = [self._episode(int(row), foresight)["returns"] for row in self._kept]
+        return torch.cat(returns).double().cpu()
+
+
+def _in_units(episode: dict[str, Tensor], foresight: Array | None) -> dict[str, Tensor]:
+    """An episode with returns in units of what was to be expected of it."""
+    if foresight is not None:
+        episode["returns"] /= float(foresee(_beginning(episode), foresight))
+    return episode
 
 
 def _beginning(episode: Mapping[str, Tensor]) -> Array:

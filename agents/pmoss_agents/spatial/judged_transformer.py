@@ -32,6 +32,7 @@ from pmoss_agents.spatial.surrogate import Surrogate
 from pmoss_agents.trainer import Course
 from pmoss_agents.weights import torch_threads
 from pmoss_datasets import Dataset
+from pmoss_datasets.several import Several
 from pmoss_env.context import Context
 from pmoss_env.envs.spatial.observation import observed_counters, observed_meta
 from pmoss_env.errors import CheckpointError, DescriptionError
@@ -90,7 +91,7 @@ class JudgedTransformer(DecisionTransformer):
     # ---- learning
 
     @contextmanager
-    def _course(self, dataset: Dataset) -> Iterator[Course]:
+    def _course(self, dataset: Dataset | Several) -> Iterator[Course]:
         """Updates of the judge, then of the Decision Transformer; metrics are those of each."""
         first = self.config.judge_updates
         self.judge.updates = min(self.updates, first)

@@ -23,7 +23,7 @@ def describe(dataset: Dataset) -> dict[str, str]:
         "episodes": f"of {metadata.slices} steps in `pmoss/SpatialScheduling-v0`: each "
         f"step puts one slice of a main-memory index on one of {machine.workers.size} worker "
         f"cores of {machine.name} ({machine.nodes} nodes).",
-        "measured": _measurement(metadata) + _repeats(dataset),
+        "measured": _measurement(metadata) + _repeats(dataset) + _replayed(dataset),
         "outcome": "Final throughput in million queries per second (Mq/s), which is the return of "
         "the reward modes `terminal` and `slice`; that of `improvement` is less by the "
         f"incumbent's, {start.mean():.1f} on average.",
@@ -74,6 +74,23 @@ def _repeats(dataset: Dataset) -> str:
         f"The second measurement is {np.exp(ratio.mean()):.3f} times the first, with a 95 % "
         f"interval of {low:.3f} to {high:.3f}. A single pair differs by "
         f"{100 * (np.exp(spread) - 1):.0f} % (standard deviation)."
+    )
+
+
+def _replayed(dataset: Dataset) -> str:
+    """How many schedules are replayed, and how that differs from a mixture; empty without any."""
+    behaviours = dataset.metadata.recipe.get("behaviours", ())
+    fixed = [number for number, each in enumerate(behaviours) if each.get("fixed")]
+    mine = np.isin(dataset.column("policy"), fixed)
+    if not mine.any():
+        return ""
+    schedules = len(np.unique(dataset.column("final_cores")[mine], axis=0))
+    return (
+        f"\n\nIn {mine.sum()} of {len(dataset)} episodes one of {schedules} fixed schedules is "
+        "replayed. They were drawn once, and read no load, as the files that the authors of P-MOSS "
+        "trained on. The tier `mixed` differs: it draws each schedule anew, and most of its rules "
+        "read the load of a slice. So here a network can learn every schedule by heart; there it "
+        "cannot."
     )
 
 

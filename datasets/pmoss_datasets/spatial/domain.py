@@ -33,6 +33,7 @@ from pmoss_datasets.spatial.world_sets import FORMAT, WorldSet
 from pmoss_datasets.storage import Dataset
 from pmoss_env.backends import backend_class
 from pmoss_env.baselines import (
+    NOTHING,
     SEARCHES,
     SHARED_BASELINES,
     baseline_names,
@@ -161,6 +162,11 @@ class SpatialDomain(Domain):
             policy, budget, visits = behaviour.policy, behaviour.budget, behaviour.visits
             if not behaviour.is_imported and policy not in self.policies():
                 raise UnknownNameError("policy", policy, [*self.policies(), "module:function"])
+            if behaviour.fixed and information_of(policy) != NOTHING:
+                raise DescriptionError(
+                    f"{policy}: fixed = {behaviour.fixed}: it reads {information_of(policy)}, so "
+                    "that no schedule of it is the same in every episode; random and grouped are"
+                )
             if budget is not None and (behaviour.is_imported or not has_budget(policy)):
                 raise DescriptionError(
                     f"{policy}: budget = {budget}: only policies that search take one, such as "

@@ -10,7 +10,7 @@ import numpy as np
 
 from pmoss_datasets.fairness import is_ours, policy_stream
 from pmoss_datasets.interfaces import See
-from pmoss_datasets.playing import PLAY, REFERENCE, chance, imported_policy
+from pmoss_datasets.playing import PLAY, REFERENCE, chance, chance_of_fixed, imported_policy
 from pmoss_datasets.policies import Planner, Policy, planned_actions
 from pmoss_datasets.recipes import Behaviour, Recipe
 from pmoss_datasets.schema import INSTANCE_FIELDS, Array, Played
@@ -78,6 +78,8 @@ class SpatialPlayer:
         first, visit = recipe.visit(number)
         seed, rng = chance(recipe.seed, PLAY, first)
         budget = behaviour.budget_of_visit(visit) if behaviour.visits > 1 else behaviour.budget
+        if behaviour.fixed:
+            rng = chance_of_fixed(behaviour, recipe.fixed_schedule(number))
         return self._play(seed, rng, behaviour, budget, which, number)
 
     def reference(self, number: int) -> tuple[float, ...]:
@@ -222,7 +224,12 @@ class SpatialPlayer:
         tiles = planned_actions(env.machine, schedule, env.order, env.session.chooses_node)
         followed = schedule.cores[env.order] == planned.cores[env.order]
         # Which data spill depends on all slices.
-        if env.session.chooses_node or (bound and (epsilon or behaviour.policy == "random")):
+        drawn = behaviour.fixed or behaviour.scattered
+        if (
+            drawn
+            or env.session.chooses_node
+            or (bound and (epsilon or behaviour.policy == "random"))
+        ):
             chances = np.full(tiles.size, np.nan)
         elif behaviour.policy == "random" or epsilon == 1:
             chances = np.full(tiles.size, 1 / workers)
@@ -238,7 +245,19 @@ class SpatialPlayer:
         """The schedule that a baseline wants."""
         baseline = make_baseline(behaviour.policy, budget=budget)
         backend = self._backend(env) if needs_backend(baseline) else None
-        return baseline(env.context(rng, backend))
+        schedule = baseline(env.context(rng, backend))
+        return self._scatter(env, schedule, rng) if behaviour.scattered else schedule
+
+    def _scatter(self, env: Any, schedule: Schedule, rng: np.random.Generator) -> Schedule:
+        """A schedule with each slice on a random worker of its node that has room."""
+        machine, context = env.machine, env.context(rng)
+        room = np.full(machine.cores, context.max_slices_per_core or env.slices)
+        cores = np.empty_like(schedule.cores)
+        for slice_, node in enumerate(machine.node_of_core[schedule.cores]):
+            workers = machine.workers_of_node[node]
+            cores[slice_] = rng.choice(workers[room[workers] > 0])
+            room[cores[slice_]] -= 1
+        return context.local_schedule(cores)  # type: ignore[no-any-return]
 
     def _stray(
         self, env: Any, schedule: Schedule, epsilon: float, rng: np.random.Generator

@@ -11,6 +11,7 @@ import pmoss_agents
 from pmoss_agents import checkpoints
 from pmoss_agents.checkpoints import best_path
 from pmoss_datasets import open_dataset
+from pmoss_datasets.several import Several
 from pmoss_env.errors import CheckpointError, DatasetError, DescriptionError
 from tests.agents.spatial.playing import BUSY, TRANSFORMER, check_masks, collected, play
 
@@ -39,6 +40,31 @@ def weights(agent):
 def exported_form(model):
     step = Step(model)
     return Decoder(step, step.cache_shape)
+
+
+# ---- several datasets
+
+
+def test_it_learns_from_several_workloads_of_one_machine(dataset, tmp_path):
+    scans = collected({**BUSY, "workload": "scans"}, tmp_path / "scans", episodes=6)
+    both = Several([dataset, scans])
+    agent = learned(both, batch_size=4)
+    assert agent.dataset["id"] == both.id
+    source, last = Episodes(both, agent.config), Episodes(scans, agent.config)
+    joined = source.whole([0, len(dataset) + 5])
+    assert torch.equal(joined["actions"][1], last.whole([5])["actions"][0])
+    assert torch.equal(
+        joined["returns"][0], Episodes(dataset, agent.config).whole([0])["returns"][0]
+    )
+    losses, _ = agent.agreement(both)
+    assert losses.shape == (len(dataset) + 6,)
+    assert np.array_equal(losses[-6:], agent.agreement(scans)[0])
+
+
+def test_other_machines_are_refused(dataset, tmp_path):
+    other = collected({**BUSY, "machine": "random:1"}, tmp_path / "other", episodes=4)
+    with pytest.raises(DatasetError, match=r"is not as in .* of one machine"):
+        learned(Several([dataset, other]))
 
 
 # ---- network and decoding

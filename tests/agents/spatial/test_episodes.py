@@ -154,3 +154,15 @@ def test_only_cores_that_are_alike_trade_places(machine):
         assert np.unique(described.llc_of_core[cores]).size == 1
         every += tiles.tolist()
     assert len(every) == len(set(every))
+
+
+def test_episodes_that_are_kept_give_the_same_batches(path):
+    dataset = open_dataset(path)
+    source, keeping = (Episodes(dataset, Config(**TRANSFORMER)) for _ in range(2))
+    keeping._held_there = {}  # as on a GPU with room
+    weights = source.foresight()
+    for update in (0, 1, 0):
+        new, old = keeping.batch(update, weights), source.batch(update, weights)
+        assert all(torch.equal(new[name], old[name]) for name in old)
+    assert len(keeping._held_there) == len(dataset)
+    assert torch.equal(keeping.returns(weights), source.returns(weights))

@@ -8,10 +8,10 @@ from pmoss_env.errors import UnsupportedError
 
 #: Benchmarks that are studies of the same name now.
 _STUDIES = (
-    *("ablation", "access-path", "autopilot", "backlog", "budget", "co-tenants", "continual"),
+    *("ablation", "access-path", "autopilot", "budget", "continual"),
     *("core-node", "counter-changes", "datasets", "fidelity", "generalist", "headroom"),
-    *("imitation", "measured-data", "migration", "off-policy", "paper", "performance"),
-    *("published", "references", "selection", "served", "threads", "training-times"),
+    *("imitation", "measured-data", "migration", "paper", "performance"),
+    *("published", "references", "served", "threads", "training-times"),
     *("transfer", "validation", "wanted"),
 )
 #: New words of a command, by the old ones.
@@ -51,9 +51,7 @@ RENAMED: Mapping[str, str] = {
     "leaderboard show": "study leaderboard",
     "report": "dev report",
     **{f"benchmark {name}": f"study run {name}" for name in _STUDIES},
-    "benchmark confirm": "study run confirmation",
     "benchmark offline": "study run core",
-    "benchmark studies": "study run conditions",
     "benchmark pretrained": "dev pretrained",
 }
 

@@ -1,7 +1,9 @@
 """What stored schedules serve under a backlog: all queries, and the workload's mix.
 
-The episodes of a study of ``play`` are played again. The analytic model measures their schedules
-under each load of the function ``backlog``.
+Under a backlog, the P-MOSS paper's load (section 7.1), a worker always has queries of its own
+slices. A schedule that starves slices of costly queries then serves more in all. The mix rate is
+the least, over what has a queue, of the rate served over its share of the workload. The episodes
+of a study of ``play`` are played again, and the analytic model measures their schedules.
 """
 
 from __future__ import annotations
@@ -12,15 +14,19 @@ from typing import Any, cast
 
 import numpy as np
 
-from pmoss_benchmarks.functions.backlog import OBJECTIVES, both, served_row
 from pmoss_benchmarks.offline.episodes import OfStored, play_again
 from pmoss_benchmarks.study.function import Cell, Row, Rows, Run
-from pmoss_benchmarks.study.tables import TableOfRows, means
+from pmoss_benchmarks.study.tables import TableOfRows, means, percent
 from pmoss_env.backends import IncrementalBackend, make_backend
 from pmoss_env.errors import DatasetError
+from pmoss_env.types import Float64Array, Schedule
 
 #: Two models of one load differ by no more than this share.
 _SAME = 1e-9
+#: What is measured of a schedule, and the load that says it.
+_LOADS = {"mix": "saturated:mix", "closed": "closed"}
+#: A slice is starved that is served at less than this part of its share of what is served.
+STARVED = 0.5
 
 
 Settings = OfStored
@@ -57,10 +63,10 @@ def measure(run: Run, cell: Cell) -> Row:
                         "load": session.arguments.load,
                     }
                     models = {
-                        objective: cast(
+                        name: cast(
                             IncrementalBackend, stack.enter_context(closing(_model(session, load)))
                         )
-                        for objective, load in OBJECTIVES.items()
+                        for name, load in _LOADS.items()
                     }
                 then = again.stored["throughput"][again.number]
                 if not np.isclose(again.rollout.outcome, then, rtol=_SAME, atol=0):
@@ -71,7 +77,7 @@ def measure(run: Run, cell: Cell) -> Row:
                 for model in models.values():
                     model.set_instance(again.env.unwrapped.instance)
                 served.setdefault(again.policy, []).append(
-                    served_row(models, again.env.unwrapped.schedule, seed=0)
+                    _served(models, again.env.unwrapped.schedule)
                 )
     return {**facts, "rows": {policy: {"episodes": of} for policy, of in served.items()}}
 
@@ -84,6 +90,31 @@ def _model(session: Any, load: str) -> Any:
         slices=session.backend.slices,
         load=load,
     )
+
+
+def _served(models: Mapping[str, IncrementalBackend], schedule: Schedule) -> dict[str, float]:
+    """What a schedule serves, by models of _LOADS, Mq/s; and its starved share of slices."""
+    closed, mix = (models[name].measure(schedule, seed=0) for name in ("closed", "mix"))
+    # A closed load serves the mix as it is offered.
+    offered = closed.slice_throughput / closed.slice_throughput.sum()
+    return {
+        "served": float(mix.slice_throughput.sum()),
+        "mix": mix.throughput,
+        "closed": closed.throughput,
+        "starved": starved_share(mix.slice_throughput, offered),
+    }
+
+
+def starved_share(served: Float64Array, offered: Float64Array) -> float:
+    """Share of the slices that get less than STARVED of their share of what is served.
+
+    Args:
+        served: (slices,) rate of each slice.
+        offered: (slices,) its share of the workload; slices without any do not count.
+    """
+    asked = offered > 0
+    given = served[asked] / served.sum() / offered[asked]
+    return float(np.mean(given < STARVED))
 
 
 #: Whose schedules are shown, and how they are called.
@@ -102,10 +133,15 @@ def means_of(row: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     return {policy: means(of["episodes"]) for policy, of in row["rows"].items()}
 
 
+def _both(row: Mapping[str, float]) -> str:
+    """All queries served / the mix served, and the share of starved slices."""
+    return f"{row['served']:.0f} / {row['mix']:.0f}, {percent(row['starved'])}"
+
+
 def _by_server(rows: Rows) -> TableOfRows:
     """Means over the episodes of all queries served and the mix served."""
     means = [(row["machine"], means_of(row)) for row in rows]
-    lines = [[server, *(both(of[policy]) for policy in _SHOWN)] for server, of in means]
+    lines = [[server, *(_both(of[policy]) for policy in _SHOWN)] for server, of in means]
     return TableOfRows(["server", *_SHOWN.values()], lines)
 
 

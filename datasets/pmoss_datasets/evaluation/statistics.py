@@ -214,7 +214,7 @@ def ratio_of_means(above: Float64Array, below: Float64Array) -> Difference:
     value = float(above.mean() / below.mean())
     if above.size < 2:
         return Difference(value, None, None)
-    # Not of_means(), whose last bits differ: a confirmation holds these.
+    # Not of_means(), whose last bits differ: stored results hold these.
     weights = _drawn_weights(above.size)
     low, high = np.percentile((weights @ above) / (weights @ below), INTERVAL)
     return Difference(value, float(low), float(high))

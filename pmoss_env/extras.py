@@ -10,11 +10,14 @@ from pmoss_env.errors import MissingExtraError
 _EXTRAS = {
     "d3rlpy": ("d3rlpy", "d3rlpy"),
     "h5py": ("h5py", "datasets"),
+    "huggingface_hub": ("huggingface_hub", "hub"),
     "jinja2": ("Jinja2", "report"),
     "matplotlib": ("matplotlib", "report"),
     "minari": ("minari", "minari"),
     "msgspec": ("msgspec", "datasets"),
+    "optuna": ("Optuna", "tuning"),
     "pandas": ("pandas", "report"),
+    "pyarrow": ("PyArrow", "hub"),
     "ray": ("ray", "ray"),
     "rich": ("rich", "cli"),
     "safetensors": ("safetensors", "agents"),
@@ -22,8 +25,11 @@ _EXTRAS = {
     "scipy": ("scipy", "agents"),
     "sklearn": ("scikit-learn", "agents"),
     "stable_baselines3": ("stable-baselines3", "online"),
+    "submitit": ("submitit", "slurm"),
+    "tensorboardX": ("tensorboardX", "tensorboard"),
     "torch": ("torch", "agents"),
     "typer": ("typer", "cli"),
+    "wandb": ("wandb", "wandb"),
 }
 
 

@@ -1,13 +1,11 @@
-"""Executors of independent tasks: this process, several, or a Ray cluster."""
+"""Executors of independent tasks: this process, several, a Ray cluster, or jobs of Slurm."""
 
 from __future__ import annotations
 
-import warnings
-from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, Protocol, TypeVar
 
-from pmoss_datasets.worker_processes import in_processes
+from pmoss_datasets.worker_processes import Losses, in_processes, warn_of_loss
 from pmoss_env.errors import (
     BackendError,
     DescriptionError,
@@ -18,7 +16,7 @@ from pmoss_env.extras import require
 #: The custom resource by which a Ray node declares itself a server to be measured, one task at a
 #: time: ``ray start --address=... --resources='{"pmoss_server": 1}'``.
 SERVER = "pmoss_server"
-EXECUTORS = ("processes", "ray")
+EXECUTORS = ("processes", "ray", "slurm")
 
 #: Workers of one host, or of a cluster.
 MOST_PROCESSES = 1024
@@ -55,20 +53,26 @@ def run_tasks(
     Args:
         make_work: makes what does tasks, once per process; it can be sent to another process, and
             so can tasks and results.
-        executor: "processes" or "ray".
-        processes: how many at once; on a Ray cluster 0 means as many as it has CPUs (for tasks
-            on servers always one per server that declares the resource SERVER).
+        executor: one of EXECUTORS.
+        processes: how many at once, on Slurm jobs; on a Ray cluster 0 means as many as it has CPUs
+            (for tasks on servers always one per server that declares the resource SERVER).
         address: of a Ray cluster; None: the one that ``RAY_ADDRESS`` names, else one of this host.
-        on_servers: on a Ray cluster, the tasks measure the node that does them.
+            Of "slurm", "local" has submitit start the jobs on this host.
+        on_servers: on a cluster, the tasks measure the node that does them.
 
     Raises:
         DescriptionError: a number of processes that is not possible.
-        BackendError: a Ray cluster without a server, or that lost all its nodes.
+        BackendError: a cluster without a server, or that lost all its nodes; a task that ended
+            several workers of a cluster.
         PmossError: a worker process was killed.
     """
     check_executor(executor, processes)
     if executor == "ray":
         return _on_ray(make_work, tasks, processes, address, on_servers)
+    if executor == "slurm":
+        from pmoss_datasets.worker_jobs import in_jobs
+
+        return in_jobs(make_work, tasks, processes, address, on_servers)
     if processes == 1:
         return _in_this_process(make_work, tasks)
     return in_processes(make_work, tasks, processes)
@@ -92,8 +96,8 @@ def check_executor(executor: str, processes: int) -> None:
 
 def check_extras(executor: str) -> None:
     """Raises MissingExtraError if the package of an executor is not installed."""
-    if executor == "ray":
-        require("ray")
+    if package := {"ray": "ray", "slurm": "submitit"}.get(executor):
+        require(package)
 
 
 def _in_this_process(
@@ -105,10 +109,6 @@ def _in_this_process(
             yield task, work(task)
     finally:
         work.close()
-
-
-#: Workers that one task may take down before it is blamed.
-_MOST_LOSSES = 3
 
 
 class _Actor:
@@ -167,8 +167,7 @@ def _over_actors(
     actors = [make() for _ in range(min(count, len(tasks)))]
     waiting = list(reversed(tasks))
     running: dict[Any, tuple[Any, T]] = {}
-    # By identity: tasks need not be hashable.
-    lost: Counter[int] = Counter()
+    losses = Losses()
     try:
         idle = list(actors)
         while waiting or running:
@@ -182,23 +181,14 @@ def _over_actors(
                 result: R = ray.get(done[0])
             except ray.exceptions.RayActorError as error:
                 actors.remove(actor)
-                lost[id(task)] += 1
-                if lost[id(task)] == _MOST_LOSSES:
-                    raise BackendError(
-                        f"task {task!r} has ended {_MOST_LOSSES} workers: {error}"
-                    ) from error
+                losses.add(task, error)
                 waiting.append(task)
                 if _has_room(ray, needs):
                     actors.append(make())
                     idle.append(actors[-1])
                 if not actors:
                     raise BackendError(f"the Ray cluster lost its last node: {error}") from error
-                warnings.warn(
-                    f"a worker on the Ray cluster was lost: its task goes to another, "
-                    f"{len(actors)} are left ({_first_line(error)})",
-                    RuntimeWarning,
-                    stacklevel=2,
-                )
+                warn_of_loss("a worker on the Ray cluster", len(actors), _first_line(error))
                 continue
             except ray.exceptions.RayTaskError as error:
                 raise error.cause from None

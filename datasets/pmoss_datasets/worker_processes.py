@@ -11,6 +11,8 @@ import multiprocessing
 import os
 import signal
 import traceback
+import warnings
+from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from itertools import islice
 from multiprocessing.connection import Connection, wait
@@ -18,8 +20,11 @@ from multiprocessing.process import BaseProcess
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, TypeVar
 
-from pmoss_env.errors import PmossError
+from pmoss_env.errors import BackendError, PmossError
 from pmoss_env.processes import die_with_parent, interrupts_later
+
+#: Workers that one task may take down before it is blamed.
+_MOST_LOSSES = 3
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -89,12 +94,9 @@ def _send(pipe: Connection, worker: BaseProcess, task: Any) -> None:
 
 def _receive(pipe: Connection, worker: BaseProcess) -> Any:
     try:
-        good, value = pipe.recv()
-    except (EOFError, OSError) as error:
+        return receive(pipe)
+    except WorkerEnded as error:
         raise _lost(worker) from error
-    if not good:
-        raise value
-    return value
 
 
 def _lost(worker: BaseProcess) -> PmossError:
@@ -104,9 +106,52 @@ def _lost(worker: BaseProcess) -> PmossError:
     return PmossError(f"a worker process was killed: too little memory? ({how})")
 
 
+def receive(pipe: Connection) -> Any:
+    """The result that a worker sends; raises what its task raised, or WorkerEnded."""
+    try:
+        good, value = pipe.recv()
+    except (EOFError, OSError) as error:
+        raise WorkerEnded from error
+    if not good:
+        raise value
+    return value
+
+
+class WorkerEnded(Exception):
+    """A worker has closed its connection before its task was done."""
+
+
+class Losses:
+    """Counts the workers that ended while they did a task."""
+
+    def __init__(self) -> None:
+        # By identity: tasks need not be hashable.
+        self._ended: Counter[int] = Counter()
+
+    def add(self, task: Any, reason: object) -> None:
+        """Counts one; raises BackendError where the task has ended several."""
+        self._ended[id(task)] += 1
+        if self._ended[id(task)] == _MOST_LOSSES:
+            raise BackendError(f"task {task!r} has ended {_MOST_LOSSES} workers: {reason}")
+
+
+def warn_of_loss(worker: str, left: int, reason: str) -> None:
+    """Says that a worker was lost, and that nothing else was."""
+    warnings.warn(
+        f"{worker} was lost: its task goes to another, {left} are left ({reason})",
+        RuntimeWarning,
+        stacklevel=3,
+    )
+
+
 def _serve(pipe: Connection, make_work: Callable[[], Any], parent: int) -> None:
-    """A worker process: does the tasks that come, until its parent closes the pipe."""
+    """A worker process, which ends with its parent."""
     die_with_parent(parent)
+    serve(pipe, make_work)
+
+
+def serve(pipe: Connection, make_work: Callable[[], Any]) -> None:
+    """Does the tasks that come, until the other side closes the pipe."""
     work = None
     try:
         while True:

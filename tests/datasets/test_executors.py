@@ -132,7 +132,7 @@ def test_ctrl_c_at_any_moment_ends_all(call: int, tmp_path: Path) -> None:
 def test_impossible_executors_are_refused() -> None:
     run = partial(run_tasks, Doubling, [1])
     with pytest.raises(UnknownNameError, match="executor"):
-        run(executor="slurm")
+        run(executor="sluurm")
     for processes, executor in ((0, "processes"), (10**6, "processes"), (-1, "ray")):
         with pytest.raises(DescriptionError, match=f"processes = {processes}"):
             run(executor=executor, processes=processes)

@@ -52,4 +52,4 @@ def test_without_ray_the_extra_is_named(tmp_path, monkeypatch):
     with pytest.raises(MissingExtraError, match=r"'\.\[ray\]'"):
         collect(recipe, tmp_path / "dataset", executor="ray")
     with pytest.raises(UnknownNameError, match="executor"):
-        collect(recipe, tmp_path / "dataset", executor="slurm")
+        collect(recipe, tmp_path / "dataset", executor="sluurm")

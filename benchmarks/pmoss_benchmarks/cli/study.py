@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pmoss_datasets.cli.datasets import Address, Executor
 from pmoss_env.cli.console import AsJson, Stages, console, show_json, show_rows, table
 
 if TYPE_CHECKING:
@@ -77,14 +78,12 @@ def run(
     mixed: Annotated[
         bool, typer.Option("--mixed", help="Go on beside rows that other code made.")
     ] = False,
-    executor: Annotated[str, typer.Option(help="processes, or ray for a cluster.")] = "processes",
+    executor: Executor = "processes",
     processes: Annotated[
         int | None,
         typer.Option("--processes", "-j", help="Cells at a time; default: 1, with ray all CPUs."),
     ] = None,
-    ray_address: Annotated[
-        str | None, typer.Option(help="Of the Ray cluster; none: start one here.")
-    ] = None,
+    address: Address = None,
     data: Data = None,
     keep: Keep = KEEP,
     out: Annotated[
@@ -94,9 +93,12 @@ def run(
 ) -> None:
     """Do the cells of a study that the file lacks, and show its table.
 
-    Interrupted or killed, the same command goes on.
+    Interrupted or killed, the same command goes on. With slurm, --processes is the number of jobs,
+    and sbatch's environment variables, such as SBATCH_PARTITION, say where they run. A job that is
+    killed costs the cell that it was doing, which another job does again.
 
     Example: pmoss study run headroom --small
+    Example: pmoss study run core --executor slurm --processes 64
     """
     from pmoss_benchmarks.study import run_study
     from pmoss_datasets.executors import at_once
@@ -115,7 +117,7 @@ def run(
             mixed=mixed,
             executor=executor,
             processes=at_once(processes, executor),
-            address=ray_address,
+            address=address,
             progress=progress,
         )
     _show(study, stored)

@@ -34,8 +34,15 @@ Processes = Annotated[
         "cluster (0)."
     ),
 ]
-Executor = Annotated[str, typer.Option(help="processes, or ray for a cluster.")]
-RayAddress = Annotated[str | None, typer.Option(help="Of the Ray cluster; none: start one here.")]
+Executor = Annotated[str, typer.Option(help="processes, ray for a cluster, or slurm for its jobs.")]
+Address = Annotated[
+    str | None,
+    typer.Option(
+        "--address",
+        "--ray-address",
+        help="Of the Ray cluster, none: start one here; of slurm, local: jobs on this host.",
+    ),
+]
 Overwrite = Annotated[bool, typer.Option(help="Replace a dataset that is there.")]
 RewardOption = Annotated[
     str | None,
@@ -134,7 +141,7 @@ def collect(
     trust: TrustOption = None,
     processes: Processes = None,
     executor: Executor = "processes",
-    ray_address: RayAddress = None,
+    address: Address = None,
     overwrite: Overwrite = False,
     backend: Annotated[
         str | None,
@@ -146,7 +153,7 @@ def collect(
     Interrupted or killed, the same command goes on where it stopped: finished episodes wait in
     OUT.partial. A trained agent collects as pmoss_agents:load --argument CHECKPOINT.
     On Ray, a server to be measured declares itself with
-    ray start --resources='{"pmoss_server": 1}'.
+    ray start --resources='{"pmoss_server": 1}'. On Slurm it has a node to itself.
 
     A measured host has no model that a search could ask: such a dataset has no reference scores.
 
@@ -191,7 +198,7 @@ def collect(
         )
     check_output(out, folder=True)
     with progress_bar("collecting") as progress:
-        places: dict[str, Any] = {"executor": executor, "address": ray_address}
+        places: dict[str, Any] = {"executor": executor, "address": address}
         count = at_once(processes, executor)
         dataset = run(chosen, out, progress, count, **places, overwrite=overwrite)
     finals = (played := dataset.domain).shown(dataset.column(played.outcome))
@@ -246,7 +253,7 @@ def build(
     root: Root = None,
     processes: Processes = None,
     executor: Executor = "processes",
-    ray_address: RayAddress = None,
+    address: Address = None,
     overwrite: Overwrite = False,
 ) -> None:
     """Build the standard suite, or a part of it, from its committed recipes.
@@ -284,7 +291,7 @@ def build(
                 overwrite=overwrite,
                 processes=at_once(processes, executor),
                 executor=executor,
-                address=ray_address,
+                address=address,
             )
         size = sum(path.stat().st_size for path in dataset.path.iterdir()) / 1e6
         console.print(f"{id_}: {len(dataset)} episodes, {size:.2f} MB, {dataset.checksum[:12]}")

@@ -72,6 +72,17 @@ def test_a_run_goes_on_where_it_stopped_and_gives_the_same_bytes(checkout: Path)
     assert stored.runs[stored.rows[0]["run"]]["machine"]["cpus"] >= 1
 
 
+def test_jobs_give_the_rows_of_processes(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("submitit", reason="the extra slurm is not installed")
+    monkeypatch.chdir(checkout)
+    study, rows = Results(checkout).study("small"), []
+    for executor, address in (("processes", None), ("slurm", "local")):
+        out = checkout / f"{executor}.jsonl"
+        run_study(study, out, **folders(checkout), executor=executor, address=address)
+        rows.append(out.read_bytes())
+    assert rows[0] == rows[1]
+
+
 def test_rows_of_other_settings_and_of_other_code_are_not_mixed(
     checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,4 +1,4 @@
-"""The metrics of a training after every update, kept in a file across interruptions."""
+"""The metrics of a training after every update: in a file, and for the programs of others."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pmoss_env.errors import DatasetError
+from pmoss_env.extras import require
 from pmoss_env.files import read_text, write_atomically
 
 #: Fields that describe the moment, not the update.
@@ -49,6 +50,65 @@ class TrainingLog:
         row = {"update": done, "cpu_seconds": round(self.cpu_seconds, 2), **rounded}
         with self._path.open("a", encoding="utf-8") as file:
             file.write(f"{json.dumps(row)}\n")
+
+
+class TensorBoard:
+    """Metrics as scalars ``train/NAME`` over updates: it is the ``progress`` of fit().
+
+    ``tensorboard --logdir FOLDER`` shows them.
+    """
+
+    def __init__(self, folder: str | Path, updates: int = 0) -> None:
+        """Begins, or goes on after so many updates: TensorBoard leaves out what came later.
+
+        Raises:
+            MissingExtraError: tensorboardX is not installed.
+        """
+        require("tensorboardX")
+        from tensorboardX import SummaryWriter
+
+        self._writer = SummaryWriter(str(folder), purge_step=updates + 1)
+
+    def __call__(self, done: int, total: int, metrics: Mapping[str, float]) -> None:
+        """Adds a point to each curve; a metric whose name has a group keeps it."""
+        for name, value in metrics.items():
+            self._writer.add_scalar(_grouped(name), value, done)
+
+    def close(self) -> None:
+        """Writes what waits."""
+        self._writer.close()
+
+
+class WeightsAndBiases:
+    """Metrics as a run of Weights & Biases: it is the ``progress`` of fit().
+
+    Where they go is what its own settings and environment variables say.
+    """
+
+    def __init__(self, project: str, name: str, config: Mapping[str, Any]) -> None:
+        """Begins a run, or goes on with the run of that name.
+
+        Raises:
+            MissingExtraError: wandb is not installed.
+        """
+        require("wandb")
+        import wandb
+
+        self._run = wandb.init(
+            project=project, name=name, id=name, config=dict(config), resume="allow"
+        )
+
+    def __call__(self, done: int, total: int, metrics: Mapping[str, float]) -> None:
+        """Adds a point to each curve."""
+        self._run.log({_grouped(name): value for name, value in metrics.items()}, step=done)
+
+    def close(self) -> None:
+        """Ends the run."""
+        self._run.finish()
+
+
+def _grouped(name: str) -> str:
+    return name if "/" in name else f"train/{name}"
 
 
 def read_log(path: str | Path) -> list[dict[str, Any]]:

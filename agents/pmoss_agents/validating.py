@@ -111,7 +111,13 @@ class Validation:
     Beside the checkpoint lie the scores, see rows_path(), and the agent as it was at the best of
     them, see checkpoints.best_path(). What plays is what a checkpoint holds: learning goes on as
     without it.
+
+    Attributes:
+        score: of the last update, if it was scored.
+        highest: of all scores, None where there is none.
     """
+
+    score: float | None = None
 
     def __init__(self, agent: Agent, worlds: Worlds, checkpoint: Path, every: int) -> None:
         """Takes what it needs; of an agent that goes on it keeps the scores so far.
@@ -139,10 +145,11 @@ class Validation:
         if not updates:
             self.discard()
         self._log = TrainingLog(self.rows, updates)
-        self._highest = max((row["score"] for row in read_log(self.rows)), default=None)
+        self.highest = max((row["score"] for row in read_log(self.rows)), default=None)
 
     def __call__(self, done: int, total: int, metrics: Mapping[str, float]) -> None:
         """Plays where it is time, and keeps the agent if no score was higher."""
+        self.score = None
         if done % self._every and done != total:
             return
         tried = self.best.with_name(f"{self.best.stem}.tried{self.best.suffix}")
@@ -152,9 +159,10 @@ class Validation:
             # As the file has it: a training that goes on reads it there.
             score = float(f"{self._worlds.score(as_kept):.6g}")
             self._log(done, total, {"score": score})
+            self.score = score
             # Of equal ones the later: it has learned more.
-            if self._highest is None or score >= self._highest:
-                self._highest = score
+            if self.highest is None or score >= self.highest:
+                self.highest = score
                 tried.replace(self.best)
         finally:
             tried.unlink(missing_ok=True)

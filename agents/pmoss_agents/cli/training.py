@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,6 +20,31 @@ if TYPE_CHECKING:
     from pmoss_agents.trainer import Progress
     from pmoss_agents.validating import Validation
 
+Paths = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="[POLICY] [DATASET...] OUT",
+        help="A name from `pmoss list agents` or module:Class of your own, else the domain's "
+        "usual one; folders or ids of the data; checkpoint to write (.safetensors). Without "
+        "data it learns by playing. surrogate and generalist learn from several datasets, "
+        "decision-transformer from several of one machine.",
+    ),
+]
+StartOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Begin with the weights of a trained agent: a checkpoint, or a name that ships. "
+        "Its config stays but for --set. Only surrogate can."
+    ),
+]
+ConfigOption = Annotated[
+    str | None,
+    typer.Option(help="A committed config's name, or a TOML file; the agent's own if it has one."),
+]
+DomainOption = Annotated[
+    str | None,
+    typer.Option(help="Which environment to play in: spatial, threads, ... The agent's own."),
+]
 MixedOption = Annotated[
     bool, typer.Option("--mixed", help="Let --resume go on with what other code has trained.")
 ]
@@ -27,6 +53,21 @@ LogOption = Annotated[
     typer.Option(
         help="File that keeps metrics and CPU seconds of every update, as JSON lines; --resume "
         "goes on with it."
+    ),
+]
+TensorBoardOption = Annotated[
+    Path | None,
+    typer.Option(help="Folder of TensorBoard: the curves of this training go to a folder in it."),
+]
+WandbOption = Annotated[
+    str | None, typer.Option(help="Project of Weights & Biases that gets the curves.")
+]
+TrialsOption = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Train so many times with settings from the agent's range, which Optuna chooses; OUT "
+        "gets the best agent on validation episodes. The same command goes on.",
     ),
 ]
 EveryOption = Annotated[
@@ -43,29 +84,12 @@ EpisodesOption = Annotated[
 
 
 def train(
-    paths: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="[POLICY] [DATASET...] OUT",
-            help="A name from `pmoss list agents` or module:Class of your own, else the domain's "
-            "usual one; folders or ids of the data; checkpoint to write (.safetensors). Without "
-            "data it learns by playing. surrogate and generalist learn from several datasets, "
-            "decision-transformer from several of one machine.",
-        ),
-    ],
+    paths: Paths,
     old_agent: AgentOption = None,
-    domain: Annotated[
-        str | None,
-        typer.Option(help="Which environment to play in: spatial, threads, ... The agent's own."),
-    ] = None,
+    domain: DomainOption = None,
     machine: MachineOption = None,
     env: EnvOption = None,
-    config: Annotated[
-        str | None,
-        typer.Option(
-            help="A committed config's name, or a TOML file; the agent's own if it has one."
-        ),
-    ] = None,
+    config: ConfigOption = None,
     changes: Annotated[
         list[str] | None,
         typer.Option("--set", help="field=value of the config, JSON; with --resume device alone."),
@@ -74,17 +98,14 @@ def train(
         bool, typer.Option(help="Go on from the checkpoint at OUT, with its agent and config.")
     ] = False,
     mixed: MixedOption = False,
-    start: Annotated[
-        str | None,
-        typer.Option(
-            help="Begin with the weights of a trained agent: a checkpoint, or a name that ships. "
-            "Its config stays but for --set. Only surrogate can."
-        ),
-    ] = None,
+    start: StartOption = None,
     overwrite: Annotated[
         bool, typer.Option(help="Replace a checkpoint and a log that are there.")
     ] = False,
     log: LogOption = None,
+    tensorboard: TensorBoardOption = None,
+    wandb: WandbOption = None,
+    trials: TrialsOption = None,
     validate_every: EveryOption = None,
     validate_episodes: EpisodesOption = 4,
 ) -> None:
@@ -99,6 +120,8 @@ def train(
     Example: pmoss train maskable-ppo runs/ppo.safetensors -e machine=toy -e slices=8
     Example: pmoss train my_agent:Mine runs/data runs/mine.safetensors
     Example: pmoss train cql runs/data runs/cql.safetensors --validate-every 100
+    Example: pmoss train cql runs/data runs/cql.safetensors --tensorboard runs/curves
+    Example: pmoss train cql runs/data runs/cql.safetensors --trials 20 --validate-every 100
     """
     from pmoss_agents.learning import find_lesson, new_agent
     from pmoss_env.errors import DescriptionError
@@ -119,13 +142,24 @@ def train(
         fixed = set(given) - {"device"}
         named = agent and ":" not in agent
         _refuse({"--config": config, "--set": fixed, f"agent {agent}": named})
-    _check_checkpoint(out, resume, overwrite)
+    _check_checkpoint(out, resume or trials is not None, overwrite)
     learner = _resumed(out, agent, given) if resume else _renewed(start, given)
     domain = (learner.domain or None) if learner else domain
     arguments = env_arguments(env, machine)
     if agent is None and len(paths) > 1:
         _check_data(paths[0])
     lesson = find_lesson(paths[:-1] or None, arguments, domain=domain, agent=agent, config=config)
+    if trials is not None:
+        alone = {"--resume": resume, "--start": start, "--log": log}
+        alone |= {"--tensorboard": tensorboard, "--wandb": wandb}
+        if refused := [option for option, value in alone.items() if value]:
+            raise DescriptionError(
+                f"--trials with {', '.join(refused)}: leave out one or the other"
+            )
+        if agent is None or validate_every is None:
+            raise DescriptionError("--trials: name the agent, and give --validate-every")
+        _tune(agent, lesson, out, trials, validate_every, validate_episodes, config, given)
+        return
     if learner is None:
         learner = new_agent(lesson, agent, config, given)
     if log is not None and not resume:
@@ -137,11 +171,51 @@ def train(
         check_absent(rows_path(out), overwrite or resume)
         worlds = Worlds.of(lesson, validate_episodes)
         validation = Validation(learner, worlds, out, validate_every)
-    metrics = _learned(learner, lesson, out, log, resume, mixed, validation)
+    with _trackers(learner, out, tensorboard, wandb, overwrite or resume) as trackers:
+        metrics = _learned(learner, lesson, out, log, resume, mixed, validation, trackers)
     figures = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
     console.print(f"{learner.name}: {figures or 'all updates were made before'}; saved to {out}")
     if validation is not None and validation.best.exists():
         console.print(f"best on validation episodes: {validation.best}, {validation.draw()}")
+
+
+def _tune(
+    agent: str,
+    lesson: Lesson,
+    out: Path,
+    trials: int,
+    every: int,
+    episodes: int,
+    config: str | None,
+    changes: Mapping[str, Any],
+) -> None:
+    """Trains several times, says what each trial scored, and keeps the best agent."""
+    from pmoss_agents.configs import read_range
+    from pmoss_agents.tuning import trials_path, tune
+    from pmoss_agents.validating import Worlds
+    from pmoss_env.extras import require
+
+    read_range(agent)
+    require("optuna")  # better known before the references of episodes are searched
+
+    def say(done: int, total: int, score: float | None, settings: Mapping[str, Any]) -> None:
+        words = ", ".join(f"{name} {value}" for name, value in settings.items())
+        result = "ended early" if score is None else f"score {score:.1f}"
+        console.print(f"trial {done} of {total}: {result}: {words}", highlight=False)
+
+    best = tune(
+        agent,
+        lesson,
+        out,
+        trials,
+        worlds=Worlds.of(lesson, episodes),
+        every=every,
+        config=config,
+        changes=changes,
+        progress=say,
+    )
+    words = ", ".join(f"{name} {value}" for name, value in best.items())
+    console.print(f"{agent}: {words}; saved to {out}, trials in {trials_path(out)}")
 
 
 def _agent_and_paths(paths: list[Path]) -> tuple[str | None, list[Path]]:
@@ -178,6 +252,7 @@ def _learned(
     resume: bool,
     mixed: bool,
     validation: Validation | None,
+    trackers: Sequence[Progress],
 ) -> dict[str, float]:
     """The last update's metrics of a training, which leaves no log without a checkpoint."""
     from pmoss_agents.learning import learn
@@ -186,7 +261,7 @@ def _learned(
 
     before = file_stamp(out)
     with progress_bar("training") as bar:
-        progress = _telling(bar, log, learner, validation)
+        progress = _telling(bar, log, learner, validation, trackers)
         try:
             metrics = learn(
                 learner, lesson, progress=progress, checkpoint=out, allow_other_code=mixed
@@ -242,10 +317,36 @@ def _refuse(given: Mapping[str, Any]) -> None:
         )
 
 
+@contextmanager
+def _trackers(
+    learner: Agent, out: Path, tensorboard: Path | None, wandb: str | None, replace: bool
+) -> Iterator[list[Progress]]:
+    """What shows the curves of a training to the programs of others."""
+    from pmoss_agents.configs import identity
+    from pmoss_agents.training_log import TensorBoard, WeightsAndBiases
+
+    updates = getattr(learner, "updates", 0)
+    with ExitStack() as stack:
+        trackers: list[Progress] = []
+        if tensorboard is not None:
+            folder = tensorboard / out.stem
+            if not replace:
+                check_absent(folder, False, ", or another folder")
+            trackers.append(stack.enter_context(closing(TensorBoard(folder, updates))))
+        if wandb is not None:
+            run = WeightsAndBiases(wandb, out.stem, identity(learner.config))
+            trackers.append(stack.enter_context(closing(run)))
+        yield trackers
+
+
 def _telling(
-    bar: Callable[[int, int], None], log: Path | None, learner: Agent, validation: Validation | None
+    bar: Callable[[int, int], None],
+    log: Path | None,
+    learner: Agent,
+    validation: Validation | None,
+    trackers: Sequence[Progress],
 ) -> Progress:
-    """A callback after every update, for a progress bar and perhaps a log and a validation."""
+    """A callback after every update, for a progress bar and all that keeps or shows metrics."""
     from pmoss_agents.training_log import TrainingLog
 
     kept = None if log is None else TrainingLog(log, getattr(learner, "updates", 0))
@@ -256,6 +357,10 @@ def _telling(
             kept(done, total, metrics)
         if validation is not None:
             validation(done, total, metrics)
+            if validation.score is not None:
+                metrics = {**metrics, "validation/score": validation.score}
+        for track in trackers:
+            track(done, total, metrics)
 
     return tell
 

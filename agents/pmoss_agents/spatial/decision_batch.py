@@ -1,0 +1,187 @@
+"""Many episodes at once with a Decision Transformer's network that sees the paper's tokens.
+
+All that these tokens hold follows from the counters at an episode's beginning and from the actions.
+So no environment has to step, and a GPU decides for thousands of episodes in seconds. Each row may
+want another return, be greedy or sampled, and have a limit of slices on a core.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pmoss_agents.agent import Array
+from pmoss_agents.devices import find_device
+from pmoss_agents.pytorch import F, Tensor, nn, torch
+from pmoss_agents.spatial.decision_network import Block, Model
+from pmoss_agents.spatial.decision_transformer import DecisionTransformer
+from pmoss_env.errors import CheckpointError, UnsupportedError
+
+
+@dataclass(frozen=True)
+class Beginnings:
+    """What E episodes show at their beginning.
+
+    Attributes:
+        counters: (E, T, H) float32 of the slices in the order of placement, million per second.
+        meta: (E, M) float32 of the observation.
+        position_mask: (tiles,) 1 = a worker.
+    """
+
+    counters: Array
+    meta: Array
+    position_mask: Array
+
+
+@dataclass(frozen=True)
+class Plays:
+    """How n rows are played.
+
+    Attributes:
+        episode: (n,) int, which of the Beginnings.
+        wanted: (n,) float, the wanted throughput in multiples of what is expected at best.
+        sampled: (n,) bool, whether actions are drawn from the network's odds; else the likeliest.
+        limit: (n,) int, most slices that a core may get; 0: any number.
+    """
+
+    episode: Array
+    wanted: Array
+    sampled: Array
+    limit: Array
+
+
+def play_many(
+    agent: DecisionTransformer,
+    beginnings: Beginnings,
+    plays: Plays,
+    *,
+    seed: int = 0,
+    rows: int = 512,
+    device: str = "cpu",
+) -> Array:
+    """The actions of each row.
+
+    Args:
+        agent: was fitted to data with observation="paper" and reward="slice".
+        seed: of what is sampled.
+        rows: at once; less memory with fewer. What is sampled depends on it.
+        device: where the network decides, see configs.DEVICES.
+
+    Returns:
+        (n, T) int16 tiles.
+
+    Raises:
+        CheckpointError: the agent has learned nothing.
+        UnsupportedError: it sees more than the paper's tokens, or its return-to-go falls otherwise.
+    """
+    if agent.network is None:
+        raise CheckpointError(f"{agent.name}: call fit() or load a checkpoint first")
+    if agent.task["observation"] != "paper" or agent.config.reward != "slice":
+        raise UnsupportedError(
+            f"{agent.name}: many episodes at once need observation='paper' and reward='slice'; "
+            "play one after the other"
+        )
+    place = find_device(device)
+    generator = torch.Generator(place).manual_seed(seed)
+    total, parts = len(plays.episode), []
+    agent.network.to(place).eval()
+    try:
+        with torch.inference_mode():
+            player = _Player(agent.network, agent.config.temperature, generator)
+            for begin in range(0, total, rows):
+                part = slice(begin, min(begin + rows, total))
+                parts.append(player.play(beginnings, plays, part))
+    finally:
+        agent.network.to("cpu")
+    return np.concatenate(parts)
+
+
+class _Player:
+    def __init__(self, model: Model, temperature: float, generator: torch.Generator) -> None:
+        self._model, self._temperature, self._generator = model, temperature, generator
+        self._device = generator.device
+
+    def play(self, beginnings: Beginnings, plays: Plays, part: slice) -> Array:
+        """(rows, T) int16 actions of a part of the rows."""
+        model, device = self._model, self._device
+        episode = plays.episode[part]
+        counters = torch.from_numpy(beginnings.counters[episode]).to(device)
+        opening = model.opening(torch.from_numpy(beginnings.meta[episode]).to(device), None)
+        wanted = torch.from_numpy(plays.wanted[part].astype(np.float32)).to(device)
+        sampled = torch.from_numpy(plays.sampled[part]).to(device)
+        limit = torch.from_numpy(plays.limit[part].astype(np.int64)).to(device)
+        size, steps, kinds = counters.shape
+        workers = torch.from_numpy(beginnings.position_mask > 0).to(device)
+        held = torch.zeros(size, workers.numel(), dtype=torch.int64, device=device)
+        view = torch.zeros(size, workers.numel(), kinds, device=device)
+        unseen = torch.zeros(1, 1, workers.numel(), kinds, device=device)
+        caches = [self._cache(block, size) for block in model.blocks]
+        actions = torch.zeros(size, steps, dtype=torch.int64, device=device)
+        every, end = torch.arange(size, device=device), 0
+        for step in range(steps):
+            allowed = workers & ((limit == 0)[:, None] | (held < limit[:, None]))
+            state = {
+                "view_mask": (held > 0).float()[:, None],
+                "position_mask": allowed.float()[:, None],
+                "machine_view": view[:, None],
+                "incumbent_view": unseen,
+                "slice_view": unseen[:, :, 0].expand(size, 1, kinds),
+            }
+            features, token = model.states(state)
+            asked = model.wanted(wanted * (1 - step / steps))
+            place = model.places.weight[step]
+            tokens = [asked + place, token[:, 0] + place]
+            if model.meta_at == 3 * step:
+                tokens.insert(0, opening)
+            if step > 0:
+                before = model.actions(actions[:, step - 1]) + model.places.weight[step - 1]
+                tokens.insert(0, before)
+            x, begin = torch.stack(tokens, 1), end
+            end += len(tokens)
+            sight = model.sight[begin:end, :end]
+            for block, cache in zip(model.blocks, caches, strict=True):
+                assert isinstance(block, Block)
+                x = _attended(block, x, cache, begin, end, sight)
+            scores = model.scores(
+                model.norm(x[:, -1:]), asked[:, None], features, state["position_mask"]
+            )
+            actions[:, step] = self._chosen(scores[:, 0], sampled)
+            chosen = actions[:, step]
+            held[every, chosen] += 1
+            view[every, chosen] += counters[:, step]
+        result: Array = actions.to(torch.int16).cpu().numpy()
+        return result
+
+    def _cache(self, block: nn.Module, size: int) -> Tensor:
+        assert isinstance(block, Block)
+        width = self._model.norm.normalized_shape[0]
+        shape = (2, size, block.heads, 3 * self._model.slices + 1, width // block.heads)
+        return torch.empty(shape, device=self._device)
+
+    def _chosen(self, scores: Tensor, sampled: Tensor) -> Tensor:
+        """(rows,) tiles of (rows, tiles) scores."""
+        odds = torch.softmax(scores / self._temperature, -1)
+        drawn = torch.multinomial(odds, 1, generator=self._generator)[:, 0]
+        return torch.where(sampled, drawn, scores.argmax(-1))
+
+
+def _attended(
+    block: Block, x: Tensor, cache: Tensor, begin: int, end: int, sight: Tensor
+) -> Tensor:
+    """(rows, n, width) of the same; see Block.forward().
+
+    Args:
+        cache: (2, rows, heads, L, width / heads), in which keys and values go from ``begin`` on.
+        sight: (n, end) bool.
+    """
+    rows, n, width = x.shape
+    qkv = block.qkv(block.norm_1(x)).view(rows, n, 3, block.heads, width // block.heads)
+    query, key, value = qkv.permute(2, 0, 3, 1, 4)
+    cache[0][:, :, begin:end], cache[1][:, :, begin:end] = key, value
+    y = F.scaled_dot_product_attention(
+        query, cache[0][:, :, :end], cache[1][:, :, :end], attn_mask=sight
+    )
+    x = x + block.out(y.transpose(1, 2).reshape(rows, n, width))
+    after: Tensor = x + block.down(F.gelu(block.up(block.norm_2(x))))
+    return after

@@ -1,0 +1,433 @@
+"""The paper's network at full size, trained as its authors trained it, beside what it retrieves.
+
+Its data are the tier ``authors``: fixed schedules that read no load, replayed over workloads. Such
+a network can give a logged schedule again, change it, or be asked so often that the best of its
+answers is better than their mean. So a gain over Grouped, Mixed and Spread has three factors:
+
+- retrieval: the best logged schedule, by what was logged, over the best of the three;
+- learning: the mean answer of the network over that schedule;
+- selection: the best of some measured answers over their mean.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import time
+from collections.abc import Mapping
+from contextlib import closing, suppress
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+import pmoss_agents
+from pmoss_agents.checkpoints import SUFFIX
+from pmoss_agents.configs import read_config
+from pmoss_agents.spatial.decision_batch import Beginnings, Plays, play_many
+from pmoss_agents.spatial.decision_transformer import DecisionTransformer
+from pmoss_agents.training_log import TrainingLog, read_log
+from pmoss_benchmarks.functions.imitation import CONFIG, curve_of
+from pmoss_benchmarks.functions.references import SEED
+from pmoss_benchmarks.study.function import Cell, Progress, Row, Run, silent
+from pmoss_datasets import Dataset, Recipe
+from pmoss_datasets.domain import find_domain
+from pmoss_datasets.evaluation import episode_seed, pack_actions, unpack_actions
+from pmoss_datasets.recipes import tier
+from pmoss_datasets.several import Several
+from pmoss_datasets.suite import obtain
+from pmoss_env.baselines import local_search, make_baseline
+from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
+from pmoss_env.envs.spatial.observation import observed_counters
+from pmoss_env.errors import DatasetError
+from pmoss_env.files import write_atomically
+from pmoss_env.machines import Machine, load_machine
+from pmoss_env.types import Schedule
+
+#: The paper's named schedules without shared slices, which a gain is over.
+NAMED = ("grouped", "mixed", "spread")
+#: Rules that play the same episodes.
+RULES = (*NAMED, "random", "lpt", "best-fit", "two-level")
+#: Schedules whose workers share slices.
+SHARED = ("os-default", "os-interleave", "shared-everything", "shared-nothing-node")
+#: Wanted returns, in multiples of the best to be expected.
+WANTED = (0.3, 0.7, 1.1, 2.0)
+#: Those that are asked several times, and on fresh hot keys. The paper has both.
+ASKED = (1.1, 2.0)
+#: The wanted return whose schedules are kept.
+USUAL = 1.1
+#: Measurements that a choice among logged schedules may make.
+MEASURED = (1, 3, 8, 31)
+#: Seed of further episodes whose actions a network predicts.
+_UNSEEN = 77
+#: Rows that a network plays at once; what it samples depends on it.
+_AT_ONCE = 1024
+#: Whether the hot keys are those of the data, or drawn for each episode.
+KEYS = ("logged", "fresh")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the rows depend on.
+
+    Attributes:
+        machines: with a network each.
+        workloads: of its data.
+        loads: of its data.
+        slices: of the index.
+        data: episodes of each workload and load; 0: as many as the tier has.
+        changes: fields that override the committed config.
+        seeds: trainings of a machine.
+        seeds_of: of machines with another number of them.
+        episodes: that are played of each workload, load and kind of keys.
+        tries: answers to the same question, the greedy one aside.
+        unseen: further episodes of each workload and load whose actions the network predicts.
+        search_budget: evaluations of the search, for the load of the row.
+        agents: shipped agents that play the same episodes.
+    """
+
+    AXES: ClassVar = ("machines", "seeds_of")
+
+    machines: tuple[str, ...]
+    workloads: tuple[str, ...] = ("ycsb-a", "lookups", "scans")
+    loads: tuple[str, ...] = ("closed", "saturated")
+    slices: int = 256
+    data: int = 0
+    changes: dict[str, Any] = field(default_factory=dict)
+    seeds: int = 1
+    seeds_of: dict[str, int] = field(default_factory=dict)
+    episodes: int = 20
+    tries: int = 8
+    unseen: int = 10
+    search_budget: int = 2000
+    agents: tuple[str, ...] = ("pmoss/generalist-v0",)
+
+    def worlds(self) -> list[tuple[str, str]]:
+        """Loads and workloads."""
+        return list(product(self.loads, self.workloads))
+
+    def training_seeds(self, machine: str) -> range:
+        """Of a machine's networks."""
+        return range(self.seeds_of.get(machine, self.seeds))
+
+
+def cells(settings: Settings) -> list[Cell]:
+    """Every load and workload of every machine."""
+    return [
+        {"machine": machine, "load": load, "workload": workload}
+        for machine, (load, workload) in product(settings.machines, settings.worlds())
+    ]
+
+
+def env_of(settings: Settings, cell: Mapping[str, Any], keys: str = "logged") -> dict[str, Any]:
+    """Arguments of a cell's environment: the paper's observation, and readings that vary."""
+    env = {name: cell[name] for name in ("machine", "workload", "load")}
+    env |= {"slices": settings.slices, "observation": "paper", "noise": 1.0}
+    return {**env, **({"workload_seed": 0} if keys == "logged" else {})}
+
+
+def recipes_of(settings: Settings, machine: str, **changes: Any) -> list[Recipe]:
+    """The recipes of a machine's data, one for each load and workload."""
+    size = {"episodes": settings.data} if settings.data else {}
+    keys = {**tier("authors"), "tier": "authors", "reference_episodes": 0, **size, **changes}
+    worlds = [{"machine": machine, "load": a, "workload": b} for a, b in settings.worlds()]
+    return [Recipe.from_dict({**keys, "env": env_of(settings, world)}) for world in worlds]
+
+
+def prepare(run: Run, progress: Progress) -> None:
+    """Makes the data, trains the networks and lets them play, as far as that was not done."""
+    for machine in run.settings.machines:
+        for seed in run.settings.training_seeds(machine):
+            if not stem_of(run, machine, seed).with_suffix(".npz").exists():
+                train(run, machine, seed, progress)
+
+
+def data_of(run: Run, machine: str, progress: Progress = silent, **how: Any) -> list[Dataset]:
+    """The data of a machine, collected where they are not there."""
+    return [
+        obtain(recipe, run.data / recipe.id, partial(progress, f"data {machine}"), **how)
+        for recipe in recipes_of(run.settings, machine)
+    ]
+
+
+def unseen_of(run: Run, machine: str) -> list[Dataset]:
+    """Further episodes of the data's recipes: the same schedules, read anew."""
+    return [
+        obtain(recipe, run.keep / "unseen" / str(recipe.episodes) / recipe.id)
+        for recipe in recipes_of(run.settings, machine, seed=_UNSEEN, episodes=run.settings.unseen)
+    ]
+
+
+def stem_of(run: Run, machine: str, seed: int) -> Path:
+    """Where what came of a training is kept: ``.safetensors``, ``.jsonl``, ``.json``, ``.npz``."""
+    settings = run.settings
+    facts = [recipe.as_dict() for recipe in recipes_of(settings, machine)]
+    asked = [settings.changes, settings.episodes, settings.tries, settings.unseen]
+    digest = hashlib.sha256(json.dumps([facts, asked], sort_keys=True).encode()).hexdigest()[:12]
+    return run.keep / "authors" / f"{machine}-{seed}-{digest}"
+
+
+def train(
+    run: Run, machine: str, seed: int, progress: Progress, deadline: float = math.inf, **how: Any
+) -> None:
+    """Trains a network and lets it play; interrupted, it goes on from the checkpoint.
+
+    Args:
+        deadline: of training, seconds since the epoch; what was learned till then plays.
+        **how: fields of the config that do not decide what it learns, such as its device.
+    """
+    stem = stem_of(run, machine, seed)
+    parts: Any = Several(data_of(run, machine, progress))
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    checkpoint, began = stem.with_name(stem.name + SUFFIX), time.time()
+    if checkpoint.exists():
+        agent = pmoss_agents.load(checkpoint, "decision-transformer")
+    else:
+        values = {**read_config(CONFIG), **run.settings.changes, "seed": seed, **how}
+        agent = pmoss_agents.make(values.pop("agent"), **values)
+    assert isinstance(agent, DecisionTransformer)
+    log = TrainingLog(stem.with_name(stem.name + ".jsonl"), agent.updates)
+
+    def keep(done: int, total: int, metrics: Mapping[str, float]) -> None:
+        log(done, total, {**metrics, "seconds": time.time() - began})
+        progress(f"updates {machine} {seed}", done, total)
+        if time.time() > deadline:
+            raise TimeoutError
+
+    with suppress(TimeoutError):
+        agent.fit(parts, progress=keep, checkpoint=checkpoint)
+    agent.forget_moments()
+    agent.save(checkpoint)
+    _keep_plays(run, machine, agent, stem)
+
+
+def _keep_plays(run: Run, machine: str, agent: DecisionTransformer, stem: Path) -> None:
+    """Writes the actions of all rows that a network plays, and how well it foresees others'."""
+    settings, device = run.settings, agent.config.device
+    unseen = {
+        f"{load} {workload}": [float(values.mean()) for values in agent.agreement(data)]
+        for (load, workload), data in zip(settings.worlds(), unseen_of(run, machine), strict=True)
+    }
+    columns: dict[str, list[Any]] = {}
+    beginnings: list[Beginnings] = []
+    limit = settings.slices // load_machine(machine).workers.size + 1
+    for number, (load, workload) in enumerate(settings.worlds()):
+        cell = {"machine": machine, "load": load, "workload": workload}
+        for keys in KEYS:
+            first = sum(len(part.meta) for part in beginnings)
+            beginnings.append(_beginnings(settings, env_of(settings, cell, keys)))
+            for question in _questions(settings, keys, limit):
+                for episode in range(settings.episodes):
+                    facts = {"world": number, "fresh": keys == "fresh", "of": episode, **question}
+                    for name, value in {**facts, "episode": first + episode}.items():
+                        columns.setdefault(name, []).append(value)
+    arrays: dict[str, Any] = {name: np.array(values) for name, values in columns.items()}
+    joined = Beginnings(
+        np.concatenate([part.counters for part in beginnings]),
+        np.concatenate([part.meta for part in beginnings]),
+        beginnings[0].position_mask,
+    )
+    plays = Plays(arrays["episode"], arrays["wanted"], arrays["sampled"], arrays["limit"])
+    actions = play_many(agent, joined, plays, seed=agent.config.seed, rows=_AT_ONCE, device=device)
+    about = {
+        "updates": agent.updates,
+        "config": {**asdict(agent.config)},
+        "learned_on": agent.learned_on,
+        "data": agent.dataset,
+        "unseen": unseen,
+    }
+    write_atomically(stem.with_name(stem.name + ".json"), json.dumps(about))
+    aside = stem.with_name(stem.name + ".part.npz")
+    np.savez_compressed(aside, actions=actions.astype(np.uint8), **arrays)
+    aside.replace(stem.with_name(stem.name + ".npz"))
+
+
+def _questions(settings: Settings, keys: str, limit: int) -> list[dict[str, Any]]:
+    """What a network is asked in each episode."""
+    questions: list[dict[str, Any]] = []
+    for wanted, most, sampled in product(WANTED, (0, limit), (False, True)):
+        if keys == "fresh" and wanted not in ASKED:
+            continue
+        several = sampled and keys == "logged" and wanted in ASKED
+        for attempt in range(settings.tries if several else 1):
+            asked = {"wanted": wanted, "limit": most, "sampled": sampled, "attempt": attempt}
+            questions.append(asked)
+    return questions
+
+
+def env_seeds(settings: Settings) -> list[int]:
+    """Of the episodes that are played: none of any data."""
+    return [episode_seed(SEED, episode) for episode in range(settings.episodes)]
+
+
+def _beginnings(settings: Settings, env_kwargs: Mapping[str, Any]) -> Beginnings:
+    counters, metas, mask = [], [], None
+    with closing(find_domain("spatial").make_env(env_kwargs)) as env:
+        for seed in env_seeds(settings):
+            observation, _ = env.reset(seed=seed)
+            counters.append(observed_counters(env.incumbent_snapshot)[env.order])
+            metas.append(observation["meta"])
+            mask = np.ravel(observation["position_mask"])
+    return Beginnings(np.stack(counters).astype(np.float32), np.stack(metas), np.asarray(mask))
+
+
+def measure(run: Run, cell: Cell) -> Row:
+    """What all serve in a world, Mq/s.
+
+    Returns:
+        ``files``: of each logged schedule the mean that was ``logged``, and what it serves on the
+        logged keys. ``opponents``: by kind of keys and name what was served in each episode.
+        ``networks``: of each training its ``curve``, ``unseen`` (loss and accuracy in further
+        episodes) and ``plays``: by question what was ``served`` in each episode (of several tries
+        a list), how many slices ``agree`` with the closest logged schedule, and for USUAL the
+        packed ``actions``.
+    """
+    settings = run.settings
+    recipe = next(
+        recipe
+        for recipe in recipes_of(settings, cell["machine"])
+        if (recipe.env["load"], recipe.env["workload"]) == (cell["load"], cell["workload"])
+    )
+    data = obtain(recipe, run.data / recipe.id)
+    files, of_file = np.unique(data.column("final_cores"), axis=0, return_inverse=True)
+    finals = data.column("final_throughput")
+    logged = [float(finals[of_file.ravel() == number].mean()) for number in range(len(files))]
+    with closing(_World(settings, cell, "logged")) as world:
+        served = [world.serves(0, cores) for cores in files]
+    best = files[int(np.argmax(logged))]
+    return {
+        "env_seeds": env_seeds(settings),
+        "files": {"logged": logged, "served": served},
+        "opponents": {keys: _opponents(settings, cell, keys, best) for keys in KEYS},
+        "networks": [
+            _network(run, cell, seed, files) for seed in settings.training_seeds(cell["machine"])
+        ],
+    }
+
+
+class _World:
+    """The episodes of a cell, and a model that tells what a schedule serves in each."""
+
+    def __init__(self, settings: Settings, cell: Mapping[str, Any], keys: str) -> None:
+        self.kwargs = env_of(settings, cell, keys)
+        self.env: SpatialSchedulingEnv = find_domain("spatial").make_env(self.kwargs)
+        self._seeds = env_seeds(settings)
+        self.backend: Any = None
+        self._episode = -1
+
+    @property
+    def machine(self) -> Machine:
+        """The server."""
+        return self.env.machine
+
+    def begin(self, episode: int) -> None:
+        """Begins an episode, unless it is the present one."""
+        if episode == self._episode:
+            return
+        self.env.reset(seed=self._seeds[episode])
+        if self.backend is None:
+            self.backend = self.env.session.new_backend()
+        self.backend.set_instance(self.env.instance)
+        self._episode = episode
+
+    def serves(self, episode: int, cores: Any) -> float:
+        """Mq/s of (slices,) cores, the data on their nodes; readings have no noise here."""
+        self.begin(episode)
+        context = self.env.context(np.random.default_rng(0))
+        return float(self.backend.place(context.local_schedule(np.asarray(cores, np.int32))))
+
+    def measured(self, schedule: Schedule) -> float:
+        """Mq/s of a schedule in the present episode, workers that share slices among them."""
+        return float(self.backend.measure(schedule, seed=0).throughput)
+
+    def close(self) -> None:
+        """Releases the environment and the model."""
+        self.env.close()
+        if self.backend is not None:
+            self.backend.close()
+
+
+def _opponents(settings: Settings, cell: Cell, keys: str, best: Any) -> dict[str, list[float]]:
+    """By name what was served in each episode."""
+    served: dict[str, list[float]] = {}
+    with closing(_World(settings, cell, keys)) as world:
+        for episode, seed in enumerate(env_seeds(settings)):
+            world.begin(episode)
+            found = {"best-logged": world.serves(episode, best)}
+            for name in (*RULES, *SHARED):
+                context = world.env.context(np.random.default_rng((seed, 2)))
+                schedule = make_baseline(name, shared=True)(context)
+                found[name] = world.measured(schedule)
+            context = world.env.context(np.random.default_rng((seed, 1)), world.backend)
+            found["search"] = local_search(context, settings.search_budget).throughput
+            for name, value in found.items():
+                served.setdefault(name, []).append(value)
+    domain = find_domain("spatial")
+    for name in settings.agents:
+        agent = pmoss_agents.load(name)
+        # It reads all counters; the plans are then judged without noise.
+        with closing(domain.make_env({**world.kwargs, "observation": "full"})) as env:
+            games = [domain.play(env, agent, seed) for seed in env_seeds(settings)]
+        with closing(_World(settings, cell, keys)) as world:
+            served[name] = [
+                world.serves(episode, world.machine.core_of_tile[list(game.actions)])
+                for episode, game in enumerate(games)
+            ]
+    return served
+
+
+def _network(run: Run, cell: Cell, seed: int, files: Any) -> dict[str, Any]:
+    settings, stem = run.settings, stem_of(run, cell["machine"], seed)
+    about = json.loads(stem.with_name(stem.name + ".json").read_text(encoding="utf-8"))
+    kept = dict(np.load(stem.with_name(stem.name + ".npz"), allow_pickle=False))
+    if len(kept["actions"]) != len(kept["world"]):
+        raise DatasetError(
+            f"{stem}.npz: holds {len(kept['actions'])} rows of actions: make it anew"
+        )
+    number = settings.worlds().index((cell["load"], cell["workload"]))
+    plays = []
+    for keys in KEYS:
+        with closing(_World(settings, cell, keys)) as world:
+            of_keys = (kept["world"] == number) & (kept["fresh"] == (keys == "fresh"))
+            cores = world.machine.core_of_tile[kept["actions"]]
+            limit = settings.slices // world.machine.workers.size + 1
+            for question in _questions(settings, keys, limit):
+                rows = np.flatnonzero(
+                    of_keys & np.all([kept[name] == value for name, value in question.items()], 0)
+                )
+                served = [world.serves(int(kept["of"][row]), cores[row]) for row in rows]
+                agree = [float((files == cores[row]).mean(1).max()) for row in rows]
+                play = {"keys": keys, **question, "served": served, "agree": agree}
+                if question["wanted"] == USUAL and question["attempt"] == 0:
+                    play["actions"] = [pack_actions(kept["actions"][row].tolist()) for row in rows]
+                plays.append(play)
+    return {
+        "seed": seed,
+        **about,
+        "curve": curve_of(read_log(stem.with_name(stem.name + ".jsonl"))),
+        "plays": plays,
+    }
+
+
+def again(run: Run, row: Row) -> Row:
+    """Runs the stored actions again, and lets the rules decide anew."""
+    settings = run.settings
+    networks = []
+    for network in row["networks"]:
+        plays = []
+        for play in network["plays"]:
+            served = play["served"]
+            if "actions" in play:
+                with closing(_World(settings, row, play["keys"])) as world:
+                    tiles = [unpack_actions(text) for text in play["actions"]]
+                    served = [
+                        world.serves(episode, world.machine.core_of_tile[each])
+                        for episode, each in enumerate(tiles)
+                    ]
+            plays.append({**play, "served": served})
+        networks.append({**network, "plays": plays})
+    return {"networks": networks}

@@ -1,0 +1,87 @@
+"""The paper's network on data like its authors': trained, played at once, and replayed."""
+
+import math
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+from pmoss_benchmarks.functions import authors
+from pmoss_benchmarks.functions.authors import KEYS, NAMED, Settings, cells, measure, stem_of, train
+from pmoss_benchmarks.study import Run
+from pmoss_benchmarks.study.function import silent
+from pmoss_env.machines import load_machine
+
+CHANGES = {
+    **{"updates": 4, "layers": 1, "width": 16, "heads": 2, "channels": 8, "batch_size": 4},
+    **{"save_every": 2, "held_out": 0.1},
+}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("authors")
+    settings = Settings(
+        ("toy",),
+        workloads=("ycsb-a",),
+        loads=("closed",),
+        slices=16,
+        data=60,
+        changes=CHANGES,
+        episodes=2,
+        tries=2,
+        unseen=2,
+        search_budget=50,
+        agents=(),
+    )
+    made = Run(settings, folder / "data", folder / "keep", folder)
+    authors.prepare(made, silent)
+    return made
+
+
+@pytest.fixture(scope="module")
+def row(run):
+    (cell,) = cells(run.settings)
+    return {**cell, **measure(run, cell)}
+
+
+def test_a_row_has_all_that_a_gain_is_made_of(row):
+    assert len(row["files"]["served"]) == len(row["files"]["logged"]) > 40
+    opponents = row["opponents"]["logged"]
+    assert {*NAMED, "best-logged", "search", "lpt", "os-default"} <= set(opponents)
+    # With the logged keys a schedule serves the same in each episode, whatever ran before.
+    assert len(set(opponents["best-logged"])) == 1
+    assert opponents["best-logged"][0] in row["files"]["served"]
+    assert all(a >= b for a, b in zip(opponents["search"], opponents["random"], strict=True))
+    (network,) = row["networks"]
+    assert network["curve"][-1]["update"] == network["updates"] == 4
+    assert set(network["unseen"]) == {"closed ycsb-a"}
+
+
+def test_the_network_is_asked_with_and_without_a_limit(run, row):
+    (network,) = row["networks"]
+    plays = network["plays"]
+    assert {play["keys"] for play in plays} == set(KEYS)
+    assert {play["wanted"] for play in plays if play["keys"] == "logged"} == set(authors.WANTED)
+    limit = 16 // load_machine("toy").workers.size + 1
+    kept = np.load(stem_of(run, "toy", 0).with_name(stem_of(run, "toy", 0).name + ".npz"))
+    for actions, most in zip(kept["actions"], kept["limit"], strict=True):
+        assert most in (0, limit) and np.bincount(actions).max() <= (most or 16)
+    assert all(0 <= share <= 1 for play in plays for share in play["agree"])
+    assert [play["wanted"] for play in plays if "actions" in play] == [authors.USUAL] * 8
+
+
+def test_stored_actions_serve_the_same_again(run, row):
+    assert authors.again(run, row)["networks"] == row["networks"]
+    bent = {**row, "networks": [{**row["networks"][0]}]}
+    plays = [{**play, "served": [0.0, 0.0]} for play in row["networks"][0]["plays"]]
+    bent["networks"][0]["plays"] = plays
+    assert authors.again(run, bent)["networks"] != bent["networks"]
+
+
+def test_a_clock_ends_a_training(run):
+    train(run, "toy", 5, silent, deadline=-math.inf)
+    stem = stem_of(run, "toy", 5)
+    assert len(stem.with_name(stem.name + ".jsonl").read_text().splitlines()) == 1
+    assert stem.with_name(stem.name + ".npz").exists()

@@ -1,8 +1,8 @@
 """The paper's network at full size, trained as its authors trained it, beside what it retrieves.
 
-Its data are the tier ``authors``: fixed schedules that read no load, replayed over workloads. Such
-a network can give a logged schedule again, change it, or be asked so often that the best of its
-answers is better than their mean. So a gain over Grouped, Mixed and Spread has three factors:
+Its data are the tier ``authors``: fixed schedules that read no load, replayed over workloads. A
+network can give a logged schedule again, or change it. It can also be asked often, and the best of
+its answers be taken. So a gain over Grouped, Mixed and Spread has three factors:
 
 - retrieval: the best logged schedule, by what was logged, over the best of the three;
 - learning: the mean answer of the network over that schedule;
@@ -281,10 +281,10 @@ def measure(run: Run, cell: Cell) -> Row:
     Returns:
         ``files``: of each logged schedule the mean that was ``logged``, and what it serves on the
         logged keys. ``opponents``: by kind of keys and name what was served in each episode.
-        ``networks``: of each training its ``curve``, ``unseen`` (loss and accuracy in further
-        episodes) and ``plays``: by question what was ``served`` in each episode (of several tries
-        a list), how many slices ``agree`` with the closest logged schedule, and for USUAL the
-        packed ``actions``.
+        ``networks``: of each training its ``curve``, and ``unseen``, loss and accuracy in further
+        episodes. Its ``plays`` hold by question what was ``served`` in each episode. The share of
+        slices that ``agree`` is that with the closest logged schedule. Where USUAL was wanted there
+        are packed ``actions``, too.
     """
     settings = run.settings
     recipe = next(

@@ -33,7 +33,8 @@ from pmoss_agents.spatial.decision_transformer import DecisionTransformer
 from pmoss_agents.training_log import TrainingLog, read_log
 from pmoss_benchmarks.functions.imitation import CONFIG, curve_of
 from pmoss_benchmarks.functions.references import SEED
-from pmoss_benchmarks.study.function import Cell, Progress, Row, Run, silent
+from pmoss_benchmarks.study.function import Cell, Figure, Progress, Row, Rows, Run, silent
+from pmoss_benchmarks.study.tables import TableOfRows, grouped, table_of
 from pmoss_datasets import Dataset, Recipe
 from pmoss_datasets.domain import find_domain
 from pmoss_datasets.evaluation import episode_seed, pack_actions, unpack_actions
@@ -44,8 +45,9 @@ from pmoss_env.baselines import local_search, make_baseline
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
 from pmoss_env.envs.spatial.observation import observed_counters
 from pmoss_env.errors import DatasetError
-from pmoss_env.files import write_atomically
+from pmoss_env.files import parse_json, read_text, write_atomically
 from pmoss_env.machines import Machine, load_machine
+from pmoss_env.pictures import new_figure
 from pmoss_env.types import Schedule
 
 #: The paper's named schedules without shared slices, which a gain is over.
@@ -60,8 +62,8 @@ WANTED = (0.3, 0.7, 1.1, 2.0)
 ASKED = (1.1, 2.0)
 #: The wanted return whose schedules are kept.
 USUAL = 1.1
-#: Measurements that a choice among logged schedules may make.
-MEASURED = (1, 3, 8, 31)
+#: The training accuracy that the paper reports (section 7.1), after 18 CPU hours.
+ACCURATE = 0.95
 #: Seed of further episodes whose actions a network predicts.
 _UNSEEN = 77
 #: Rows that a network plays at once; what it samples depends on it.
@@ -281,10 +283,10 @@ def measure(run: Run, cell: Cell) -> Row:
     Returns:
         ``files``: of each logged schedule the mean that was ``logged``, and what it serves on the
         logged keys. ``opponents``: by kind of keys and name what was served in each episode.
-        ``networks``: of each training its ``curve``, and ``unseen``, loss and accuracy in further
-        episodes. Its ``plays`` hold by question what was ``served`` in each episode. The share of
-        slices that ``agree`` is that with the closest logged schedule. Where USUAL was wanted there
-        are packed ``actions``, too.
+        ``networks``: of each training ``plays``, which hold by question what was ``served`` in each
+        episode. The share of slices that ``agree`` is that with the closest logged schedule. Where
+        USUAL was wanted there are packed ``actions``, too. ``trainings``, in a machine's first row:
+        the ``curve`` of each, and ``unseen``, loss and accuracy in further episodes.
     """
     settings = run.settings
     recipe = next(
@@ -299,13 +301,14 @@ def measure(run: Run, cell: Cell) -> Row:
     with closing(_World(settings, cell, "logged")) as world:
         served = [world.serves(0, cores) for cores in files]
     best = files[int(np.argmax(logged))]
+    seeds = settings.training_seeds(cell["machine"])
+    first = settings.worlds()[0] == (cell["load"], cell["workload"])
     return {
         "env_seeds": env_seeds(settings),
+        "trainings": [_training(run, cell["machine"], seed) for seed in seeds] if first else [],
         "files": {"logged": logged, "served": served},
         "opponents": {keys: _opponents(settings, cell, keys, best) for keys in KEYS},
-        "networks": [
-            _network(run, cell, seed, files) for seed in settings.training_seeds(cell["machine"])
-        ],
+        "networks": [{"seed": seed, "plays": _plays(run, cell, seed, files)} for seed in seeds],
     }
 
 
@@ -380,14 +383,21 @@ def _opponents(settings: Settings, cell: Cell, keys: str, best: Any) -> dict[str
     return served
 
 
-def _network(run: Run, cell: Cell, seed: int, files: Any) -> dict[str, Any]:
+def _training(run: Run, machine: str, seed: int) -> dict[str, Any]:
+    """What is known of a training."""
+    stem = stem_of(run, machine, seed)
+    about = parse_json(read_text(stem.with_name(stem.name + ".json")))
+    log = read_log(stem.with_name(stem.name + ".jsonl"))
+    return {"seed": seed, **about, "curve": curve_of(log), "seconds": log[-1]["seconds"]}
+
+
+def _plays(run: Run, cell: Cell, seed: int, files: Any) -> list[dict[str, Any]]:
+    """What a network served in a cell's episodes."""
     settings, stem = run.settings, stem_of(run, cell["machine"], seed)
-    about = json.loads(stem.with_name(stem.name + ".json").read_text(encoding="utf-8"))
-    kept = dict(np.load(stem.with_name(stem.name + ".npz"), allow_pickle=False))
-    if len(kept["actions"]) != len(kept["world"]):
-        raise DatasetError(
-            f"{stem}.npz: holds {len(kept['actions'])} rows of actions: make it anew"
-        )
+    path = stem.with_name(stem.name + ".npz")
+    kept = dict(np.load(path, allow_pickle=False))
+    if kept["actions"].shape != (len(kept["world"]), settings.slices):
+        raise DatasetError(f"{path}: actions: {kept['actions'].shape}: delete it, to make it anew")
     number = settings.worlds().index((cell["load"], cell["workload"]))
     plays = []
     for keys in KEYS:
@@ -396,21 +406,15 @@ def _network(run: Run, cell: Cell, seed: int, files: Any) -> dict[str, Any]:
             cores = world.machine.core_of_tile[kept["actions"]]
             limit = settings.slices // world.machine.workers.size + 1
             for question in _questions(settings, keys, limit):
-                rows = np.flatnonzero(
-                    of_keys & np.all([kept[name] == value for name, value in question.items()], 0)
-                )
+                asked = np.all([kept[name] == value for name, value in question.items()], 0)
+                rows = np.flatnonzero(of_keys & asked)
                 served = [world.serves(int(kept["of"][row]), cores[row]) for row in rows]
                 agree = [float((files == cores[row]).mean(1).max()) for row in rows]
                 play = {"keys": keys, **question, "served": served, "agree": agree}
                 if question["wanted"] == USUAL and question["attempt"] == 0:
                     play["actions"] = [pack_actions(kept["actions"][row].tolist()) for row in rows]
                 plays.append(play)
-    return {
-        "seed": seed,
-        **about,
-        "curve": curve_of(read_log(stem.with_name(stem.name + ".jsonl"))),
-        "plays": plays,
-    }
+    return plays
 
 
 def again(run: Run, row: Row) -> Row:
@@ -431,3 +435,205 @@ def again(run: Run, row: Row) -> Row:
             plays.append({**play, "served": served})
         networks.append({**network, "plays": plays})
     return {"networks": networks}
+
+
+# ---- tables and pictures
+
+
+def _served(row: Mapping[str, Any], **asked: Any) -> Any:
+    """(trainings, tries, episodes) Mq/s of a row's plays of a question."""
+    served = [
+        [
+            play["served"]
+            for play in network["plays"]
+            if all(play[name] == value for name, value in asked.items())
+        ]
+        for network in row["networks"]
+    ]
+    return np.array(served)
+
+
+def _limits(row: Mapping[str, Any]) -> tuple[int, ...]:
+    """The limits of slices on a core that a row's plays had, 0 first."""
+    return tuple(sorted({play["limit"] for play in row["networks"][0]["plays"]}))
+
+
+def factors(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What a gain over Grouped, Mixed and Spread is made of, on the logged keys.
+
+    The network is asked for USUAL and its actions are drawn, within the paper's limit.
+
+    Returns:
+        ``retrieval``, ``learning`` and ``selection``, see the module's docstring; ``gain``, their
+        product; ``choice``, what the best of as many random logged schedules serves over the best
+        of the three, for comparison; and ``agree``, the mean share of slices as in the closest
+        logged schedule.
+    """
+    logged, served = (np.array(row["files"][name]) for name in ("logged", "served"))
+    named = max(row["opponents"]["logged"][name][0] for name in NAMED)
+    asked = {"keys": "logged", "wanted": USUAL, "sampled": True, "limit": _limits(row)[-1]}
+    answers = _served(row, **asked)
+    mean, best = float(answers.mean()), float(answers.max(1).mean())
+    retrieved = float(served[logged.argmax()])
+    agree = [
+        share
+        for network in row["networks"]
+        for play in network["plays"]
+        if all(play[name] == value for name, value in asked.items())
+        for share in play["agree"]
+    ]
+    return {
+        "tries": answers.shape[1],
+        "retrieval": retrieved / named,
+        "learning": mean / retrieved,
+        "selection": best / mean,
+        "gain": best / named,
+        "choice": best_of_random(served, answers.shape[1]) / named,
+        "agree": float(np.mean(agree)),
+    }
+
+
+def best_of_random(served: Any, count: int) -> float:
+    """The expected best of some different schedules drawn at random.
+
+    Args:
+        served: (schedules,) Mq/s.
+        count: how many are drawn.
+    """
+    ordered, total = np.sort(np.asarray(served))[::-1], len(served)
+    count = min(count, total)
+    # The best is number i with all others behind it.
+    chances = [math.comb(total - 1 - i, count - 1) / math.comb(total, count) for i in range(total)]
+    return float(np.dot(ordered, chances))
+
+
+def _trainings(rows: Rows) -> TableOfRows:
+    lines = [
+        {
+            "machine": row["machine"],
+            **training,
+            "last": training["curve"][-1],
+            "reached": next((p for p in training["curve"] if p["accuracy"] > ACCURATE), None),
+            "held": [p["held_out_accuracy"] for p in training["curve"] if "held_out_loss" in p][-1],
+            "others": float(np.mean([accuracy for _, accuracy in training["unseen"].values()])),
+        }
+        for row in rows
+        for training in row["trainings"]
+    ]
+    return table_of(
+        lines,
+        {
+            "server": "`{machine}`",
+            ">training": "{seed}",
+            ">updates": "{updates}",
+            f">seconds to {ACCURATE:.0%}": "{reached[seconds]:.0f}",
+            ">seconds": "{seconds:.0f}",
+            ">accuracy": "{last[accuracy]:percent 1}",
+            ">held out": "{held:percent 1}",
+            ">further episodes": "{others:percent 1}",
+        },
+    )
+
+
+def _of_worlds(rows: Rows, columns: Mapping[str, Any]) -> TableOfRows:
+    return table_of(
+        rows, {"server": "`{machine}`", "load": "{load}", "workload": "`{workload}`", **columns}
+    )
+
+
+def _factors(rows: Rows) -> TableOfRows:
+    lines = [{**row, **factors(row)} for row in rows]
+    return _of_worlds(
+        lines,
+        {
+            ">retrieval": "{retrieval:.3f}",
+            ">learning": "{learning:.3f}",
+            ">selection": "{selection:.3f}",
+            ">gain": "{gain:.3f}",
+            ">as many random files": "{choice:.3f}",
+            ">slices as in a file": "{agree:percent}",
+        },
+    )
+
+
+def _opponents_table(keys: str, rows: Rows) -> TableOfRows:
+    lines = []
+    for row in rows:
+        limit = _limits(row)[-1]
+        greedy = {"keys": keys, "wanted": USUAL, "sampled": False}
+        others = {name: float(np.mean(v)) for name, v in row["opponents"][keys].items()}
+        lines.append(
+            {
+                **row,
+                "named": max(others[name] for name in NAMED),
+                "others": {name.rpartition("/")[2]: value for name, value in others.items()},
+                "free": float(_served(row, **greedy, limit=0).mean()),
+                "limited": float(_served(row, **greedy, limit=limit).mean()),
+            }
+        )
+    shown = {
+        "OS default": "os-default",
+        "`lpt`": "lpt",
+        "`best-fit`": "best-fit",
+        "`generalist`": "generalist-v0",
+        "search": "search",
+    }
+    return _of_worlds(
+        lines,
+        {
+            ">best of SN:T": "{named:.1f}",
+            ">best logged file": "{others[best-logged]:.1f}",
+            ">network": "{free:.1f}",
+            ">network, limited": "{limited:.1f}",
+            **{f">{words}": f"{{others[{name}]:.1f}}" for words, name in shown.items()},
+        },
+    )
+
+
+def _decoding(rows: Rows) -> TableOfRows:
+    """Mean over worlds of what is served over the best logged schedule."""
+    lines = []
+    for wanted, sampled, limited in product(WANTED, (False, True), (False, True)):
+        line: dict[str, Any] = {"wanted": f"{wanted:g}"}
+        line["decoding"] = "drawn" if sampled else "likeliest"
+        line["limit"] = "the paper's" if limited else "none"
+        for load, of_load in grouped(rows, "load").items():
+            shares = []
+            for row in of_load:
+                asked = {"keys": "logged", "wanted": wanted, "sampled": sampled}
+                served = _served(row, **asked, limit=_limits(row)[limited])
+                shares.append(served.mean() / row["opponents"]["logged"]["best-logged"][0])
+            line[load] = float(np.mean(shares))
+        lines.append(line)
+    loads = list(grouped(rows, "load"))
+    columns = {">wanted": "{wanted}", "actions": "{decoding}", "limit": "{limit}"}
+    return table_of(lines, {**columns, **{f">{load}": f"{{{load}:.3f}}" for load in loads}})
+
+
+def _curves(rows: Rows) -> Figure:
+    """Accuracy over updates, a line for each training."""
+    figure = new_figure(7, 3.2)
+    axis = figure.subplots()
+    colours = {machine: f"C{number}" for number, machine in enumerate(grouped(rows, "machine"))}
+    for row in rows:
+        for training in row["trainings"]:
+            curve = training["curve"]
+            points = [p["update"] for p in curve], [100 * p["accuracy"] for p in curve]
+            label = row["machine"] if training["seed"] == 0 else None
+            axis.plot(*points, color=colours[row["machine"]], lw=1, label=label)
+    axis.axhline(100 * ACCURATE, color="0.5", lw=0.8, ls="--", label="the paper")
+    axis.set_xlabel("updates")
+    axis.set_ylabel("training accuracy, %")
+    axis.set_ylim(0, 100)
+    axis.legend(fontsize=8)
+    return figure
+
+
+TABLES = {
+    "default": _trainings,
+    "factors": _factors,
+    "played": partial(_opponents_table, "logged"),
+    "fresh": partial(_opponents_table, "fresh"),
+    "decoding": _decoding,
+}
+PLOTS = {"accuracy": _curves}

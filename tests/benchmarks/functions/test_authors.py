@@ -8,7 +8,17 @@ import pytest
 pytest.importorskip("torch")
 
 from pmoss_benchmarks.functions import authors
-from pmoss_benchmarks.functions.authors import KEYS, NAMED, Settings, cells, measure, stem_of, train
+from pmoss_benchmarks.functions.authors import (
+    KEYS,
+    NAMED,
+    Settings,
+    best_of_random,
+    cells,
+    factors,
+    measure,
+    stem_of,
+    train,
+)
 from pmoss_benchmarks.study import Run
 from pmoss_benchmarks.study.function import silent
 from pmoss_env.machines import load_machine
@@ -54,9 +64,9 @@ def test_a_row_has_all_that_a_gain_is_made_of(row):
     assert len(set(opponents["best-logged"])) == 1
     assert opponents["best-logged"][0] in row["files"]["served"]
     assert all(a >= b for a, b in zip(opponents["search"], opponents["random"], strict=True))
-    (network,) = row["networks"]
-    assert network["curve"][-1]["update"] == network["updates"] == 4
-    assert set(network["unseen"]) == {"closed ycsb-a"}
+    (training,) = row["trainings"]
+    assert training["curve"][-1]["update"] == training["updates"] == 4
+    assert set(training["unseen"]) == {"closed ycsb-a"}
 
 
 def test_the_network_is_asked_with_and_without_a_limit(run, row):
@@ -78,6 +88,23 @@ def test_stored_actions_serve_the_same_again(run, row):
     plays = [{**play, "served": [0.0, 0.0]} for play in row["networks"][0]["plays"]]
     bent["networks"][0]["plays"] = plays
     assert authors.again(run, bent)["networks"] != bent["networks"]
+
+
+def test_the_factors_of_a_gain(row):
+    parts = factors(row)
+    product = parts["retrieval"] * parts["learning"] * parts["selection"]
+    assert parts["gain"] == pytest.approx(product)
+    assert parts["selection"] >= 1 and parts["tries"] == 2
+    for name in authors.TABLES:
+        assert authors.TABLES[name]([row]).rows
+    authors.PLOTS["accuracy"]([row])
+
+
+def test_the_best_of_some_random_schedules():
+    served = np.array([3.0, 1.0, 2.0])
+    assert best_of_random(served, 1) == pytest.approx(2.0)
+    assert best_of_random(served, 2) == pytest.approx((3 + 3 + 2) / 3)
+    assert best_of_random(served, 9) == 3.0
 
 
 def test_a_clock_ends_a_training(run):

@@ -28,27 +28,12 @@ FORMAT = "pmoss-agent"
 #: Raised by one whenever an older reader could misread a newer checkpoint.
 VERSION = 3
 SUFFIX = ".safetensors"
-#: How the names of exported policies end, which are no checkpoints.
-EXPORTED = ".pt"
 
 
 def best_path(checkpoint: str | Path) -> Path:
     """Where the best checkpoint of a training lies, beside the last one."""
     path = Path(checkpoint)
     return path.with_name(f"{path.stem}.best{path.suffix}")
-
-
-def check_output(path: str | Path) -> None:
-    """Refuses early what write() would refuse after hours of training.
-
-    Raises:
-        CheckpointError: the ending is that of an export.
-    """
-    if Path(path).suffix == EXPORTED:
-        raise CheckpointError(
-            f"{path}: is the name of an export, which cannot learn: a checkpoint ends in {SUFFIX}"
-        )
-    _safetensors()
 
 
 def write(path: str | Path, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
@@ -58,7 +43,7 @@ def write(path: str | Path, header: Mapping[str, Any], arrays: Mapping[str, Arra
         header: what the agent is, as plain JSON values; ``agent`` is its registry name.
         arrays: what it has learned, by name.
     """
-    check_output(path)
+    _safetensors()
     # safetensors writes an array's memory as it lies, so that it must lie in C order.
     arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     text = json.dumps({**header, "code_version": __version__}, sort_keys=True)

@@ -43,29 +43,23 @@ def make(
     return agent
 
 
-def load(path: str | Path, agent: str | type[Agent] | None = None, *, trust: bool = False) -> Agent:
-    """The agent of a checkpoint, ready to act or to go on learning; or of an export (.pt), to act.
+def load(path: str | Path, agent: str | type[Agent] | None = None) -> Agent:
+    """The agent of a checkpoint, ready to act or to go on learning.
 
     Args:
         path: of the file, or the name of an agent that ships: one of pretrained.names().
         agent: its class, or ``module:Class``. None: the file names it, and it must be registered;
             what a file names is never imported.
-        trust: whether the code of an export in TorchScript (.pt) may run. Such a file is a program,
-            which runs when it is loaded.
 
     Raises:
         CheckpointError: the file is missing, damaged, foreign, of another version or of another
-            agent, or is a program that is not trusted.
+            agent.
         MissingExtraError: the agent needs a package that is not installed.
         PluginError: an agent of another package cannot be imported.
         UnknownNameError: no agent of that name ships.
     """
     if pretrained.is_name(path):
         path = pretrained.find(str(path))
-    if Path(path).suffix == checkpoints.EXPORTED:
-        from pmoss_agents.spatial.export import load_policy
-
-        return load_policy(path, trust=trust)
     header, arrays = checkpoints.read(path)
     name = header.get("agent")
     if agent is None:
@@ -88,14 +82,13 @@ def names_policy(word: str) -> bool:
     return ":" in word or _is_file(word) or pretrained.is_name(word) or word in agent_names()
 
 
-def find_policy(word: str, *, trust: bool = False) -> Policy:
+def find_policy(word: str) -> Policy:
     """The policy that a word of a command names.
 
     Args:
-        word: a checkpoint or export, or the name of an agent that ships; ``module:Class@FILE``, a
+        word: a checkpoint, or the name of an agent that ships; ``module:Class@FILE``, a
             checkpoint of an agent of your own; an agent's name, for one that needs no fit(); or
             ``module:Class`` of any policy. Both are made without arguments.
-        trust: see load().
 
     Raises:
         UnknownNameError: no agent has that name.
@@ -107,7 +100,7 @@ def find_policy(word: str, *, trust: bool = False) -> Policy:
     if file and ":" in named:
         return load(file, named)
     if _is_file(word) or pretrained.is_name(word):
-        return load(word, trust=trust)
+        return load(word)
     policy = _made(word, policy_maker(word), {})
     if isinstance(policy, Agent):
         _check_ready(word, policy)
@@ -154,4 +147,4 @@ def _check_ready(word: str, agent: Agent) -> None:
 
 def _is_file(word: str) -> bool:
     path = Path(word)
-    return path.exists() or path.suffix in (checkpoints.SUFFIX, checkpoints.EXPORTED)
+    return path.exists() or path.suffix == checkpoints.SUFFIX

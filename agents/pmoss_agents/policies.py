@@ -28,7 +28,6 @@ def named_policies(
     *,
     pad: bool = False,
     domain: str | None = None,
-    trust: bool = False,
     usual: Callable[[Domain], Sequence[str]] = lambda domain: (),
 ) -> Named:
     """The policies by name; an agent from a file goes by the file's name without its ending.
@@ -39,7 +38,6 @@ def named_policies(
         budget: evaluations of policies that search; their own default if None.
         pad: let agents place slices on smaller machines than that of their data.
         domain: its name; None: that of the agents, or the first one.
-        trust: whether exports that are programs may run.
         usual: gives the domain's policies to take where none of its own is named.
 
     Raises:
@@ -50,7 +48,7 @@ def named_policies(
     rules, words = _rules_and_agents(every, domain)
     names = [short_name(word) for word in words]
     _check_names([*rules, *names])
-    players = {word: find_policy(word, trust=trust) for word in words}
+    players = {word: find_policy(word) for word in words}
     chosen = find_domain(domain or _domain_of(players, rules))
     for rule in rules:
         if rule not in _rules_of(chosen):

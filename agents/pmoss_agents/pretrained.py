@@ -84,7 +84,7 @@ def is_name(word: str | Path) -> bool:
     text = str(word)
     if not text.startswith(PREFIX) or Path(text).exists():
         return False
-    return Path(text).suffix not in (checkpoints.SUFFIX, checkpoints.EXPORTED)
+    return Path(text).suffix != checkpoints.SUFFIX
 
 
 def card(name: str) -> Card:

@@ -81,12 +81,6 @@ def test_foreign_files_and_other_versions_are_refused(
         checkpoints.read(path)
 
 
-def test_names_of_exports_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match="an export"):
-        checkpoints.write(tmp_path / "agent.pt", HEADER, ARRAYS)
-    assert not list(tmp_path.iterdir())
-
-
 def test_without_safetensors_the_extra_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -89,9 +89,7 @@ def test_doctor_judges_every_event() -> None:
             "unknown pretrained agent",
         ),
         (["demo", "--quick", "--out", "/dev/null/demo"], "error: /dev/null/demo: Not a directory"),
-        (["train", "{tmp}/d", "{tmp}/a.pt"], "a.pt: is the name of an export, which cannot"),
         (["train", "{tmp}/d", "{tmp}/a.py"], "a.py: a checkpoint's name must end in .safetensors"),
-        (["run", "export", "{tmp}/a.pt", "{tmp}/b.pt"], "a.pt: is an export already"),
         (
             ["run", "rollout", "-e", "slices=8", "--machine", "toy", "--episodes", "0"],
             "episodes = 0: ",

@@ -94,10 +94,6 @@ def _modelled(machine: Machine, workload: Workload) -> float:
     return 0.0
 
 
-def _export(folder: Path) -> None:
-    pmoss_agents.load(folder / "export.pt")
-
-
 def _imported(folder: Path) -> None:
     server = read_lstopo(folder / "server.xml")
     import_machine(server, "server", folder / "latencies.csv")
@@ -156,7 +152,6 @@ KINDS: dict[str, Kind] = {
     "checkpoint": Kind(
         "agent/agent.safetensors", lambda f: _agent(f / "agent.safetensors"), sealed=True
     ),
-    "export": Kind("export/export.pt", _export),
     "original machine": Kind("original/machines/amd_x.cfg", lambda f: _original(f), "lines"),
     "original run": Kind("original/kb_b__/1/data_view.txt", lambda f: _original(f), "lines"),
     "original schedule": Kind(
@@ -189,7 +184,7 @@ def make(folder: Path) -> None:
     shutil.move(folder / "root" / dataset.id / "data", folder / "minari")
     for name in ("machine", "workload", "recipe", "config", "targets", "results", "rows"):
         (folder / name).mkdir()
-    for name in ("rollout", "schedule", "server", "agent", "export", "keys"):
+    for name in ("rollout", "schedule", "server", "agent", "keys"):
         (folder / name).mkdir()
     shutil.copy(MACHINES / "toy.toml", folder / "machine/machine.toml")
     shutil.copy(WORKLOADS / "ycsb-a.toml", folder / "workload/workload.toml")
@@ -243,21 +238,10 @@ def make(folder: Path) -> None:
     (folder / "server/latencies.csv").write_text("\n".join(rows))
     agent = pmoss_agents.make("threads-linucb")
     agent.save(folder / "agent/agent.safetensors")
-    _write_export(folder / "export/export.pt", dataset)
     make_original(folder / "original", "amd_x")
     keys = np.arange(5000, dtype="<u8") * 977
     count = np.array([keys.size], dtype="<u8")
     (folder / "keys/keys").write_bytes(count.tobytes() + keys.tobytes())
-
-
-def _write_export(path: Path, dataset: Any) -> None:
-    from pmoss_agents.spatial.decision_transformer import DecisionTransformer
-    from pmoss_agents.spatial.export import export_policy
-
-    small = {"layers": 1, "heads": 1, "width": 8, "channels": 4, "updates": 1, "warmup": 1}
-    agent = DecisionTransformer(**small)
-    agent.fit(dataset)
-    export_policy(agent, path)
 
 
 __all__ = ["KINDS", "Kind", "make"]

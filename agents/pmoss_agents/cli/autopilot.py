@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pmoss_agents.cli.policies import TrustOption
 from pmoss_env.cli.console import console
 from pmoss_env.cli.output import check_output, one_line, printable
 from pmoss_env.cli.pairs import EnvOption, pairs
@@ -85,7 +84,6 @@ def autopilot(
         Path | None, typer.Option(help="A report at the end, also after Ctrl-C (.html).")
     ] = None,
     retrain: RetrainOption = 0,
-    trust: TrustOption = False,
 ) -> None:
     """Serve an index on this host and let an agent re-schedule it while queries run.
 
@@ -121,7 +119,7 @@ def autopilot(
             raise DescriptionError(f"-e {name}={given[name]}: give --{name.replace('_', '-')}")
     if retrain and out is None:
         raise DescriptionError("--retrain: there must be a file to learn from: give --out")
-    policy = _policy(agent, trust)
+    policy = _policy(agent)
     index, workload = index_and_workload(index, workload)
     settings: dict[str, Any] = {
         "drift": drift,
@@ -151,14 +149,14 @@ def _check_files(out: Path | None, html: Path | None) -> None:
         raise DescriptionError(f"--out and --html: both are {out}; give each a file of its own")
 
 
-def _policy(agent: str, trust: bool) -> Any:
+def _policy(agent: str) -> Any:
     """The policy of a name: policies of the domain go first, for names of agents may be any."""
     from pmoss_agents.policies import named_policies
     from pmoss_datasets.continual.domain import CONTINUAL
 
     if agent in CONTINUAL.policies():
         return CONTINUAL.policy(agent)
-    (policy,) = named_policies([agent], domain=CONTINUAL.name, trust=trust).policies.values()
+    (policy,) = named_policies([agent], domain=CONTINUAL.name).policies.values()
     return policy
 
 

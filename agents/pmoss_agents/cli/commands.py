@@ -33,7 +33,6 @@ run = typer.Typer()
 run.command()(rollout.rollout)
 run.command()(autopilot.autopilot)
 run.command()(threads.threads)
-run.command()(training.export)
 
 commands = typer.Typer()
 commands.command(rich_help_panel="Start")(demo.demo)

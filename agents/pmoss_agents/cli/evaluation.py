@@ -15,7 +15,6 @@ from pmoss_agents.cli.policies import (
     DomainOption,
     PadOption,
     PoliciesArgument,
-    TrustOption,
 )
 from pmoss_agents.cli.summaries import print_summaries
 from pmoss_env.cli.console import AsJson, console, progress_bar, show_json
@@ -50,7 +49,6 @@ def evaluate(
         int, typer.Option(min=1, max=MOST, help="Random schedules of score 0, per episode.")
     ] = 100,
     pad: PadOption = False,
-    trust: TrustOption = False,
     out: Annotated[Path | None, typer.Option(help="Result file to write (.jsonl).")] = None,
     overwrite: Annotated[bool, typer.Option(help="Replace a file that is there.")] = False,
     as_json: AsJson = False,
@@ -86,7 +84,6 @@ def evaluate(
         budget,
         pad=pad,
         domain=domain,
-        trust=trust,
         usual=lambda domain: domain.compared or domain.policies(),
     )
     settings = {"env": kwargs, "budget": budget, "schedules": schedules, "pad": pad}

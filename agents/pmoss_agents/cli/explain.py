@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pmoss_agents.cli.policies import TrustOption
 from pmoss_env.cli.console import Stages, console, table
 from pmoss_env.cli.output import check_output
 from pmoss_env.cli.pairs import (
@@ -70,12 +69,11 @@ def explain(
     ] = None,
     export: ExportOption = None,
     export_to: ExportToOption = EXPORT_TO,
-    trust: TrustOption = False,
 ) -> None:
     """Explain why one schedule is faster than another, by what their counters say.
 
     A and B are each a baseline (lpt, grouped, os-default, ...) or an agent: one that ships trained
-    (pmoss/NAME), a saved one (.safetensors or .pt), or yours (module:Class@CHECKPOINT). Any policy
+    (pmoss/NAME), a saved one (.safetensors), or yours (module:Class@CHECKPOINT). Any policy
     will do (module:Class). Or they are a schedule file (.json with {"cores": [...]}) or a row
     of a result file. FILE.jsonl:POLICY is the first row of a policy, FILE.jsonl:12 line 12. Both
     are measured in the same episode. A row brings its own. Only what places slices has such
@@ -104,7 +102,7 @@ def explain(
     }
     asked = {name: value for name, value in given.items() if value is not None}
     with Stages() as progress:
-        comparison, task = explain_words(a, b, asked, rounds=rounds, trust=trust, progress=progress)
+        comparison, task = explain_words(a, b, asked, rounds=rounds, progress=progress)
     _print(comparison, top)
     if html:
         write_atomically(html, explain_page(comparison, task))

@@ -13,7 +13,7 @@ PoliciesArgument = Annotated[
     typer.Argument(
         metavar="[POLICY]...",
         help="A rule, also of packages that offer some as pmoss.baselines; pmoss/NAME of an agent "
-        "that ships trained; a checkpoint (.safetensors) or export; module:Class@CHECKPOINT of an "
+        "that ships trained; a checkpoint (.safetensors); module:Class@CHECKPOINT of an "
         "agent of yours; module:Class of any policy; or the name of an agent that needs no "
         "training, also of one that a package offers as entry point pmoss.agents. Repeatable.",
     ),
@@ -38,12 +38,5 @@ PadOption = Annotated[
         "--pad",
         help="Let agents place slices on a smaller machine than that of their data: its grid is "
         "padded to theirs and masked.",
-    ),
-]
-TrustOption = Annotated[
-    bool,
-    typer.Option(
-        "--trust",
-        help="Run exports in TorchScript (.pt): they are programs, which may do anything.",
     ),
 ]

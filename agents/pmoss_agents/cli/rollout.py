@@ -16,7 +16,6 @@ from pmoss_agents.cli.policies import (
     DomainOption,
     PadOption,
     PoliciesArgument,
-    TrustOption,
 )
 from pmoss_env.cli.console import Stages, console, round_in_words, table
 from pmoss_env.cli.output import check_output
@@ -70,7 +69,6 @@ def rollout(
     export_to: ExportToOption = EXPORT_TO,
     seed: Annotated[int, typer.Option(min=0, help="Of the episodes.")] = 0,
     pad: PadOption = False,
-    trust: TrustOption = False,
     out: Annotated[
         Path | None, typer.Option(help="Result file (.jsonl); if it is there, goes on with it.")
     ] = None,
@@ -106,7 +104,6 @@ def rollout(
         policies,
         pad=pad,
         domain=domain,
-        trust=trust,
         usual=lambda domain: domain.rolled_out or domain.policies(),
     )
     given = {"backend": backend, "machine": machine, "backend_options": pairs(options) or None}

@@ -56,7 +56,6 @@ def threads(
     """
     import pmoss_agents
     from pmoss_agents.checkpoints import SUFFIX
-    from pmoss_agents.checkpoints import check_output as check_checkpoint
     from pmoss_env.cli.output import check_output
     from pmoss_env.envs.threads import ThreadSchedulingEnv
     from pmoss_env.envs.threads.live.process import ProcessServer
@@ -67,8 +66,6 @@ def threads(
     for path in (save_agent, log):
         if path is not None:
             check_output(path)
-    if save_agent is not None:
-        check_checkpoint(save_agent)
     if policy.endswith(SUFFIX):
         chosen = pmoss_agents.load(policy)
     else:

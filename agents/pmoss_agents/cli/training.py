@@ -281,10 +281,8 @@ def _learned(
 def _check_checkpoint(out: Path, resume: bool, overwrite: bool) -> None:
     """Refuses early what could not be written after hours of training, or would replace work."""
     from pmoss_agents.checkpoints import SUFFIX
-    from pmoss_agents.checkpoints import check_output as check_checkpoint
     from pmoss_env.errors import DescriptionError
 
-    check_checkpoint(out)
     check_output(out)
     if resume:
         return
@@ -376,44 +374,3 @@ def _renewed(start: str | None, changes: Mapping[str, Any]) -> Agent | None:
     if not isinstance(other := pmoss_agents.load(start), OfflineAgent):
         raise UnsupportedError(f"{start}: {other.name} learns from no data")
     return other.renewed(**changes)
-
-
-def export(
-    checkpoint: Annotated[Path, typer.Argument(help="Checkpoint of a Decision Transformer.")],
-    out: Annotated[
-        Path, typer.Argument(help="Weights (.safetensors), or a TorchScript program (.pt).")
-    ],
-    overwrite: Annotated[bool, typer.Option(help="Replace a file that is there.")] = False,
-) -> None:
-    """Write a trained policy: its weights to share, or a program in TorchScript.
-
-    A .safetensors file holds weights and a description, and no code: evaluate and rollout take it
-    like a checkpoint. A .pt file is for programs that have PyTorch and nothing of ours; its extra
-    file pmoss.json says what goes in and what it was trained for. It is code, which runs when it
-    is loaded: evaluate, rollout and explain take it only with --trust.
-
-    Example: pmoss run export runs/dt.safetensors runs/dt-weights.safetensors
-    """
-    import pmoss_agents
-    from pmoss_agents.checkpoints import EXPORTED, SUFFIX
-    from pmoss_env.errors import DescriptionError, UnsupportedError
-
-    if out.suffix not in (EXPORTED, SUFFIX):
-        raise DescriptionError(
-            f"{out}: an exported policy's name must end in {SUFFIX}, or in {EXPORTED} for a program"
-        )
-    if out.exists() and out.samefile(checkpoint):
-        raise DescriptionError(f"{out}: is the checkpoint itself, which could learn no more")
-    if checkpoint.suffix == EXPORTED:
-        raise DescriptionError(f"{checkpoint}: is an export already")
-    check_output(out)
-    check_absent(out, overwrite)
-    agent = pmoss_agents.load(checkpoint)
-    if agent.name != "decision-transformer":
-        raise UnsupportedError(f"{checkpoint}: {agent.name}: only decision-transformer is exported")
-    from pmoss_agents.spatial.decision_transformer import DecisionTransformer
-    from pmoss_agents.spatial.export import export_policy, export_weights
-
-    assert isinstance(agent, DecisionTransformer)
-    (export_policy if out.suffix == EXPORTED else export_weights)(agent, out)
-    console.print(f"{checkpoint} exported to {out}, {out.stat().st_size / 1e6:.1f} MB")

@@ -25,7 +25,6 @@ def explain_words(
     options: Mapping[str, Any],
     *,
     rounds: int = 1,
-    trust: bool = False,
     progress: Progress | None = None,
 ) -> tuple[Comparison, str]:
     """Compares the schedules of two arguments.
@@ -35,7 +34,6 @@ def explain_words(
         options: of the episode, those that are given: "machine" and "backend" by name, "env" and
             "option" with arguments of the environment and the backend, and "seed".
         rounds: see explain().
-        trust: whether exports that are programs may run.
         progress: see explain().
 
     Returns:
@@ -46,7 +44,7 @@ def explain_words(
         UnsupportedError: policies or rows of a domain without schedules.
         PmossError: what the words or the episode lack.
     """
-    choices = [_choice(word, trust) for word in (a, b)]
+    choices = [_choice(word) for word in (a, b)]
     rows = [choice for choice in choices if isinstance(choice, Row)]
     env_id, arguments, seed = _episode(options, rows)
     domain = domain_of_env(env_id)
@@ -85,7 +83,7 @@ def _episode(options: Mapping[str, Any], rows: Sequence[Row]) -> tuple[str, Mapp
     return episodes[0]
 
 
-def _choice(word: str, trust: bool) -> Any:
+def _choice(word: str) -> Any:
     """The choice that a word names, before there is an environment."""
     if names_row(word):
         return read_row(word)
@@ -93,7 +91,7 @@ def _choice(word: str, trust: bool) -> Any:
         return Path(word)
     if not pmoss_agents.names_policy(word):
         return make_baseline(word, shared=True)
-    policy = pmoss_agents.find_policy(word, trust=trust)
+    policy = pmoss_agents.find_policy(word)
     if domain := getattr(policy, "domain", ""):
         check_offer(find_domain(domain), "schedules", f"explain {word}")
     return policy

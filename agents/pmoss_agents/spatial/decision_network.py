@@ -15,7 +15,6 @@ from pmoss_agents.configs import LATER, Settings
 from pmoss_agents.pytorch import F, Tensor, nn, torch
 from pmoss_agents.spatial.encoders import FORBIDDEN, GROUPS, SliceSet, StateEncoder, check_groups
 from pmoss_agents.standardise import Standardise
-from pmoss_env.errors import CheckpointError
 from pmoss_env.machines import Machine
 
 #: What a state is made of, in the order of Step.forward().
@@ -105,7 +104,7 @@ class Config(Settings):
 
 
 class Block(nn.Module):
-    """A pre-norm transformer block with causal attention and an optional key-value cache."""
+    """A pre-norm transformer block with causal attention."""
 
     def __init__(self, config: Config) -> None:
         super().__init__()
@@ -118,32 +117,15 @@ class Block(nn.Module):
         self.down = nn.Linear(4 * config.width, config.width)
         self.dropout = config.dropout
 
-    def forward(
-        self,
-        x: Tensor,
-        mask: Tensor | None = None,
-        cache: Tensor | None = None,
-        places: Tensor | None = None,
-        end: Tensor | None = None,
-    ) -> Tensor:
-        """Maps (B, n, width) to the same shape.
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Maps whole sequences (B, n, width) to the same shape.
 
         Args:
-            mask: (n, end) bool, what each token may attend to; None: ``x`` is the whole sequence,
-                and each token attends to all before it.
-            cache: (2, heads, L, width / heads) keys and values of one episode; those of ``x`` are
-                written into it. None: ``x`` is the whole sequence.
-            places: (n,) int64, where in the cache the tokens of ``x`` belong.
-            end: () int64, how much of the cache is attended to.
+            mask: (n, n) bool, what each token may attend to; None: all before it.
         """
         batch, n, width = x.shape
         qkv = self.qkv(self.norm_1(x)).view(batch, n, 3, self.heads, width // self.heads)
         query, key, value = qkv.permute(2, 0, 3, 1, 4)
-        if cache is not None:
-            assert places is not None and end is not None
-            cache[0].index_copy_(1, places, key[0])
-            cache[1].index_copy_(1, places, value[0])
-            key, value = cache[:, None, :, :end]
         y = F.scaled_dot_product_attention(
             query, key, value, attn_mask=mask, is_causal=mask is None
         )
@@ -294,129 +276,3 @@ def _initialise(module: nn.Module) -> None:
         nn.init.normal_(module.weight, std=0.02)
     if isinstance(module, nn.Linear):
         nn.init.zeros_(module.bias)
-
-
-class Step(nn.Module):
-    """One decision from tensors alone: the form of a Model that acts, and that can be exported.
-
-    Every step does the same, whatever its number, so that it can be traced.
-    """
-
-    def __init__(self, model: Model) -> None:
-        super().__init__()
-        self.model = model
-        block = model.blocks[0]
-        assert isinstance(block, Block)
-        width = model.norm.normalized_shape[0]
-        length = 3 * model.slices + 1
-        #: Of the cache that forward() wants, zeros to begin with.
-        self.cache_shape = (len(model.blocks), 2, block.heads, length + 1, width // block.heads)
-        hidden = torch.zeros(length, 1, dtype=torch.bool)
-        self.register_buffer("sight", torch.cat([model.sight, hidden], dim=1), persistent=False)
-
-    sight: Tensor
-
-    def forward(
-        self,
-        view_mask: Tensor,
-        position_mask: Tensor,
-        machine_view: Tensor,
-        incumbent_view: Tensor,
-        slice_view: Tensor,
-        meta: Tensor,
-        return_to_go: Tensor,
-        action: Tensor,
-        step: Tensor,
-        cache: Tensor,
-    ) -> Tensor:
-        """(tiles,) scores of the next step, equal to Model.forward's up to rounding.
-
-        Args:
-            view_mask: (tiles,) float32.
-            position_mask: (tiles,) float32, 1 = allowed.
-            machine_view: (tiles, H) float32.
-            incumbent_view: (tiles, H) float32.
-            slice_view: (H,) float32.
-            meta: (M,) float32.
-            return_to_go: () float32, in units of what is to be expected of the instance.
-            action: () int64, the tile chosen at the step before; ignored at the first.
-            step: () int64, from 0.
-            cache: of ``cache_shape``; changed in place.
-        """
-        model = self.model
-        state = {
-            "view_mask": view_mask[None, None],
-            "position_mask": position_mask[None, None],
-            "machine_view": machine_view[None, None],
-            "incumbent_view": incumbent_view[None, None],
-            "slice_view": slice_view[None, None],
-        }
-        features, token = model.states(state)
-        place = model.places(step)
-        before = model.actions(action) + model.places((step - 1).clamp(min=0))
-        first = model.meta(model.meta_standard(meta))
-        asked = model.wanted(return_to_go)
-        wanted, now = asked + place, token[0, 0] + place
-        number = 3 * step
-        if model.meta_at == 0:
-            # Three tokens a step: meta takes the place of the action that the first step lacks.
-            tokens = [torch.where(step > 0, before, first), wanted, now]
-            places = torch.stack([number, number + 1, number + 2])
-        else:
-            tokens = [before, first, wanted, now]
-            places = self.places(number)
-        # Nothing behind this step's tokens is looked at.
-        end = number + 3
-        mask = self.sight[places.clamp(max=self.sight.shape[0] - 1), :end]
-        x = torch.stack(tokens).unsqueeze(0)
-        for layer, block in enumerate(model.blocks):
-            x = block(x, mask, cache[layer], places, end)
-        hidden = model.norm(x[:, -1:])
-        mask = state["position_mask"]
-        scores: Tensor = model.scores(hidden, asked[None, None], features, mask)
-        return scores[0, 0]
-
-    def places(self, number: Tensor) -> Tensor:
-        """Of the action before, meta, return-to-go and state, with meta in front of the last step.
-
-        No action comes before the first step, and meta comes once. What is not due goes to a place
-        behind the cache's last, which no token attends to.
-        """
-        at, unseen = self.model.meta_at, self.sight.shape[0]
-        numbers = torch.stack([number - 1, torch.full_like(number, at), number, number + 1])
-        # Behind the meta token all others are one further on.
-        others = torch.tensor([True, False, True, True])
-        due = torch.stack([number > 0, number == at, number >= 0, number >= 0])
-        return torch.where(due, numbers + ((numbers >= at) & others), unseen)
-
-
-class Decoder:
-    """Plays episodes with a Step, keeping keys and values of the tokens so far."""
-
-    def __init__(self, step: nn.Module, cache_shape: tuple[int, ...]) -> None:
-        self._forward = step
-        self._cache = torch.zeros(cache_shape)
-        self.start()
-
-    def start(self) -> None:
-        """Forgets the episode: what is left in the cache is overwritten before it is read."""
-        self.step = 0
-
-    def scores(self, state: Mapping[str, Tensor], return_to_go: float, action: int) -> Tensor:
-        """(tiles,) scores at the next step.
-
-        Args:
-            state: the state's arrays and ``meta``, as of Step.forward().
-            action: the tile chosen at the step before; ignored at the first.
-
-        Raises:
-            CheckpointError: an exported program fails.
-        """
-        inputs = torch.tensor(return_to_go), torch.tensor(action), torch.tensor(self.step)
-        try:
-            scores: Tensor = self._forward(*(state[name] for name in STATE), *inputs, self._cache)
-        except RuntimeError as error:
-            reason = str(error).strip().splitlines()[-1]
-            raise CheckpointError(f"the exported program fails: {reason}") from error
-        self.step += 1
-        return scores

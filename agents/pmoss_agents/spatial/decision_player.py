@@ -1,8 +1,8 @@
-"""Playing episodes with a Decision Transformer's network: decision_network.Step without overhead.
+"""Playing episodes with a Decision Transformer's network, a step at a time, without overhead.
 
 A step multiplies three tokens by six layers of small matrices. The calls of modules and operations
 cost more time than their arithmetic. So each operation is called directly, and what an episode does
-not change is computed once. The arithmetic is that of Step, in its order.
+not change is computed once. Keys and values of the tokens so far lie in a cache.
 """
 
 from __future__ import annotations
@@ -10,52 +10,50 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pmoss_agents.pytorch import F, Tensor, nn, torch
-from pmoss_agents.spatial.decision_network import Block, Model, Step
+from pmoss_agents.spatial.decision_network import Block, Model
 from pmoss_agents.spatial.encoders import FORBIDDEN
 from pmoss_agents.standardise import OUTLIER, Standardise
 
 
 class Player:
-    """Scores of one step after the other, as those of a Decoder, from a network of this process.
+    """Scores of one step after the other, equal to those of Model.forward() up to rounding.
 
     The network's weights are read where they are. They may change between episodes only.
     """
 
     def __init__(self, model: Model) -> None:
-        step = Step(model)
         self._model = model
         self._token = _linear(model.states.token)
         self._near, self._far = _linear(model.states.near), _linear(model.states.far)
         self._masks = _linear(model.states.inputs.masks)
         self._norm = _linear(model.norm)
-        cache = torch.zeros(step.cache_shape)
         self._layers = [
-            _Layer(block, part)
-            for block, part in zip(model.blocks, cache, strict=True)
+            _Layer(block, 3 * model.slices + 2)
+            for block in model.blocks
             if isinstance(block, Block)
         ]
         # Where the tokens of each step belong, and what they may attend to.
-        self._places = [self._places_of(step, number) for number in range(model.slices)]
-        last = step.sight.shape[0] - 1
+        self._places = [_places_of(model, number) for number in range(model.slices)]
+        last = model.sight.shape[0] - 1
         self._sights = [
-            _added(step.sight[places.clamp(max=last), : 3 * number + 3])
+            _added(model.sight[places.clamp(max=last), : 3 * number + 3])
             for number, places in enumerate(self._places)
         ]
         self.start()
-
-    @staticmethod
-    def _places_of(step: Step, number: int) -> Tensor:
-        first = torch.tensor(3 * number)
-        if step.model.meta_at == 0:
-            return torch.stack([first, first + 1, first + 2])
-        return step.places(first)
 
     def start(self) -> None:
         """Forgets the episode: what is left in the cache is overwritten before it is read."""
         self.step = 0
 
     def scores(self, state: Mapping[str, Tensor], return_to_go: float, action: int) -> Tensor:
-        """See Decoder.scores(). ``incumbent_view`` and ``meta`` are read at the first step only."""
+        """(tiles,) scores at the next step.
+
+        Args:
+            state: the arrays of one step of Model.forward(). ``incumbent_view`` and ``meta`` are
+                read at the first step only.
+            return_to_go: in units of what is to be expected of the instance.
+            action: the tile chosen at the step before; ignored at the first.
+        """
         model, step = self._model, self.step
         if step == 0:
             self._begin(state)
@@ -152,15 +150,16 @@ class Player:
 
 
 class _Layer:
-    """The tensors of a Block, and its forward() with a cache."""
+    """The tensors of a Block, and its forward() with a cache of so many tokens."""
 
-    def __init__(self, block: Block, cache: Tensor) -> None:
+    def __init__(self, block: Block, tokens: int) -> None:
         self._heads, self._shape = block.heads, block.norm_1.normalized_shape
         self._norm_1, self._norm_2 = _linear(block.norm_1), _linear(block.norm_2)
         self._qkv, self._out = _product(block.qkv), _product(block.out)
         self._up, self._down = _product(block.up), _product(block.down)
-        self._cache = cache
-        self._key, self._value = cache.unsqueeze(1)
+        (width,) = block.norm_1.normalized_shape
+        self._cache = torch.zeros(2, block.heads, tokens, width // block.heads)
+        self._key, self._value = self._cache.unsqueeze(1)
 
     def forward(self, x: Tensor, sight: Tensor, places: Tensor) -> Tensor:
         """(n, width) of (n, width); see Block.forward()."""
@@ -179,6 +178,26 @@ class _Layer:
         y = F.gelu(torch.addmm(bias, F.layer_norm(x, self._shape, *self._norm_2), weight))
         bias, weight = self._down
         return torch.addmm(bias, y, weight).add_(x)
+
+
+def _places_of(model: Model, number: int) -> Tensor:
+    """Where a step's tokens belong in the sequence of all.
+
+    With meta in front of the last step, these are the action before, meta, return-to-go and state.
+    No action comes before the first step, and meta comes once. What is not due goes to a place
+    behind the last, which no token attends to. Behind the meta token all others are one further on.
+    """
+    first, at = 3 * number, model.meta_at
+    if at == 0:  # meta takes the place of the action that the first step lacks
+        return torch.tensor([first, first + 1, first + 2])
+    unseen = model.sight.shape[0]
+    due = [
+        first - 1 + (first - 1 >= at) if first > 0 else unseen,
+        at if first == at else unseen,
+        first + (first >= at),
+        first + 1 + (first + 1 >= at),
+    ]
+    return torch.tensor(due)
 
 
 def _weight(module: nn.Module) -> Tensor:

@@ -28,7 +28,7 @@ from pmoss_agents.devices import device_label, find_device, seed_torch
 from pmoss_agents.network_agent import NetworkAgent
 from pmoss_agents.pytorch import F, Tensor, nn, torch
 from pmoss_agents.spatial.base import SpatialAgent, task_of
-from pmoss_agents.spatial.decision_network import Config, Decoder, Model
+from pmoss_agents.spatial.decision_network import Config, Model
 from pmoss_agents.spatial.decision_player import Player
 from pmoss_agents.spatial.encoders import StateEncoder
 from pmoss_agents.spatial.episodes import Episodes, check_learnable, parts_of
@@ -82,7 +82,7 @@ class DecisionTransformer(SpatialAgent, NetworkAgent[Dataset]):
         super().__init__(**config)
         self._best_loss = math.inf
         self.learned_on: str | None = None
-        self._decoder: Decoder | Player | None = None
+        self._player: Player | None = None
         self._rng = np.random.default_rng(self.config.seed)
         self._wanted: float | None = None
         self._static: dict[str, Tensor] = {}
@@ -150,7 +150,7 @@ class DecisionTransformer(SpatialAgent, NetworkAgent[Dataset]):
                 )
             finally:
                 model.eval()
-            self._decoder = None
+            self._player = None
 
     def _step(
         self, update: int, source: Episodes, model: Model, device: torch.device
@@ -230,15 +230,11 @@ class DecisionTransformer(SpatialAgent, NetworkAgent[Dataset]):
 
     def reset(self) -> None:
         """Begins an episode."""
-        if self._decoder is not None:
-            self._decoder.start()
+        if self._player is not None:
+            self._player.start()
         self._last_action = 0
         self._earned = 0.0
         self._target, self._expected = 0.0, 1.0
-
-    def use(self, decoder: Decoder | Player) -> None:
-        """Acts by a decoder that was made elsewhere, such as an exported one."""
-        self._decoder = decoder
 
     def set_target(self, throughput: float | None) -> None:
         """Sets the wanted throughput.
@@ -255,22 +251,21 @@ class DecisionTransformer(SpatialAgent, NetworkAgent[Dataset]):
 
     def act(self, observation: Observation, action_mask: Array | None = None) -> int:
         """See Agent.act."""
-        if self._decoder is None and self.network is None:
+        if self.network is None:
             raise CheckpointError(f"{self.name}: call fit() or load a checkpoint first")
         with torch_threads(1), torch.inference_mode():
-            if self._decoder is None:
-                assert self.network is not None
-                self._decoder = Player(self.network)
-            decoder = self._decoder
+            if self._player is None:
+                self._player = Player(self.network)
+            player = self._player
             observation = in_own_counters(observation, self.task["counters"])
             if self.task.get("observation") == "paper":
                 observation = in_full(observation)
-            if decoder.step >= self.task["slices"]:
+            if player.step >= self.task["slices"]:
                 raise CheckpointError(
                     f"{self.name}: all {self.task['slices']} slices are placed: call reset() "
                     "before the next episode"
                 )
-            if decoder.step == 0:
+            if player.step == 0:
                 self._start(observation)
             mask = observation["position_mask"] if action_mask is None else action_mask
             counters = observation["machine_view"].reshape(-1, len(self.task["counters"]))
@@ -282,8 +277,8 @@ class DecisionTransformer(SpatialAgent, NetworkAgent[Dataset]):
                 "slice_view": torch.from_numpy(observation["slice_view"]),
             }
             wanted = (self._target - self._earned) / self._expected
-            scores = decoder.scores(state, wanted, self._last_action)
-            action = self._choose(scores, state, decoder.step - 1)
+            scores = player.scores(state, wanted, self._last_action)
+            action = self._choose(scores, state, player.step - 1)
         if self.config.reward == "slice":
             # The share of the wanted throughput that this slice had of the incumbent's; the mean
             # where the observation lacks it.

@@ -17,7 +17,7 @@ from tests.agents.spatial.playing import BUSY, TRANSFORMER, check_masks, collect
 
 torch = pytest.importorskip("torch")
 
-from pmoss_agents.spatial.decision_network import STATE, Decoder, Step  # noqa: E402
+from pmoss_agents.spatial.decision_network import STATE  # noqa: E402
 from pmoss_agents.spatial.decision_player import Player  # noqa: E402
 from pmoss_agents.spatial.decision_transformer import (  # noqa: E402
     DecisionTransformer,
@@ -35,11 +35,6 @@ def learned(dataset, **changes):
 
 def weights(agent):
     return {name: value.numpy().copy() for name, value in agent.network.state_dict().items()}
-
-
-def exported_form(model):
-    step = Step(model)
-    return Decoder(step, step.cache_shape)
 
 
 # ---- several datasets
@@ -84,7 +79,7 @@ def test_cached_decoding_equals_the_whole_sequence(dataset, meta_position, rewar
     batch = Episodes(dataset, agent.config).batch(0, agent._foresight())
     with torch.inference_mode():
         whole = agent.network(batch)[0]
-        decoder, player = exported_form(agent.network), Player(agent.network)
+        player = Player(agent.network)
         action = 0
         for t in range(dataset.steps):
             state = {name: batch[name][0] for name in STATE}
@@ -94,23 +89,16 @@ def test_cached_decoding_equals_the_whole_sequence(dataset, meta_position, rewar
             }
             state["incumbent_view"] = state["incumbent_view"][0]
             wanted = float(batch["returns"][0, t])
-            scores = decoder.scores(state, wanted, action)
-            played = player.scores(state, wanted, action)
+            scores = player.scores(state, wanted, action)
             action = int(batch["actions"][0, t])
             torch.testing.assert_close(scores, whole[t], rtol=1e-4, atol=1e-4)
             assert scores.argmax() == whole[t].argmax()
-            torch.testing.assert_close(played, scores, rtol=1e-6, atol=1e-6)
-            assert played.argmax() == scores.argmax()
 
 
 @pytest.mark.parametrize("inputs", [["slice"], ["core", "node"], ["cache", "machine", "topology"]])
 def test_playing_needs_no_input_of_all(dataset, inputs):
     agent = learned(dataset, inputs=inputs)
-    chosen = []
-    for form in (exported_form, Player):
-        agent.use(form(agent.network))
-        chosen.append([play(agent, BUSY) for _ in range(2)])
-    assert chosen[0] == chosen[1]
+    assert play(agent, BUSY) == play(agent, BUSY)
 
 
 def test_no_step_sees_what_comes_later(fitted, dataset):
@@ -222,7 +210,6 @@ def follows_the_return(agent, weight=1.0):
         model.returns_mean.fill_(0.5)
         model.returns_std.fill_(0.1)
     agent.reset()
-    agent.use(exported_form(agent.network))
 
 
 @pytest.mark.parametrize("weight", [1.0, 0.0])

@@ -8,8 +8,7 @@ torch = pytest.importorskip("torch")
 from pmoss_agents.spatial import qt  # noqa: E402
 from pmoss_agents.spatial.encoders import FORBIDDEN  # noqa: E402
 from pmoss_agents.spatial.episodes import Episodes  # noqa: E402
-from pmoss_agents.spatial.export import export_policy  # noqa: E402
-from pmoss_env.errors import CheckpointError, DescriptionError  # noqa: E402
+from pmoss_env.errors import DescriptionError  # noqa: E402
 from tests.agents.spatial.playing import TRANSFORMER  # noqa: E402
 
 
@@ -61,7 +60,3 @@ def test_of_its_proposals_it_takes_the_one_of_the_highest_value(dataset):
 def test_what_it_cannot_do_is_said(dataset, tmp_path):
     with pytest.raises(DescriptionError, match="qt: decoding = 'greedy': must be 'sample'"):
         qt.QT(decoding="greedy")
-    agent = qt.QT(**TRANSFORMER)
-    agent.fit(dataset)
-    with pytest.raises(CheckpointError, match="a program of one step cannot judge"):
-        export_policy(agent, tmp_path / "agent.pt")

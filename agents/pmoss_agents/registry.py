@@ -59,7 +59,6 @@ _TABLE: Mapping[str, tuple[tuple[str, str, Learns, str], ...]] = {
         ("dqn", "dqn:MaskedDQNAgent", "online", "online"),
         ("generalist", "generalist:Generalist", "offline", "agents"),
         ("iql", "iql:IQL", "offline", "d3rlpy"),
-        ("judged-transformer", "judged_transformer:JudgedTransformer", "offline", "agents"),
         ("maskable-ppo", "maskable_ppo:MaskablePPOAgent", "online", "online"),
         ("pair-policy", "pair_policy:PairPolicy", "offline", "agents"),
         ("percentile-bc", "bc:PercentileBC", "offline", "d3rlpy"),

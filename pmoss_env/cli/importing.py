@@ -19,10 +19,6 @@ def import_machine(
     sysfs: Annotated[
         Path | None, typer.Option(help="Folder with a copy of another host's /sys.")
     ] = None,
-    latency: Annotated[
-        Path | None,
-        typer.Option(help="CSV of core-to-core latencies in ns: a row and a column per CPU."),
-    ] = None,
     output: Annotated[
         Path | None, typer.Option(help="Write the machine to this .toml file, else print it.")
     ] = None,
@@ -30,7 +26,7 @@ def import_machine(
 ) -> None:
     """Make a machine of this host or of an lstopo file; values that cannot be read are guesses.
 
-    Example: pmoss data import-machine --latency c2c.csv --output server.toml
+    Example: pmoss data import-machine --output server.toml
     """
     from pmoss_env.errors import DescriptionError
     from pmoss_env.files import write_atomically
@@ -45,7 +41,7 @@ def import_machine(
         if output.exists() and not force:
             raise DescriptionError(f"--output {output}: exists: give --force to overwrite it")
     server = importing.read_lstopo(lstopo) if lstopo else importing.read_host(str(sysfs or "/"))
-    text = importing.import_machine(server, output.stem if output else "imported", latency)
+    text = importing.import_machine(server, output.stem if output else "imported")
     if output:
         write_atomically(output, text)
         console.print(f"written to {output}")

@@ -12,7 +12,7 @@ _STUDIES = (
     *("core-node", "counter-changes", "datasets", "fidelity", "generalist", "headroom"),
     *("imitation", "measured-data", "migration", "paper", "performance"),
     *("published", "references", "served", "threads", "training-times"),
-    *("transfer", "validation", "wanted"),
+    *("transfer", "validation"),
 )
 #: New words of a command, by the old ones.
 RENAMED: Mapping[str, str] = {

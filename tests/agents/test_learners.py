@@ -43,7 +43,6 @@ LEARNERS: dict[str, dict[str, Any]] = {
     "pair-policy": _PAIRS,
     "reconstruct": {"settings": _PAIRS},
     "decision-transformer": {**TRANSFORMER, "decoding": "sample"},
-    "judged-transformer": {**TRANSFORMER, "updates": 4, "judge_updates": 2, "proposals": 2},
     "qt": {**TRANSFORMER, "n_steps": 2},
     "bc": _TILES,
     "percentile-bc": {**_TILES, "keep_best": 0.5},
@@ -186,8 +185,7 @@ def test_preparing_an_update_changes_nothing_that_is_kept(name, lessons):
         assert any(not np.array_equal(arrays(agent).get(key), before[key]) for key in before)
 
 
-# With a context of 1, the judged transformer looks at no action.
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "judged-transformer"])
+@pytest.mark.parametrize("name", NAMES)
 def test_every_parameter_learns(name, fitted):
     agent = fitted(name)
     moments = [key for key in arrays(agent) if key.endswith("/exp_avg_sq")]

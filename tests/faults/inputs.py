@@ -25,7 +25,6 @@ from pmoss_env.backends.native_forms import native_workload
 from pmoss_env.machines import Machine, load_machine
 from pmoss_env.machines.catalog import PRESETS as MACHINES
 from pmoss_env.machines.importing import import_machine, read_lstopo
-from pmoss_env.machines.importing.latency_matrix import read_latencies
 from pmoss_env.result_files import ResultFile
 from pmoss_env.schedule_files import read_schedule
 from pmoss_env.types import Instance
@@ -96,7 +95,7 @@ def _modelled(machine: Machine, workload: Workload) -> float:
 
 def _imported(folder: Path) -> None:
     server = read_lstopo(folder / "server.xml")
-    import_machine(server, "server", folder / "latencies.csv")
+    import_machine(server, "server")
 
 
 def _rows(folder: Path) -> list[Any]:
@@ -146,9 +145,6 @@ KINDS: dict[str, Kind] = {
         "json",
     ),
     "lstopo": Kind("server/server.xml", _imported, "lines"),
-    "latencies": Kind(
-        "server/latencies.csv", lambda f: read_latencies(f / "latencies.csv", 16), "lines"
-    ),
     "checkpoint": Kind(
         "agent/agent.safetensors", lambda f: _agent(f / "agent.safetensors"), sealed=True
     ),
@@ -232,10 +228,6 @@ def make(folder: Path) -> None:
     plain = {"format": "pmoss-schedule", "cores": cores.tolist()}
     (folder / "schedule/schedule.json").write_text(json.dumps(plain))
     (folder / "server/server.xml").write_text(_lstopo())
-    rows = [
-        ",".join("" if a == b else str(20 + (a - b) ** 2) for a in range(16)) for b in range(16)
-    ]
-    (folder / "server/latencies.csv").write_text("\n".join(rows))
     agent = pmoss_agents.make("threads-linucb")
     agent.save(folder / "agent/agent.safetensors")
     make_original(folder / "original", "amd_x")

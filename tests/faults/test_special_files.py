@@ -17,7 +17,6 @@ from pmoss_env.errors import PmossError
 from pmoss_env.files import parse_json, parse_toml, read_bytes, write_atomically
 from pmoss_env.machines import load_machine
 from pmoss_env.machines.importing import read_lstopo
-from pmoss_env.machines.importing.latency_matrix import read_latencies
 from pmoss_env.result_files import ResultFile
 from pmoss_env.schedule_files import read_schedule
 from pmoss_env.workloads import load_workload
@@ -42,7 +41,6 @@ READERS = {
     "kept.jsonl": lambda path: ResultFile(path, {"kind": "x"}, ["a"]),
     "schedule.json": lambda path: read_schedule(path, load_machine("toy")),
     "server.xml": read_lstopo,
-    "latencies.csv": lambda path: read_latencies(path, 4),
     "original.txt": read_rows,
     "keys": _keys,
     "agent.safetensors": pmoss_agents.load,

@@ -118,25 +118,3 @@ def sysfs_root(tmp_path: Path) -> Path:
         write(folder / "distance", distances)
         write(folder / "meminfo", f"Node {node} MemTotal: {16 << 20} kB")
     return root
-
-
-@pytest.fixture
-def latency_csv(tmp_path: Path) -> Path:
-    """The lower triangle of core-to-core latencies of that server."""
-
-    def ns(a: int, b: int) -> int:
-        first, second = a % CORES, b % CORES
-        if first == second:
-            return 7
-        if node_of(first) == node_of(second):
-            return 50
-        return 60 if node_of(first) // 2 == node_of(second) // 2 else 130
-
-    path = tmp_path / "c2c.csv"
-    path.write_text(
-        "\n".join(
-            ",".join(str(ns(a, b)) if b < a else "" for b in range(CPUS)) for a in range(CPUS)
-        )
-        + "\n"
-    )
-    return path

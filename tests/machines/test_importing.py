@@ -21,14 +21,12 @@ LstopoFile = Callable[..., Path]
 PMOSS = Path(sys.executable).with_name("pmoss")
 
 
-def imported(path: Path, latency: Path | None = None) -> Machine:
-    return Machine.from_dict(tomllib.loads(import_machine(read_lstopo(path), "made-up", latency)))
+def imported(path: Path) -> Machine:
+    return Machine.from_dict(tomllib.loads(import_machine(read_lstopo(path), "made-up")))
 
 
-def test_every_parameter_is_read_or_a_marked_guess(
-    lstopo_file: LstopoFile, latency_csv: Path
-) -> None:
-    machine = imported(lstopo_file(), latency_csv)
+def test_every_parameter_is_read_or_a_marked_guess(lstopo_file: LstopoFile) -> None:
+    machine = imported(lstopo_file())
     read = {
         "clock_ghz": 2.5,
         "l2_kib": 1024,
@@ -37,9 +35,6 @@ def test_every_parameter_is_read_or_a_marked_guess(
         "llc_ways": 11,
         "llc_inclusive": 0,
         "page_bytes": 4096,
-        "modified_same_llc_ns": 50,
-        "modified_same_socket_ns": 60,
-        "modified_other_socket_ns": 130,
     }
     assert {name: machine.parameter(name) for name in read} == read
     for name, parameter in machine.parameters.items():
@@ -47,8 +42,6 @@ def test_every_parameter_is_read_or_a_marked_guess(
         assert guessed == (name not in read), name
         assert (parameter.confidence == "low") == guessed, name
     assert machine.parameters["l2_kib"].source == "lstopo XML, L2Cache"
-    source = machine.parameters["modified_same_llc_ns"].source
-    assert source.startswith("c2c.csv: median of 16 pairs") and "left out: 7 ns" in source
 
 
 def test_guesses_follow_their_rule(lstopo_file: LstopoFile) -> None:
@@ -80,9 +73,9 @@ def test_intel_caches_that_span_nodes_are_split(sysfs_root: Path) -> None:
     assert "over 2 sub-NUMA clusters" in machine.parameters["llc_kib"].source
 
 
-def test_what_is_written_reads_back_equal(lstopo_file: LstopoFile, latency_csv: Path) -> None:
+def test_what_is_written_reads_back_equal(lstopo_file: LstopoFile) -> None:
     path = lstopo_file(("Made-up 1", "&quot;é&quot; \\ \x7f&#10;] #"))
-    data = describe_server(read_lstopo(path), 'a "name"\t', None)
+    data = describe_server(read_lstopo(path), 'a "name"\t')
     assert '"é" \\ \x7f\n] #' in data["description"]
     assert tomllib.loads(machine_toml(data)) == data
 
@@ -103,10 +96,10 @@ def run(*words: str, status: int = 0) -> str:
 
 
 def test_the_command_writes_a_machine_that_serves(
-    lstopo_file: LstopoFile, sysfs_root: Path, latency_csv: Path, tmp_path: Path
+    lstopo_file: LstopoFile, sysfs_root: Path, tmp_path: Path
 ) -> None:
     path = tmp_path / "server.toml"
-    run(str(lstopo_file()), "--latency", str(latency_csv), "--output", str(path))
+    run(str(lstopo_file()), "--output", str(path))
     assert load_machine(str(path)).name == "server"
     assert_served(str(path))
     before = path.read_text()
@@ -128,7 +121,6 @@ def test_a_refused_command_writes_nothing(
     csv.write_text("0,1\n1,0\n")
     xml = str(lstopo_file())
     for words, complaint in [
-        ((xml, "--latency", str(csv)), "c2c.csv: is 2 x 2: must be 16 x 16"),
         ((xml, "--sysfs", str(sysfs_root)), "cannot be given beside"),
         (("--sysfs", str(tmp_path)), "no online CPU under"),
         ((str(csv),), "c2c.csv: line 1: is not valid XML"),

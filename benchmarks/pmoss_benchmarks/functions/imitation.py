@@ -25,17 +25,13 @@ from pmoss_agents.configs import read_config
 from pmoss_agents.spatial.decision_transformer import DecisionTransformer
 from pmoss_agents.training_log import MOMENT, TrainingLog, means_of_windows, read_log
 from pmoss_benchmarks.functions.references import SEED
-from pmoss_benchmarks.functions.wanted import RANKED, rank_correlation
 from pmoss_benchmarks.offline.episodes import outcomes_of
 from pmoss_benchmarks.study.function import Cell, Progress, Row, Rows, Run, silent
 from pmoss_benchmarks.study.tables import TableOfRows, interval, table_of
 from pmoss_datasets import Dataset, Recipe
 from pmoss_datasets.domain import find_domain
-from pmoss_datasets.evaluation import (
-    episode_seed,
-    pack_actions,
-    paired_difference,
-)
+from pmoss_datasets.evaluation import INTERVAL, episode_seed, pack_actions, paired_difference
+from pmoss_datasets.evaluation.statistics import spearman
 from pmoss_datasets.fairness import check_policy
 from pmoss_datasets.recipes import tier
 from pmoss_datasets.suite import load_task, obtain
@@ -48,6 +44,10 @@ CONFIG = "decision-transformer-paper"
 WANTED = (0.3, 0.5, 0.7, 0.9, 1.0, 1.1, 2.0)
 #: The one with which others are compared.
 USUAL = 1.1
+#: Ranks are compared up to this share: what is far out of reach has one answer, the best.
+RANKED = 1.1
+#: Repetitions of the bootstrap over episodes.
+_BOOTSTRAPS = 1000
 #: What is compared with the network, and how it is called.
 BESIDE = {
     "random": "Random",
@@ -309,7 +309,7 @@ def compare(row: Mapping[str, Any], others: Mapping[str, Float64Array]) -> dict[
         others: throughputs in Mq/s by policy; the first episodes are those of the row.
 
     Returns:
-        ``ranks``, see wanted.rank_correlation(), of what is wanted and served; and the tables
+        ``ranks``, see rank_correlation(), of what is wanted and served; and the tables
         ``wanted``, a line for each wanted return, and ``beside``, one for each policy of BESIDE.
     """
     served = {played["wanted"]: np.array(played["served"]) for played in row["played"]}
@@ -330,6 +330,40 @@ def compare(row: Mapping[str, Any], others: Mapping[str, Float64Array]) -> dict[
             ["schedule", *columns],
             [[name, *_shown(values, best)] for name, values in beside.items()],
         ),
+    }
+
+
+def rank_correlation(wanted: Sequence[float], served: Float64Array) -> dict[str, float]:
+    """Spearman's correlation of what is wanted and what is served, over all episodes together.
+
+    Args:
+        wanted: (n,) shares.
+        served: (n, episodes) shares.
+
+    Returns:
+        ``value``; ``low`` and ``high``, the ends of the 95 % interval by a bootstrap over episodes;
+        and ``of_means``, the same of the means over the episodes. 0 where all that is served is
+        equal.
+
+    Raises:
+        MissingExtraError: SciPy is not installed.
+    """
+
+    def correlation(rows: Float64Array) -> float:
+        value = spearman(np.repeat(np.asarray(wanted), rows.shape[1]), rows.ravel())
+        return 0.0 if math.isnan(value) else value
+
+    rng = np.random.default_rng(0)
+    episodes = served.shape[1]
+    again = [
+        correlation(served[:, rng.integers(episodes, size=episodes)]) for _ in range(_BOOTSTRAPS)
+    ]
+    low, high = np.percentile(again, INTERVAL)
+    return {
+        "value": correlation(served),
+        "low": float(low),
+        "high": float(high),
+        "of_means": correlation(served.mean(axis=1, keepdims=True)),
     }
 
 

@@ -137,7 +137,7 @@ def _model_data(run: Run, data: Dataset) -> Dataset:
     description = run.keep / f"imported-{host}.toml"
     if not description.exists():
         description.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(description, import_machine(read_host("/"), description.stem, None))
+        write_atomically(description, import_machine(read_host("/"), description.stem))
     env = data.metadata.env_kwargs
     modelled_env = {name: env[name] for name in _MODELLED if name in env}
     modelled = run.settings.modelled

@@ -2,7 +2,7 @@
 
 A learner is trained as its committed config has it, for a few seconds on each device. The first
 update is left out: it sets up what the others use. Learners of other environments are not timed
-here, nor those that learn in phases: pair-policy, reconstruct and judged-transformer.
+here, nor those that learn in phases: pair-policy and reconstruct.
 """
 
 from __future__ import annotations

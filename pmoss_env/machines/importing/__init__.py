@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import tomllib
-from pathlib import Path
 
 from pmoss_env.errors import DescriptionError
 from pmoss_env.machines.description import Machine
 from pmoss_env.machines.importing.describing import describe_server
-from pmoss_env.machines.importing.latency_matrix import read_latencies
 from pmoss_env.machines.importing.lstopo import read_lstopo
 from pmoss_env.machines.importing.server_facts import ServerFacts
 from pmoss_env.machines.importing.sysfs import read_host
@@ -17,28 +15,21 @@ from pmoss_env.machines.importing.toml_text import machine_toml
 __all__ = ["import_machine", "read_host", "read_lstopo"]
 
 
-def import_machine(server: ServerFacts, name: str, latency: Path | None = None) -> str:
+def import_machine(server: ServerFacts, name: str) -> str:
     """The machine file of a server, as text.
 
     Values that were read have high or medium confidence and name their source ("sysfs", "lstopo
-    XML", the latency file). All other values are guesses from the presets of the same vendor; their
-    sources begin with "guess:" and name the rule, and their confidence is low.
+    XML"). All other values are guesses from the presets of the same vendor; their sources begin
+    with "guess:" and name the rule, and their confidence is low.
 
     Args:
         server: result of ``read_host`` or ``read_lstopo``.
         name: of the machine.
-        latency: CSV file of core-to-core latencies in ns, one row and column per CPU.
 
     Raises:
-        DescriptionError: the latencies do not fit, or no machine description can express the
-            server; names file, place and reason.
+        DescriptionError: no machine description can express the server; names place and reason.
     """
-    latencies = None
-    if latency is not None:
-        # Names on Linux are bytes; the machine file must be text.
-        file = latency.name.encode(errors="replace").decode()
-        latencies = file, read_latencies(latency, len(server.cpus))
-    text = machine_toml(describe_server(server, name, latencies))
+    text = machine_toml(describe_server(server, name))
     try:
         Machine.from_dict(tomllib.loads(text))
     except DescriptionError as error:

@@ -11,11 +11,10 @@ import numpy as np
 
 from pmoss_env.machines.catalog import load_machine
 from pmoss_env.machines.description import Machine
-from pmoss_env.machines.importing.latency_matrix import class_medians
 from pmoss_env.machines.importing.layout import Layout, lay_out, slit_matrix
 from pmoss_env.machines.importing.server_facts import Fact, ServerFacts
 from pmoss_env.machines.parameters import PARAMETERS
-from pmoss_env.types import BoolArray, Float64Array, Int32Array
+from pmoss_env.types import BoolArray, Int32Array
 
 #: Parameters guessed as the median of the presets.
 _PLAIN = (
@@ -47,21 +46,17 @@ _VENDORS = {"GenuineIntel": "Intel", "AuthenticAMD": "AMD", "0x41": "Arm", "ARM"
 LINE_KIB = 64 / 1024
 
 
-def describe_server(
-    server: ServerFacts, name: str, latencies: tuple[str, Float64Array] | None
-) -> dict[str, Any]:
+def describe_server(server: ServerFacts, name: str) -> dict[str, Any]:
     """The argument of ``Machine.from_dict`` for an imported server.
 
     Args:
         server: the facts that an importer read.
-        latencies: file name, and (C, C) core-to-core latencies in ns in the order of
-            ``server.cpus``, NaN where unknown.
     """
     guesses = Guesses(server.vendor)
     layout = lay_out(server, split_by_node=guesses.vendor == "Intel")
     facts = _cores(server, layout, guesses)
     facts |= _caches(server, layout, guesses)
-    facts |= _modified(layout, guesses, latencies)
+    facts |= _modified(layout, guesses)
     entries = {key: _entry(key, fact) for key, fact in facts.items()}
     entries |= _memory(server, layout, guesses)
     if layout.sockets > 1:
@@ -138,16 +133,7 @@ def _caches(server: ServerFacts, layout: Layout, guesses: Guesses) -> dict[str, 
     return facts
 
 
-def _modified(
-    layout: Layout, guesses: Guesses, latencies: tuple[str, Float64Array] | None
-) -> dict[str, Fact]:
-    measured, file, note = {}, "", ""
-    if latencies is not None:
-        file, values = latencies
-        ordered = values[np.ix_(layout.order, layout.order)]
-        measured = class_medians(ordered, layout.physical, layout.llc, layout.hops_of_cores)
-        if "smt" in measured:
-            note = f"; siblings, which share an L2, are left out: {measured['smt'].ns:g} ns"
+def _modified(layout: Layout, guesses: Guesses) -> dict[str, Fact]:
     socket = np.zeros(int(layout.llc.max()) + 1, dtype=np.int32)
     socket[layout.llc] = layout.socket_of_node[layout.node]
     hops = layout.hops[socket[:, None], socket[None, :]]
@@ -156,16 +142,9 @@ def _modified(
         same = name == "same_llc"
         if not same and not (_apart(hops) & (hops == distance)).any():
             continue
-        if name in measured:
-            pairs = f"{file}: median of {measured[name].pairs} pairs of CPUs"
-            facts[f"modified_{name}_ns"] = Fact(
-                measured[name].ns, pairs + (note if same else ""), "high"
-            )
-        else:
-            facts[f"modified_{name}_ns"] = guesses.median(
-                f"modified_{name}_ns",
-                partial(_modified_of, distance=None if same else distance),
-            )
+        facts[f"modified_{name}_ns"] = guesses.median(
+            f"modified_{name}_ns", partial(_modified_of, distance=None if same else distance)
+        )
     return facts
 
 

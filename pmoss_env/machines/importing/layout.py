@@ -22,7 +22,6 @@ class Layout:
     Within a node, the first threads of all physical cores precede their siblings.
 
     Attributes:
-        order: (C,) position in ``ServerFacts.cpus`` of each core.
         node: (C,) node of each core.
         socket_of_node: (N,) numbered from 0.
         llc: (C,) last-level domain, numbered from 0.
@@ -32,7 +31,6 @@ class Layout:
         hops: (S, S) number of links between sockets.
     """
 
-    order: Int32Array
     node: Int32Array
     socket_of_node: Int32Array
     llc: Int32Array
@@ -49,11 +47,6 @@ class Layout:
     def hops_of_nodes(self) -> Int32Array:
         """(N, N) links between the sockets of two nodes."""
         return self.hops[self.socket_of_node[:, None], self.socket_of_node[None, :]]
-
-    @property
-    def hops_of_cores(self) -> Int32Array:
-        """(C, C) links between the sockets of two cores."""
-        return self.hops_of_nodes[self.node[:, None], self.node[None, :]]
 
     @property
     def cores_per_node(self) -> list[int]:
@@ -125,7 +118,6 @@ def lay_out(server: ServerFacts, *, split_by_node: bool) -> Layout:
     llc = number((cpu.llc, cpu.node if clusters > 1 else 0) for cpu in cpus)
     socket_of_node = np.array(_sockets(server), dtype=np.int32)
     return Layout(
-        order=np.array(order, dtype=np.int32),
         node=np.array([cpu.node for cpu in cpus], dtype=np.int32),
         socket_of_node=socket_of_node,
         llc=np.array(llc, dtype=np.int32),

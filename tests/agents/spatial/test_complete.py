@@ -6,7 +6,7 @@ import pytest
 import pmoss_agents
 from pmoss_agents.checkpoints import SUFFIX
 from pmoss_datasets import Recipe, collect, find_domain
-from pmoss_env.errors import CheckpointError, DatasetError, DescriptionError
+from pmoss_env.errors import CheckpointError, DatasetError
 
 torch = pytest.importorskip("torch")
 from pmoss_datasets.formats.d3rlpy import import_d3rlpy  # noqa: E402
@@ -152,5 +152,3 @@ def test_data_that_show_no_slices_are_refused(tmp_path) -> None:
     for name in ("bc", "decision-transformer"):
         with pytest.raises(DatasetError, match=r"observation='paper'.*needs 'full' or 'complete'"):
             pmoss_agents.make(name, updates=1, complete=True).fit(data)
-    with pytest.raises(DescriptionError, match="complete = True: must be false"):
-        pmoss_agents.make("judged-transformer", complete=True)

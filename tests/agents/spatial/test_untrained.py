@@ -17,8 +17,8 @@ from pmoss_env.errors import MissingExtraError  # noqa: E402
 
 #: Agents that plan in a model which knows that work adds up: they may do what LPT does.
 PLANNERS = {"generalist", "pair-policy", "surrogate"}
-#: These hold two of the others, whose inputs are their own.
-HOLDERS = {"judged-transformer", "reconstruct"}
+#: It holds two of the others, whose inputs are their own.
+HOLDERS = {"reconstruct"}
 SPATIAL = sorted(
     name for name, agent in OWN.items() if agent.domain == "spatial" and name not in HOLDERS
 )

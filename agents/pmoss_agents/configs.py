@@ -11,14 +11,12 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 from pmoss_env.checks import check_type
-from pmoss_env.errors import DescriptionError, UnknownNameError
+from pmoss_env.errors import DescriptionError
 from pmoss_env.files import MAX_SETTINGS_BYTES, parse_toml, read_text
 
 CONFIGS = Path(__file__).parent / "configs"
 #: The range of settings of each method, and how its committed settings were found.
 RANGES = Path(__file__).parent / "ranges.toml"
-#: Metadata of a field that was added later, and whose default gives the bits from before it.
-LATER = {"later": True}
 #: Where a network may learn, see devices.find_device(); it acts on the CPU.
 DEVICES = ("cpu", "cuda", "auto")
 #: More threads than any machine has use for; far more of them end the process.
@@ -94,14 +92,6 @@ def read_ranges() -> Mapping[str, Range]:
     return {name: Range(table["range"], table["tuning"]) for name, table in tables.items()}
 
 
-def read_range(agent: str) -> Range:
-    """The range of an agent; UnknownNameError where none is committed."""
-    ranges = read_ranges()
-    if agent not in ranges:
-        raise UnknownNameError("method with a range of settings", agent, ranges)
-    return ranges[agent]
-
-
 def has_config(agent: str) -> bool:
     """Whether a config of this name is committed."""
     return (CONFIGS / f"{agent}.toml").exists()
@@ -128,20 +118,6 @@ def check_types(agent: str, config: type[Any], values: Mapping[str, Any]) -> Non
     for field in fields(config):
         if field.name in values:
             check_type(f"{agent}: {field.name}", field.type, values[field.name])
-
-
-def identity(config: Any) -> dict[str, Any]:
-    """The settings that decide what an agent becomes.
-
-    A field marked as LATER counts only where it is not at its default: what was trained before the
-    field was there is still the same agent.
-    """
-    return {
-        field.name: value
-        for field in fields(config)
-        if (value := getattr(config, field.name)) != field.default
-        or not field.metadata.get("later")
-    }
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,6 @@ _TABLE: Mapping[str, tuple[tuple[str, str, Learns, str], ...]] = {
         ("oracle", "fixed:Oracle", "nothing", ""),
     ),
     "continual": (
-        ("continual-ppo", "ppo:ContinualPPO", "online", "online"),
         ("forecaster", "forecaster:Forecaster", "offline", "agents"),
         ("pace", "pace:Pace", "offline", ""),
     ),

@@ -1,4 +1,4 @@
-"""What the agents that learn online through Stable-Baselines3 share, of any domain.
+"""What agents that learn online through Stable-Baselines3 share.
 
 Stable-Baselines3 computes losses and updates on a native vector environment. Networks, seeds,
 checkpoints and use are ours, because its own files are pickles and its generators global.
@@ -25,24 +25,6 @@ from pmoss_env.extras import require
 
 #: What names of the policy's arrays in a checkpoint begin with.
 POLICY = "policy."
-#: Bounds of the settings that MaskablePPO has in every domain, see configs.Settings.
-PPO_BOUNDS = {
-    "gamma": "(0, 1]",
-    "gae_lambda": "[0, 1]",
-    "entropy": "[0, inf)",
-    **dict.fromkeys(("clip_range", "target_kl", "learning_rate", "clip"), "(0, inf)"),
-}
-
-
-def ppo_arguments(config: Any) -> dict[str, Any]:
-    """Arguments of MaskablePPO that its settings have in every domain."""
-    return {
-        "n_epochs": config.epochs,
-        "gae_lambda": config.gae_lambda,
-        "clip_range": config.clip_range,
-        "ent_coef": config.entropy,
-        "target_kl": config.target_kl,
-    }
 
 
 @dataclass(frozen=True)

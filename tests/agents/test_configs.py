@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import pytest
 
 import pmoss_agents
-from pmoss_agents.configs import CONFIGS, LATER, Settings, identity, read_config, task_name
+from pmoss_agents.configs import CONFIGS, Settings, read_config, task_name
 from pmoss_env.errors import DescriptionError, UnknownNameError
 
 
@@ -33,7 +33,7 @@ class More(Some):
     agent: ClassVar[str] = "more"
     BOUNDS: ClassVar = {"count": "[0, 3]"}
 
-    flag: bool = field(default=False, metadata=LATER)
+    flag: bool = False
 
 
 @pytest.mark.parametrize(
@@ -59,11 +59,6 @@ class More(Some):
 def test_wrong_settings_are_named(values: dict[str, Any], text: str) -> None:
     with pytest.raises(DescriptionError, match=f"^some: {text}"):
         Some(**values)
-
-
-def test_a_setting_that_was_added_later_counts_only_where_it_is_set() -> None:
-    assert set(identity(More())) == {each.name for each in fields(More)} - {"flag"}
-    assert identity(More(flag=True))["flag"] is True
 
 
 def test_a_config_file_has_tables_for_tasks(tmp_path: Any) -> None:

@@ -55,10 +55,9 @@ LEARNERS: dict[str, dict[str, Any]] = {
     "maskable-ppo": _PLAYED,
     "dqn": {**_PLAYED, "gradient_steps": 2},
     "forecaster": {"width": 8, "updates": 6, "batch_size": 2, "futures": 2},
-    "continual-ppo": {"width": 8, "steps": 96, "rollout": 8, "envs": 2, "batch_size": 8},
 }
 NAMES = list(LEARNERS)
-PLAYED = ("maskable-ppo", "dqn", "continual-ppo")
+PLAYED = ("maskable-ppo", "dqn")
 #: What a learner needs that acting does without.
 EXTRAS = {
     **dict.fromkeys(
@@ -79,7 +78,7 @@ def lessons(tmp_path_factory):
         domain="continual", env=CONTINUAL, episodes=4, behaviours=stay, reference_episodes=0
     )
     continual = collect(recipe, folder / "continual")
-    given = {"forecaster": continual, "continual-ppo": CONTINUAL}
+    given = {"forecaster": continual}
     given |= dict.fromkeys(("maskable-ppo", "dqn"), SPATIAL)
     return {name: given.get(name, spatial) for name in LEARNERS}
 

@@ -27,13 +27,13 @@ import copy
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from pmoss_agents.agent import Array, Observation
-from pmoss_agents.configs import LATER, Settings
+from pmoss_agents.configs import Settings
 from pmoss_agents.continual.forecaster_network import (
     EDGES,
     Forecast,
@@ -83,10 +83,10 @@ class Config(Settings):
     seed: int = 0  # of weights and batches
     # Epochs that futures go on for, with the search of ThoroughPlanner. 0: one epoch, with that of
     # FittedPlanner.
-    ahead: int = field(default=0, metadata=LATER)
-    quiet: float = field(default=0.0, metadata=LATER)  # see Reading; 0 where ahead is
-    calm: float = field(default=0.0, metadata=LATER)  # see Fit; 0 where ahead is
-    device: str = field(default="cpu", metadata=LATER)  # where it learns, see configs.DEVICES
+    ahead: int = 0
+    quiet: float = 0.0  # see Reading; 0 where ahead is
+    calm: float = 0.0  # see Fit; 0 where ahead is
+    device: str = "cpu"  # where it learns, see configs.DEVICES
 
     def __post_init__(self) -> None:
         super().__post_init__()

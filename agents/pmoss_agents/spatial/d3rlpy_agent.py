@@ -15,11 +15,10 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 from pmoss_agents.agent import Array, OfflineAgent
-from pmoss_agents.configs import LATER
 from pmoss_agents.devices import find_device, isolated_rng, learning_on, seed_torch, take_to
 from pmoss_agents.pytorch import Tensor, nn, torch
 from pmoss_agents.spatial.base import task_of
@@ -51,7 +50,7 @@ class ImitationConfig(TileConfig):
     save_every: int = 100  # updates between checkpoints, if fit() is given a place for them
     # Whether the network sees a summary of all slices at each step, and not the next one alone. Any
     # data hold their counters; it plays where observation="complete".
-    complete: bool = field(default=False, metadata=LATER)
+    complete: bool = False
 
     BOUNDS: ClassVar = {"keep_best": "(0, 1]"}
 

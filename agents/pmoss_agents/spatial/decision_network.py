@@ -7,25 +7,16 @@ and values; it is the form that is exported. decision_player.Player does the sam
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from pmoss_agents.agent import Array
-from pmoss_agents.configs import LATER, Settings
+from pmoss_agents.configs import Settings
 from pmoss_agents.pytorch import F, Tensor, nn, torch
 from pmoss_agents.spatial.encoders import FORBIDDEN, GROUPS, SliceSet, StateEncoder, check_groups
 from pmoss_agents.standardise import Standardise
 from pmoss_env.machines import Machine
 
-#: What a state is made of, in the order of Step.forward().
-STATE = (
-    "view_mask",
-    "position_mask",
-    "machine_view",
-    "incumbent_view",
-    "slice_view",
-    "meta",
-)
 #: A gigabyte of them, four while it learns.
 _MAX_WEIGHTS = 2**28
 
@@ -84,14 +75,14 @@ class Config(Settings):
     temperature: float = 1.0  # of sampling
     seed: int = 0  # of weights, order of episodes, dropout and sampling
     threads: int = 1  # of torch in fit(); act() uses one, because its steps are too small to share
-    device: str = field(default="cpu", metadata=LATER)  # where it learns, see configs.DEVICES
+    device: str = "cpu"  # where it learns, see configs.DEVICES
     # Of products and attention in fit(). "bfloat16" pays where the processor or the GPU has
     # instructions for it; weights and the loss stay in float32, and act() always does.
-    precision: Literal["float32", "bfloat16"] = field(default="float32", metadata=LATER)
+    precision: Literal["float32", "bfloat16"] = "float32"
     save_every: int = 100  # updates between checkpoints, if fit() is given a place for them
     # Whether the first token, which all others see, has a summary of all slices. Any data hold
     # their counters; it plays where observation="complete".
-    complete: bool = field(default=False, metadata=LATER)
+    complete: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from pmoss_agents.pytorch import Tensor, nn, torch
-from pmoss_agents.sb3_learner import PPO_BOUNDS, ppo_arguments
 from pmoss_agents.spatial.sb3_agent import OnlineConfig, SB3Agent, parts_of
 
 
@@ -24,7 +23,11 @@ class Config(OnlineConfig):
     """Settings of MaskablePPO, beside those of OnlineConfig."""
 
     agent: ClassVar[str] = "maskable-ppo"
-    BOUNDS: ClassVar = PPO_BOUNDS
+    BOUNDS: ClassVar = {
+        "gae_lambda": "[0, 1]",
+        "entropy": "[0, inf)",
+        **dict.fromkeys(("clip_range", "target_kl", "learning_rate", "clip"), "(0, inf)"),
+    }
 
     rounds: int = 1  # episodes of every sub-environment per update
     epochs: int = 4  # passes over the steps of an update
@@ -75,7 +78,11 @@ class MaskablePPOAgent(SB3Agent):
             env,
             n_steps=config.rounds * self.task["slices"],
             policy_kwargs={"net_arch": []},
-            **ppo_arguments(config),
+            n_epochs=config.epochs,
+            gae_lambda=config.gae_lambda,
+            clip_range=config.clip_range,
+            ent_coef=config.entropy,
+            target_kl=config.target_kl,
             **common,
         )
 

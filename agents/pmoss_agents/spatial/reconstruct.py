@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pmoss_agents.agent import Array
-from pmoss_agents.configs import LATER, Settings
+from pmoss_agents.configs import Settings
 from pmoss_agents.spatial.pair_policy import PairPolicy
 from pmoss_agents.spatial.planning import QUERIES, Planner, PlanningAgent, Trials
 from pmoss_agents.spatial.surrogate import Surrogate
@@ -49,7 +49,7 @@ class Config(Settings):
     rounds: int = 8  # without measurements; with them, one round per measurement
     threads: int = 1  # of torch
     seed: int = 0  # of the policy and of what is freed
-    device: str = field(default="cpu", metadata=LATER)  # where it learns, see configs.DEVICES
+    device: str = "cpu"  # where it learns, see configs.DEVICES
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast
@@ -28,7 +28,7 @@ from typing import Any, ClassVar, Self, cast
 import numpy as np
 
 from pmoss_agents.agent import Array
-from pmoss_agents.configs import LATER, Settings
+from pmoss_agents.configs import Settings
 from pmoss_agents.pytorch import F, Tensor, nn, torch
 from pmoss_agents.spatial.encoders import GROUPS as SUMS
 from pmoss_agents.spatial.encoders import check_groups
@@ -83,7 +83,7 @@ class Config(Settings):
     seed: int = 0  # of weights and batches
     # Random exchanges after each balancing of the first plan, see balancing.refine(). With any, a
     # plan for cores that are all alike is weighed, too. A million takes minutes.
-    tries: int = field(default=0, metadata=LATER)
+    tries: int = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()

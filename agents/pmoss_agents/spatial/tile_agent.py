@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from pmoss_agents.agent import Array, Observation
-from pmoss_agents.configs import LATER, Settings
+from pmoss_agents.configs import Settings
 from pmoss_agents.pytorch import Tensor, nn, torch
 from pmoss_agents.spatial.base import SpatialAgent
 from pmoss_agents.spatial.encoders import (
@@ -47,7 +47,7 @@ class TileConfig(Settings):
     clip: float = 1.0  # largest norm of the gradient
     seed: int = 0  # of weights, and of whatever else is drawn
     threads: int = 1  # of torch in fit(); act() uses one
-    device: str = field(default="cpu", metadata=LATER)  # where it learns, see configs.DEVICES
+    device: str = "cpu"  # where it learns, see configs.DEVICES
 
     BOUNDS: ClassVar = {"learning_rate": "(0, inf)", "clip": "(0, inf)"}
 

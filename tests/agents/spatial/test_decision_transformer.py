@@ -17,7 +17,6 @@ from tests.agents.spatial.playing import BUSY, TRANSFORMER, check_masks, collect
 
 torch = pytest.importorskip("torch")
 
-from pmoss_agents.spatial.decision_network import STATE  # noqa: E402
 from pmoss_agents.spatial.decision_player import Player  # noqa: E402
 from pmoss_agents.spatial.decision_transformer import (  # noqa: E402
     DecisionTransformer,
@@ -82,7 +81,7 @@ def test_cached_decoding_equals_the_whole_sequence(dataset, meta_position, rewar
         player = Player(agent.network)
         action = 0
         for t in range(dataset.steps):
-            state = {name: batch[name][0] for name in STATE}
+            state = {name: batch[name][0] for name in ("incumbent_view", "meta")}
             state |= {
                 name: batch[name][0, t]
                 for name in ("view_mask", "position_mask", "machine_view", "slice_view")

@@ -213,7 +213,7 @@ def test_numactl_itself_runs_a_command_in_a_unit_of_this_host(rule: str, tmp_pat
 def test_commands_export(mechanism: str, tmp_path: Path) -> None:
     task = ["--machine", "toy", "--backend", "analytic"]
     export = ["--export", mechanism, "--export-to", str(tmp_path)]
-    text = pmoss("measure", *task, "--slices", "8", "-s", "lpt", "-s", "os-default", *export)
+    text = pmoss("measure", *task, "--slices", "8", "lpt", "os-default", *export)
     assert f"the placement of os-default by {mechanism}" in " ".join(text.split())
     pmoss("explain", "grouped", "spread", "--machine", "toy", "-e", "slices=8", *export)
     pmoss("run", "rollout", "best-fit", *task, "-e", "slices=8", "--episodes", "1", *export)

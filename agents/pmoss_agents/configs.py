@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 from pmoss_env.checks import check_type
-from pmoss_env.errors import DescriptionError
+from pmoss_env.errors import DescriptionError, UnknownNameError
 from pmoss_env.files import MAX_SETTINGS_BYTES, parse_toml, read_text
 
 CONFIGS = Path(__file__).parent / "configs"
@@ -90,6 +90,14 @@ def read_ranges() -> Mapping[str, Range]:
     """The range of every method that has one, by its agent's name."""
     tables = parse_toml(read_text(RANGES, MAX_SETTINGS_BYTES))
     return {name: Range(table["range"], table["tuning"]) for name, table in tables.items()}
+
+
+def read_range(agent: str) -> Range:
+    """The range of an agent; UnknownNameError where none is committed."""
+    ranges = read_ranges()
+    if agent not in ranges:
+        raise UnknownNameError("method with a range of settings", agent, ranges)
+    return ranges[agent]
 
 
 def has_config(agent: str) -> bool:

@@ -14,13 +14,17 @@ from pmoss_env.cli.output import check_output
 from pmoss_env.cli.pairs import (
     EXPORT_TO,
     BackendOption,
+    EnvOption,
     ExportOption,
     ExportToOption,
+    MachineOption,
     check_export,
+    env_arguments,
     export_placements,
     index_and_workload,
     pairs,
 )
+from pmoss_env.cli.renamed import gone
 
 if TYPE_CHECKING:
     from pmoss_env.backends import Backend
@@ -35,16 +39,15 @@ RecordsOption = Annotated[
 
 
 def measure(
-    schedule: Annotated[
-        list[str],
-        typer.Option(
-            "--schedule", "-s", help="A baseline, such as grouped, os-default or lpt; repeatable."
+    rules: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[RULE]...", help="Such as os-default or lpt; without any, grouped and lpt."
         ),
-    ] = ["grouped", "lpt"],  # noqa: B006  # typer copies it
+    ] = None,
     backend: Annotated[str, typer.Option(help="hardware, analytic or simulated.")] = "hardware",
-    machine: Annotated[
-        str, typer.Option(help="host, or a name from `pmoss list machines`.")
-    ] = "host",
+    machine: MachineOption = None,
+    env: EnvOption = None,
     index: Annotated[
         str | None,
         typer.Option(
@@ -81,50 +84,58 @@ def measure(
             help="Snapshots with their provenance (.jsonl); an existing file is continued."
         ),
     ] = None,
+    schedule: Annotated[
+        list[str] | None,
+        typer.Option("--schedule", "-s", hidden=True, callback=gone("--schedule")),
+    ] = None,
 ) -> None:
     """Measure schedules of an index and print throughput, latency and counters.
 
     On this host each round ends with its first schedule again, and every measurement begins with
     the same records. The ratio is to the mean of the first schedule's two.
 
-    Example: pmoss measure -s grouped -s lpt --records 2000000
-    Example: pmoss measure -s os-default -s lpt --rounds 5 --out runs/host.jsonl
-    Example: pmoss measure -s os-default -s lpt --export systemd --export-to runs/placement
-    Example: pmoss measure --index rtree -s grouped -s lpt
-    Example: pmoss measure --index plugin:./libmine.so -s grouped -s lpt
-    Example: pmoss measure --backend simulated --machine skylake-x-8n -s os-default -s lpt
+    Example: pmoss measure grouped lpt --records 2000000
+    Example: pmoss measure os-default lpt --rounds 5 --out runs/host.jsonl
+    Example: pmoss measure os-default lpt --export systemd --export-to runs/placement
+    Example: pmoss measure --index rtree grouped lpt
+    Example: pmoss measure --index plugin:./libmine.so grouped lpt
+    Example: pmoss measure --backend simulated --machine skylake-x-8n os-default lpt
     Example: pmoss measure --backend analytic --machine milan-nps4 --index rtree
     """
     from pmoss_env.backends import make_backend
+    from pmoss_env.errors import UnknownNameError
     from pmoss_env.measuring import measure_rounds
 
     if out:
         check_output(out)
     check_export(export, export_to)
+    names = rules or ["grouped", "lpt"]
     schedules: dict[str, Schedule] = {}
-    index, workload = index_and_workload(index, workload)
+    asked: dict[str, Any] = {"backend": backend, "machine": "host", "index": index}
+    asked |= {"workload": workload, "slices": slices, "load": load}
+    given = env_arguments(env, machine)
+    for name in given.keys() - asked.keys():
+        raise UnknownNameError("environment argument of a measurement", name, asked)
+    asked |= given
+    backend, load = asked["backend"], asked["load"]
+    asked["index"], asked["workload"] = index_and_workload(asked["index"], asked["workload"])
     arguments = pairs(options)
     if records is not None:
         arguments["records"] = records
     with Stages() as progress:
         _add_callbacks(arguments, backend, seconds, progress)
         subject = make_backend(
-            backend,
-            machine=machine,
-            index=index,
-            workload=workload,
-            slices=slices,
-            load=load,
+            **asked,
             **arguments,
         )
         measured = measure_rounds(
             subject,
-            schedule,
+            names,
             rounds=rounds,
             seed=seed,
-            again=subject.measures_host and len(schedule) > 1,
+            again=subject.measures_host and len(names) > 1,
             out=out,
-            settings=_settings(subject, backend, workload, load, arguments),
+            settings=_settings(subject, backend, asked["workload"], load, arguments),
             on_snapshot=_print_round if rounds > 1 or out else None,
             progress=lambda done, total: progress("measuring", done, total),
             on_schedule=schedules.__setitem__,

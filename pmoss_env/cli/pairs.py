@@ -20,6 +20,12 @@ EnvOption = Annotated[
     list[str] | None,
     typer.Option("--env", "-e", help="key=value of the environment; repeatable, value as JSON."),
 ]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", help="key=value of the agent's config, or of the study's settings; likewise."
+    ),
+]
 MachineOption = Annotated[
     str | None,
     typer.Option(help="A name from `pmoss list machines`, or host; as -e machine=..."),

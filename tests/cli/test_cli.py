@@ -51,7 +51,7 @@ def test_doctor_judges_every_event() -> None:
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["measure", "-s", "groupd"], "unknown baseline 'groupd'"),
+        (["measure", "groupd"], "unknown baseline 'groupd'"),
         (["measure", "--workload", "ycsb"], "unknown workload 'ycsb'. Did you mean 'ycsb-a'?"),
         (["measure", "--backend", "hardwar"], "unknown backend 'hardwar'"),
         (["evaluate", "-e", "foo=1"], "environment argument 'foo': unknown; known are"),
@@ -141,7 +141,7 @@ def test_evaluations_of_a_search_are_shown_beside_its_score() -> None:
 def test_measuring_in_rounds_goes_on_where_it_was(tmp_path: Path) -> None:
     out = tmp_path / "toy.jsonl"
     words = ["measure", "--backend", "analytic", "--machine", "toy", "--slices", "8"]
-    words += ["-s", "lpt", "--out", str(out), "--rounds"]
+    words += ["lpt", "--out", str(out), "--rounds"]
     first = pmoss(*words, "2")
     assert "round 1  lpt" in first
     kept = out.read_text()

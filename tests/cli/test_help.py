@@ -59,6 +59,7 @@ def test_an_old_spelling_is_answered_with_the_new_one(old: str) -> None:
 def test_policies_are_arguments() -> None:
     message = pmoss("evaluate", "-b", "lpt", "-e", "machine=toy", status=2)
     assert "--baseline lpt: policies are arguments now" in message
+    assert "--schedule lpt: policies are arguments now" in pmoss("measure", "-s", "lpt", status=2)
     for words in (["train", "d", "o"], ["run", "threads"], ["data", "collect", "x"]):
         option = "--policy" if "collect" in words else "--agent"
         message = pmoss(*words, option, "bc", status=2)
@@ -69,9 +70,27 @@ def test_machine_means_the_same_everywhere() -> None:
     words = ["-e", "slices=4", "--seeds", "1", "--episodes", "1", "--budget", "5"]
     few = ["--schedules", "2", "--machine", "toy"]
     assert "lpt" in pmoss("evaluate", "lpt", *words, *few)
-    for command in (["evaluate", "lpt"], ["data", "collect", "x"], ["train", "a.safetensors"]):
+    commands = (
+        ["evaluate", "lpt"],
+        ["data", "collect", "x"],
+        ["train", "a.safetensors"],
+        ["measure"],
+    )
+    for command in commands:
         message = pmoss(*command, "--machine", "toy", "-e", "machine=rome-7302", status=2)
         assert "--machine toy: -e machine=rome-7302 names another" in message
+
+
+def test_pairs_mean_the_same_everywhere() -> None:
+    meanings: dict[str, set[str]] = {"--env": set(), "--set": set(), "--option": set()}
+    for _, command in _leaves(typer.main.get_command(make_app()), ()):
+        for option in command.params:
+            if option.opts[0] in meanings:
+                meanings[option.opts[0]].add(option.help)
+    assert [len(texts) for texts in meanings.values()] == [1, 1, 1]
+    message = pmoss("measure", "lpt", "-e", "reward=slice", status=2)
+    assert "environment argument of a measurement 'reward': unknown" in message
+    assert "lpt" in pmoss("measure", "lpt", "-e", "backend=analytic", "-e", "machine=toy")
 
 
 def test_help_imports_no_floor_that_it_can_do_without() -> None:

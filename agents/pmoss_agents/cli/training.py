@@ -1,9 +1,10 @@
-"""`pmoss train | export`: from data, or play, to an agent."""
+"""`pmoss train`: from data, or play, to an agent."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +13,7 @@ import typer
 from pmoss_agents.cli.policies import AgentOption
 from pmoss_env.cli.console import console, progress_bar
 from pmoss_env.cli.output import check_absent, check_output
-from pmoss_env.cli.pairs import EnvOption, MachineOption, env_arguments, pairs
+from pmoss_env.cli.pairs import EnvOption, MachineOption, SetOption, env_arguments, pairs
 
 if TYPE_CHECKING:
     from pmoss_agents import Agent
@@ -90,10 +91,7 @@ def train(
     machine: MachineOption = None,
     env: EnvOption = None,
     config: ConfigOption = None,
-    changes: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="field=value of the config, JSON; with --resume device alone."),
-    ] = None,
+    changes: SetOption = None,
     resume: Annotated[
         bool, typer.Option(help="Go on from the checkpoint at OUT, with its agent and config.")
     ] = False,
@@ -320,7 +318,6 @@ def _trackers(
     learner: Agent, out: Path, tensorboard: Path | None, wandb: str | None, replace: bool
 ) -> Iterator[list[Progress]]:
     """What shows the curves of a training to the programs of others."""
-    from pmoss_agents.configs import identity
     from pmoss_agents.training_log import TensorBoard, WeightsAndBiases
 
     updates = getattr(learner, "updates", 0)
@@ -332,7 +329,7 @@ def _trackers(
                 check_absent(folder, False, ", or another folder")
             trackers.append(stack.enter_context(closing(TensorBoard(folder, updates))))
         if wandb is not None:
-            run = WeightsAndBiases(wandb, out.stem, identity(learner.config))
+            run = WeightsAndBiases(wandb, out.stem, asdict(learner.config))
             trackers.append(stack.enter_context(closing(run)))
         yield trackers
 

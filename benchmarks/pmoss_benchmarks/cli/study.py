@@ -9,6 +9,7 @@ import typer
 
 from pmoss_datasets.cli.datasets import Address, Executor
 from pmoss_env.cli.console import AsJson, Stages, console, show_json, show_rows, table
+from pmoss_env.cli.pairs import SetOption, pairs
 
 if TYPE_CHECKING:
     from pmoss_benchmarks.study import Results, Study
@@ -72,9 +73,7 @@ def run(
     small: Annotated[
         bool, typer.Option("--small", help="The study's small settings: about a minute.")
     ] = False,
-    changes: Annotated[
-        list[str] | None, typer.Option("--set", help="setting=value; repeatable.")
-    ] = None,
+    changes: SetOption = None,
     mixed: Annotated[
         bool, typer.Option("--mixed", help="Go on beside rows that other code made.")
     ] = False,
@@ -102,7 +101,6 @@ def run(
     """
     from pmoss_benchmarks.study import run_study
     from pmoss_datasets.executors import at_once
-    from pmoss_env.cli.pairs import pairs
 
     results = _results(root)
     study = results.study(name)

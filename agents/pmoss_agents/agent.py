@@ -376,7 +376,7 @@ def _check_code(agent: OfflineAgent[Any] | OnlineAgent[Any], allow_other: bool) 
         raise CheckpointError(
             f"{agent.name}: other code made its {agent.updates} updates: "
             f"{_short(', '.join(folders))} changed since; train it anew, or go on all the same: "
-            "--mixed, allow_other_code=True"
+            "--other-code, allow_other_code=True"
         )
 
 

@@ -24,17 +24,17 @@ using environment::Batch;
 using environment::BlockPool;
 using environment::Detail;
 using environment::Observations;
-using environment::Oracle;
 using environment::Outcome;
 using environment::Results;
 using environment::Reward;
 using environment::Rules;
 using environment::Start;
 using environment::Task;
+using environment::ThroughputSource;
 
-class ModelOracle : public Oracle {
+class ModelSource : public ThroughputSource {
  public:
-  explicit ModelOracle(std::shared_ptr<SharedModel> shared) : shared_(std::move(shared)) {}
+  explicit ModelSource(std::shared_ptr<SharedModel> shared) : shared_(std::move(shared)) {}
   double place(std::span<const std::int32_t> cores, std::span<const std::int32_t> nodes) override {
     const std::scoped_lock lock(shared_->mutex);
     return shared_->model->place({cores, nodes});
@@ -121,7 +121,7 @@ class SharedBatch {
         state_(std::move(state)),
         outcome_(std::move(outcome)),
         results_(results(outcome_, models.size())),
-        batch_(rules, oracles(models), observations(state_, task_, models.size()), results_,
+        batch_(rules, sources(models), observations(state_, task_, models.size()), results_,
                threads) {
     for (const auto& [name, item] : state_) {
       const auto like = py::cast<py::array>(item);
@@ -315,11 +315,11 @@ class SharedBatch {
     return Array<std::int32_t>(static_cast<py::ssize_t>(values.size()), values.data());
   }
 
-  static std::vector<std::unique_ptr<Oracle>> oracles(
+  static std::vector<std::unique_ptr<ThroughputSource>> sources(
       const std::vector<std::shared_ptr<SharedModel>>& models) {
-    std::vector<std::unique_ptr<Oracle>> result;
+    std::vector<std::unique_ptr<ThroughputSource>> result;
     for (const auto& model : models) {
-      result.push_back(model ? std::make_unique<ModelOracle>(model) : nullptr);
+      result.push_back(model ? std::make_unique<ModelSource>(model) : nullptr);
     }
     return result;
   }

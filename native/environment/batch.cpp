@@ -8,19 +8,19 @@
 
 namespace pmoss::environment {
 
-Batch::Batch(Rules rules, std::vector<std::unique_ptr<Oracle>> oracles, Observations observations,
-             Results results, int threads)
+Batch::Batch(Rules rules, std::vector<std::unique_ptr<ThroughputSource>> sources,
+             Observations observations, Results results, int threads)
     : rules_(std::move(rules)),
-      episodes_(oracles.size()),
+      episodes_(sources.size()),
       now_(observations),
       results_(results),
       team_(threads) {
-  if (oracles.empty()) refuse("no environments: a batch needs at least one");
+  if (sources.empty()) refuse("no environments: a batch needs at least one");
   const Task& task = rules_.task();
   const std::size_t slices = size(task.slices);
-  for (std::size_t i = 0; i < oracles.size(); ++i) {
+  for (std::size_t i = 0; i < sources.size(); ++i) {
     Episode& episode = episodes_[i];
-    episode.oracle = std::move(oracles[i]);
+    episode.source = std::move(sources[i]);
     episode.counters.resize(slices * size(task.counters));
     for (auto* places : {&episode.order, &episode.incumbent, &episode.incumbent_nodes,
                          &episode.cores, &episode.nodes, &episode.tiles}) {
@@ -191,10 +191,10 @@ void Batch::advance(std::size_t environment, std::size_t action) {
   if (rules_.over(episode.progress)) {
     results_.ended[environment] = true;
     episode.running = false;
-  } else if (episode.oracle && rules_.reads(episode.progress.steps)) {
+  } else if (episode.source && rules_.reads(episode.progress.steps)) {
     read(environment, task.measure_every == 1
-                          ? episode.oracle->move(slice, core, node)
-                          : episode.oracle->place(episode.cores, episode.nodes));
+                          ? episode.source->move(slice, core, node)
+                          : episode.source->place(episode.cores, episode.nodes));
   }
 }
 

@@ -14,10 +14,10 @@
 
 namespace pmoss::environment {
 
-/// An oracle of a schedule's throughput, in million queries per second.
-class Oracle {
+/// What gives a schedule's throughput, in million queries per second.
+class ThroughputSource {
  public:
-  virtual ~Oracle() = default;
+  virtual ~ThroughputSource() = default;
   virtual double place(std::span<const std::int32_t> cores,
                        std::span<const std::int32_t> nodes) = 0;
   /// Moves one slice of the schedule at hand.
@@ -47,10 +47,10 @@ struct Start {
 
 class Batch {
  public:
-  /// An oracle per environment; null where only read() gives the throughput. The arrays must
+  /// A source per environment; null where only read() gives the throughput. The arrays must
   /// outlive the batch. Throws std::invalid_argument for no environment or no thread.
-  Batch(Rules rules, std::vector<std::unique_ptr<Oracle>> oracles, Observations observations,
-        Results results, int threads);
+  Batch(Rules rules, std::vector<std::unique_ptr<ThroughputSource>> sources,
+        Observations observations, Results results, int threads);
 
   std::size_t environments() const { return episodes_.size(); }
   const Rules& rules() const { return rules_; }
@@ -89,7 +89,7 @@ class Batch {
 
  private:
   struct Episode {
-    std::unique_ptr<Oracle> oracle;
+    std::unique_ptr<ThroughputSource> source;
     Progress progress;
     std::vector<float> counters;
     std::vector<std::int32_t> order, incumbent, incumbent_nodes, cores, nodes, tiles;

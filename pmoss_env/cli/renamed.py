@@ -24,7 +24,7 @@ RENAMED: Mapping[str, str] = {
     "agents list": "list agents",
     "agents show": "list agents",
     "agents export": "data export --agent",
-    "run export": "data export --agent",
+    "export": "data export --agent",
     "datasets list": "list datasets",
     "datasets show": "list datasets",
     "datasets build": "data build",

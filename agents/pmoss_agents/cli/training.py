@@ -46,8 +46,8 @@ DomainOption = Annotated[
     str | None,
     typer.Option(help="Which environment to play in: spatial, threads, ... The agent's own."),
 ]
-MixedOption = Annotated[
-    bool, typer.Option("--mixed", help="Let --resume go on with what other code has trained.")
+OtherCodeOption = Annotated[
+    bool, typer.Option("--other-code", help="Let --resume go on with what other code has trained.")
 ]
 LogOption = Annotated[
     Path | None,
@@ -95,7 +95,7 @@ def train(
     resume: Annotated[
         bool, typer.Option(help="Go on from the checkpoint at OUT, with its agent and config.")
     ] = False,
-    mixed: MixedOption = False,
+    other_code: OtherCodeOption = False,
     start: StartOption = None,
     overwrite: Annotated[
         bool, typer.Option(help="Replace a checkpoint and a log that are there.")
@@ -170,7 +170,7 @@ def train(
         worlds = Worlds.of(lesson, validate_episodes)
         validation = Validation(learner, worlds, out, validate_every)
     with _trackers(learner, out, tensorboard, wandb, overwrite or resume) as trackers:
-        metrics = _learned(learner, lesson, out, log, resume, mixed, validation, trackers)
+        metrics = _learned(learner, lesson, out, log, resume, other_code, validation, trackers)
     figures = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
     console.print(f"{learner.name}: {figures or 'all updates were made before'}; saved to {out}")
     if validation is not None and validation.best.exists():
@@ -248,7 +248,7 @@ def _learned(
     out: Path,
     log: Path | None,
     resume: bool,
-    mixed: bool,
+    other_code: bool,
     validation: Validation | None,
     trackers: Sequence[Progress],
 ) -> dict[str, float]:
@@ -262,7 +262,7 @@ def _learned(
         progress = _telling(bar, log, learner, validation, trackers)
         try:
             metrics = learn(
-                learner, lesson, progress=progress, checkpoint=out, allow_other_code=mixed
+                learner, lesson, progress=progress, checkpoint=out, allow_other_code=other_code
             )
             learner.save(out)
         except BaseException:

@@ -41,6 +41,10 @@ def pretrained(
 
 
 def report(
+    page: Annotated[
+        Path | None,
+        typer.Argument(help="Print this page (.md) as the site has it: with its tags filled."),
+    ] = None,
     check: Annotated[
         bool, typer.Option("--check", help="Write nothing; end with status 1 where they differ.")
     ] = False,
@@ -57,17 +61,21 @@ def report(
 
     The pages below docs are made when the site is built; here their tags are only tried.
 
+    Example: pmoss dev report docs/benchmarks/results.md
     Example: pmoss dev report --check
     Example: pmoss dev report --out runs/papers
     """
     from pmoss_benchmarks.study.store import find_root
-    from pmoss_benchmarks.texts.render import Pages, make_readme, write_papers
+    from pmoss_benchmarks.texts.render import Pages, make_readme, render_page, write_papers
     from pmoss_env.files import write_atomically
 
     folder = find_root((root or Path.cwd()).resolve())
     if out is not None:
         written = write_papers(Pages(folder, out.resolve()))
         console.print(f"{len(written)} pages in {out}", highlight=False, soft_wrap=True)
+        return
+    if page is not None:
+        typer.echo(render_page(Pages(folder), page))
         return
     readme = make_readme(Pages(folder))
     if readme.differs and not check:

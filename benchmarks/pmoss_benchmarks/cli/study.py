@@ -74,8 +74,8 @@ def run(
         bool, typer.Option("--small", help="The study's small settings: about a minute.")
     ] = False,
     changes: SetOption = None,
-    mixed: Annotated[
-        bool, typer.Option("--mixed", help="Go on beside rows that other code made.")
+    other_code: Annotated[
+        bool, typer.Option("--other-code", help="Go on beside rows that other code made.")
     ] = False,
     executor: Executor = "processes",
     processes: Annotated[
@@ -112,7 +112,7 @@ def run(
             **_folders(results, data, keep),
             changes=pairs(changes),
             small=small,
-            mixed=mixed,
+            allow_other_code=other_code,
             executor=executor,
             processes=at_once(processes, executor),
             address=address,

@@ -53,6 +53,7 @@ from pmoss_datasets.domain import Domain, find_domain
 from pmoss_datasets.evaluation import EpisodeResult, episode_seed, evaluate
 from pmoss_datasets.interfaces import score_of
 from pmoss_datasets.recipes import Recipe, tier
+from pmoss_datasets.schema import FIRST_DOMAIN
 from pmoss_datasets.suite import load_task, obtain
 from pmoss_env.errors import (
     CheckpointError,
@@ -71,7 +72,7 @@ class Settings:
 
     Attributes:
         tasks: names of committed tasks.
-        tracks: names of tracks; see offline.tracks.
+        tracks: names of tracks; see offline.tracks. "same-task" is that of every environment.
         only: for each track named here, the tasks that have it; others have all tracks.
         seeds: trainings of each agent on each task.
         policies: rules and searches; empty: all of the domain. "exact" plays only where the
@@ -141,7 +142,7 @@ class Settings:
 def cells(settings: Settings) -> list[Cell]:
     """All cells: seed by seed, and those that meet the same episodes together."""
     chosen: list[Cell] = []
-    for track in settings.tracks:
+    for track in _tracks(settings):
         worlds = [task for task in settings.tasks if _has(settings, track, task)]
         for seed in range(settings.seeds):
             for task in worlds:
@@ -169,6 +170,13 @@ def modules(settings: Settings) -> list[str]:
     return sorted({agent_class(name).__module__ for name in agents})
 
 
+def _tracks(settings: Settings) -> list[str]:
+    """The tracks; tasks of other environments have a plain one of their own."""
+    plain = [domain.name for domain in settings.domains if domain.name != FIRST_DOMAIN]
+    tracks = dict.fromkeys(settings.tracks)
+    return [*tracks, *(name for name in plain if "same-task" in tracks and name not in tracks)]
+
+
 def _has(settings: Settings, track: str, task: str) -> bool:
     named = task in settings.only.get(track, settings.tasks)
     return named and load_track(track).evaluation_env(load_task(task)) is not None
@@ -177,7 +185,7 @@ def _has(settings: Settings, track: str, task: str) -> bool:
 def worlds_of(values: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The tracks of a study's settings, each with the tasks that have it."""
     settings = settings_of(sys.modules[__name__], values)
-    return [(k, t) for k in settings.tracks for t in settings.tasks if _has(settings, k, t)]
+    return [(k, t) for k in _tracks(settings) for t in settings.tasks if _has(settings, k, t)]
 
 
 def config_of(settings: Settings, agent: str, task: str) -> dict[str, Any]:

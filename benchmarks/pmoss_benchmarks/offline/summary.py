@@ -28,8 +28,8 @@ from pmoss_env.types import Float64Array
 SEARCH = "local-search"
 #: Ends the name of a policy that is an agent's best checkpoint.
 BEST = " (best)"
-#: An optimum is no rule.
-EXACT = "exact"
+#: An optimum is no rule, and neither is what knows the future.
+BOUNDS = ("exact", "oracle")
 
 
 def paired(rows: Mapping[str, Iterable[EpisodeResult]], domain: Domain) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def _of_task(rows: Sequence[EpisodeResult], domain: Domain) -> dict[str, Any]:
     rules = [
         name
         for name in domain.opponents()
-        if name in scores and name != EXACT and not domain.takes_budget(name)
+        if name in scores and name not in BOUNDS and not domain.takes_budget(name)
     ]
     rule = max(rules, key=lambda name: float(scores[name].mean()), default=None)
     found = {}

@@ -48,7 +48,7 @@ def run_study(
     results: Path,
     changes: Mapping[str, Any] | None = None,
     small: bool = False,
-    mixed: bool = False,
+    allow_other_code: bool = False,
     executor: str = "processes",
     processes: int = 1,
     address: str | None = None,
@@ -57,9 +57,9 @@ def run_study(
     """Does the cells that ``out`` lacks; interrupted or killed, the same call goes on.
 
     ``data``, ``keep`` and ``results`` are the folders of Run; ``changes`` override the study's
-    settings, or its small ones with ``small``. With ``mixed`` it goes on beside rows that other
-    code made: each row names its run. ``executor``, ``processes`` and ``address`` are those of
-    ``pmoss_datasets.executors.run_tasks``.
+    settings, or its small ones with ``small``. With ``allow_other_code`` it goes on beside rows
+    that other code made: each row names its run. ``executor``, ``processes`` and ``address`` are
+    those of ``pmoss_datasets.executors.run_tasks``.
 
     Raises:
         UnknownNameError: the function or a setting is unknown.
@@ -85,7 +85,7 @@ def run_study(
     identity, keys = identity_of(settings), list(next(iter(cells.values())))
     with ResultFile(out, header_of(study.name, identity, keys), key=("cell",)) as file:
         before = {key[0]: row for key, row in file.rows.items()}
-        if not mixed:
+        if not allow_other_code:
             _check_code(out, before)
         left = [name for name in cells if name not in before]
         if left:
@@ -250,5 +250,5 @@ def _check_code(path: Path, rows: Mapping[str, Row]) -> None:
         if run.get("code", {}).get("modules") and (changed := changed_since(run["code"])):
             raise DatasetError(
                 f"{path}: its rows were made by other code ({', '.join(changed)} changed since): "
-                "remove the file to make all anew, or give --mixed to go on beside them"
+                "remove the file to make all anew, or give --other-code to go on beside them"
             )

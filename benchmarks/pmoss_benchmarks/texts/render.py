@@ -307,6 +307,21 @@ def make_readme(pages: Pages) -> Readme:
     return Readme(path, before, pages.fill(before, path.relative_to(root)))
 
 
+def render_page(pages: Pages, path: Path) -> str:
+    """A page of the checkout, by its path or one from the checkout, with its tags filled.
+
+    Raises:
+        DescriptionError: it cannot be read, lies elsewhere, or a tag is wrong.
+    """
+    path = path if path.is_file() else pages.root / path
+    try:
+        page = path.resolve().relative_to(pages.root)
+        text = path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise DescriptionError(f"{path}: is no page of {pages.root}: {error}") from error
+    return pages.render(text, page)
+
+
 def write_papers(pages: Pages) -> list[Path]:
     """Makes the pages of the papers in their folder, and returns them in the order of the rows."""
     template = (pages.root / "docs" / "_templates" / "paper.md.jinja").read_text(encoding="utf-8")

@@ -28,7 +28,7 @@ Task small_task() {
 }
 
 // A schedule's throughput spells out its cores, so that a test sees what was asked.
-class Spelling : public Oracle {
+class Spelling : public ThroughputSource {
  public:
   double place(std::span<const std::int32_t> cores, std::span<const std::int32_t>) override {
     cores_.assign(cores.begin(), cores.end());
@@ -74,8 +74,8 @@ struct Arrays {
   std::unique_ptr<bool[]> ended;
 };
 
-std::vector<std::unique_ptr<Oracle>> oracles(std::size_t n) {
-  std::vector<std::unique_ptr<Oracle>> result;
+std::vector<std::unique_ptr<ThroughputSource>> sources(std::size_t n) {
+  std::vector<std::unique_ptr<ThroughputSource>> result;
   for (std::size_t i = 0; i < n; ++i) result.push_back(std::make_unique<Spelling>());
   return result;
 }
@@ -104,7 +104,7 @@ void step(Batch& batch, std::vector<std::int64_t> actions, const Observations* c
 
 TEST(Batch, AnEpisodeByHand) {
   Arrays now(1), copied(1);
-  Batch batch(Rules(small_task()), oracles(1), now.observations(), now.results(), 1);
+  Batch batch(Rules(small_task()), sources(1), now.observations(), now.results(), 1);
   batch.start(0, small_start());
   EXPECT_EQ(now.masks, (std::vector<std::int8_t>{0, 0, 0}));
   EXPECT_EQ(now.positions, (std::vector<std::int8_t>{0, 1, 1}));
@@ -163,7 +163,7 @@ TEST(Batch, SeldomAskedItPlacesTheWholeSchedule) {
   Arrays now(1);
   Observations observations = now.observations();
   observations.slice_view = observations.incumbent_view = nullptr;
-  Batch batch(Rules(task), oracles(1), observations, now.results(), 1);
+  Batch batch(Rules(task), sources(1), observations, now.results(), 1);
   batch.start(0, start);
   step(batch, {2});
   EXPECT_EQ(now.throughput[0], 11.0);
@@ -177,7 +177,7 @@ TEST(Batch, AMaskedActionMayEndTheEpisode) {
   task.remaps = false;
   task.max_slices_per_core = 1;
   Arrays now(1);
-  Batch batch(Rules(task), oracles(1), now.observations(), now.results(), 1);
+  Batch batch(Rules(task), sources(1), now.observations(), now.results(), 1);
   batch.start(0, small_start());
   step(batch, {1});
   EXPECT_EQ(now.positions, (std::vector<std::int8_t>{0, 0, 1}));
@@ -188,7 +188,7 @@ TEST(Batch, AMaskedActionMayEndTheEpisode) {
   EXPECT_EQ(now.slice[0], 0);
 }
 
-TEST(Batch, WithoutAnOracleReadingsAreTaken) {
+TEST(Batch, WithoutASourceReadingsAreTaken) {
   Task task = small_task();
   task.slices = 3;
   task.measure_every = 2;
@@ -201,7 +201,7 @@ TEST(Batch, WithoutAnOracleReadingsAreTaken) {
   start.cores = start.nodes = cores;
   start.readings = doubled;
   Arrays now(1);
-  std::vector<std::unique_ptr<Oracle>> none(1);
+  std::vector<std::unique_ptr<ThroughputSource>> none(1);
   Batch batch(Rules(task), std::move(none), now.observations(), now.results(), 1);
   batch.start(0, start);
   batch.read(0, 99.0);  // nothing is placed yet
@@ -226,8 +226,8 @@ TEST(Batch, WithoutAnOracleReadingsAreTaken) {
 TEST(Batch, TheRestingStayAndThreadsChangeNothing) {
   constexpr std::size_t n = 7;
   Arrays serial(n), threaded(n);
-  Batch alone(Rules(small_task()), oracles(n), serial.observations(), serial.results(), 1);
-  Batch shared(Rules(small_task()), oracles(n), threaded.observations(), threaded.results(), 3);
+  Batch alone(Rules(small_task()), sources(n), serial.observations(), serial.results(), 1);
+  Batch shared(Rules(small_task()), sources(n), threaded.observations(), threaded.results(), 3);
   std::vector<std::int64_t> actions(n);
   std::iota(actions.begin(), actions.end(), 0);
   for (auto& action : actions) action %= 3;
@@ -249,8 +249,8 @@ TEST(Batch, TheRestingStayAndThreadsChangeNothing) {
 TEST(Batch, EveryStepCopiesAllRows) {
   constexpr std::size_t n = 21;  // several groups, the last one smaller
   Arrays now(n), copy(n), alike(1);
-  Batch batch(Rules(small_task()), oracles(n), now.observations(), now.results(), 1);
-  Batch single(Rules(small_task()), oracles(1), alike.observations(), alike.results(), 1);
+  Batch batch(Rules(small_task()), sources(n), now.observations(), now.results(), 1);
+  Batch single(Rules(small_task()), sources(1), alike.observations(), alike.results(), 1);
   for (std::size_t i = 0; i < n; ++i) batch.start(i, small_start());
   const auto action_of = [](std::size_t step, std::size_t i) { return 1 + ((i + step) % 3 == 0); };
   for (const std::size_t count : {1U, 2U}) {
@@ -276,7 +276,7 @@ TEST(Batch, EveryStepCopiesAllRows) {
 
 TEST(Batch, RefusesWhatCannotBeAndChangesNothing) {
   Arrays now(2);
-  Batch batch(Rules(small_task()), oracles(2), now.observations(), now.results(), 1);
+  Batch batch(Rules(small_task()), sources(2), now.observations(), now.results(), 1);
   EXPECT_THROW(step(batch, {1, 1}), std::invalid_argument) << "nothing runs yet";
   batch.start(0, small_start());
   batch.start(1, small_start());
@@ -299,7 +299,7 @@ TEST(Batch, RefusesAnImpossibleTask) {
     Task task = small_task();
     spoil(task);
     Arrays now(1);
-    EXPECT_THROW(Batch(Rules(task), oracles(n), now.observations(), now.results(), threads),
+    EXPECT_THROW(Batch(Rules(task), sources(n), now.observations(), now.results(), threads),
                  std::invalid_argument);
   };
   refused([](Task& task) { task.slices = 0; });

@@ -97,11 +97,14 @@ def test_rows_of_other_settings_and_of_other_code_are_not_mixed(
         run_study(Results(checkout).study("small/scans"), out, **folders(checkout))
     monkeypatch.setattr(runner_module, "changed_since", lambda code: ["pmoss_env/baselines"])
     before = out.read_bytes()
-    with pytest.raises(DatasetError, match=r"pmoss_env/baselines changed since.*--mixed"):
+    with pytest.raises(DatasetError, match=r"pmoss_env/baselines changed since.*--other-code"):
         run_study(study, out, **folders(checkout), changes={"loads": ["closed", "saturated"]})
     assert out.read_bytes() == before
     more = {"loads": ["closed", "saturated"]}
-    assert len(run_study(study, out, **folders(checkout), changes=more, mixed=True).rows) == 6
+    assert (
+        len(run_study(study, out, **folders(checkout), changes=more, allow_other_code=True).rows)
+        == 6
+    )
 
 
 def test_a_replay_finds_an_altered_value(checkout: Path) -> None:

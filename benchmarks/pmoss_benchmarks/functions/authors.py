@@ -58,9 +58,9 @@ RULES = (*NAMED, "random", "lpt", "best-fit", "two-level")
 SHARED = ("os-default", "os-interleave", "shared-everything", "shared-nothing-node")
 #: Wanted returns, in multiples of the best to be expected.
 WANTED = (0.3, 0.7, 1.1, 2.0)
-#: Those that are asked several times, and on fresh hot keys. The paper has both.
+#: Those that are asked on fresh hot keys, too. The paper has both.
 ASKED = (1.1, 2.0)
-#: The wanted return whose schedules are kept.
+#: The wanted return that is asked several times, and whose schedules are kept.
 USUAL = 1.1
 #: The training accuracy that the paper reports (section 7.1), after 18 CPU hours.
 ACCURATE = 0.95
@@ -80,6 +80,7 @@ class Settings:
         machines: with a network each.
         workloads: of its data.
         loads: of its data.
+        new_workloads: that are in no data, and are played as well.
         slices: of the index.
         data: episodes of each workload and load; 0: as many as the tier has.
         changes: fields that override the committed config.
@@ -97,6 +98,7 @@ class Settings:
     machines: tuple[str, ...]
     workloads: tuple[str, ...] = ("ycsb-a", "lookups", "scans")
     loads: tuple[str, ...] = ("closed", "saturated")
+    new_workloads: tuple[str, ...] = ()
     slices: int = 256
     data: int = 0
     changes: dict[str, Any] = field(default_factory=dict)
@@ -109,8 +111,12 @@ class Settings:
     agents: tuple[str, ...] = ("pmoss/generalist-v0",)
 
     def worlds(self) -> list[tuple[str, str]]:
-        """Loads and workloads."""
+        """Loads and workloads of the data."""
         return list(product(self.loads, self.workloads))
+
+    def played(self) -> list[tuple[str, str]]:
+        """Loads and workloads that are played: those of the data first."""
+        return [*self.worlds(), *product(self.loads, self.new_workloads)]
 
     def training_seeds(self, machine: str) -> range:
         """Of a machine's networks."""
@@ -121,7 +127,7 @@ def cells(settings: Settings) -> list[Cell]:
     """Every load and workload of every machine."""
     return [
         {"machine": machine, "load": load, "workload": workload}
-        for machine, (load, workload) in product(settings.machines, settings.worlds())
+        for machine, (load, workload) in product(settings.machines, settings.played())
     ]
 
 
@@ -168,7 +174,8 @@ def stem_of(run: Run, machine: str, seed: int) -> Path:
     """Where what came of a training is kept: ``.safetensors``, ``.jsonl``, ``.json``, ``.npz``."""
     settings = run.settings
     facts = [recipe.as_dict() for recipe in recipes_of(settings, machine)]
-    asked = [settings.changes, settings.episodes, settings.tries, settings.unseen]
+    asked = [settings.changes, settings.played(), settings.episodes, settings.tries]
+    asked.append(settings.unseen)
     digest = hashlib.sha256(json.dumps([facts, asked], sort_keys=True).encode()).hexdigest()[:12]
     return run.keep / "authors" / f"{machine}-{seed}-{digest}"
 
@@ -217,7 +224,7 @@ def _keep_plays(run: Run, machine: str, agent: DecisionTransformer, stem: Path) 
     columns: dict[str, list[Any]] = {}
     beginnings: list[Beginnings] = []
     limit = settings.slices // load_machine(machine).workers.size + 1
-    for number, (load, workload) in enumerate(settings.worlds()):
+    for number, (load, workload) in enumerate(settings.played()):
         cell = {"machine": machine, "load": load, "workload": workload}
         for keys in KEYS:
             first = sum(len(part.meta) for part in beginnings)
@@ -254,7 +261,7 @@ def _questions(settings: Settings, keys: str, limit: int) -> list[dict[str, Any]
     for wanted, most, sampled in product(WANTED, (0, limit), (False, True)):
         if keys == "fresh" and wanted not in ASKED:
             continue
-        several = sampled and keys == "logged" and wanted in ASKED
+        several = sampled and keys == "logged" and wanted == USUAL
         for attempt in range(settings.tries if several else 1):
             asked = {"wanted": wanted, "limit": most, "sampled": sampled, "attempt": attempt}
             questions.append(asked)
@@ -281,18 +288,22 @@ def measure(run: Run, cell: Cell) -> Row:
     """What all serve in a world, Mq/s.
 
     Returns:
-        ``files``: of each logged schedule the mean that was ``logged``, and what it serves on the
-        logged keys. ``opponents``: by kind of keys and name what was served in each episode.
-        ``networks``: of each training ``plays``, which hold by question what was ``served`` in each
-        episode. The share of slices that ``agree`` is that with the closest logged schedule. Where
-        USUAL was wanted there are packed ``actions``, too. ``trainings``, in a machine's first row:
-        the ``curve`` of each, and ``unseen``, loss and accuracy in further episodes.
+        ``new``: whether the workload is in no data. ``files``: of each logged schedule the mean
+        that was ``logged``, by the first workload where this one is new, and what it serves here.
+        ``opponents``: by kind of keys and name what was served in each episode. ``networks``: of
+        each training ``plays``, which hold by question what was ``served`` in each episode. The
+        share of slices that ``agree`` is that with the closest logged schedule. Where USUAL was
+        wanted there are packed ``actions``, too. ``trainings``, in a machine's first row: the
+        ``curve`` of each, and ``unseen``, loss and accuracy in further episodes.
     """
     settings = run.settings
+    of_data = cell["workload"] in settings.workloads
+    # What is new to the network was not logged either: then the first workload's log must do.
+    logged_in = cell["workload"] if of_data else settings.workloads[0]
     recipe = next(
         recipe
         for recipe in recipes_of(settings, cell["machine"])
-        if (recipe.env["load"], recipe.env["workload"]) == (cell["load"], cell["workload"])
+        if (recipe.env["load"], recipe.env["workload"]) == (cell["load"], logged_in)
     )
     data = obtain(recipe, run.data / recipe.id)
     files, of_file = np.unique(data.column("final_cores"), axis=0, return_inverse=True)
@@ -304,6 +315,7 @@ def measure(run: Run, cell: Cell) -> Row:
     seeds = settings.training_seeds(cell["machine"])
     first = settings.worlds()[0] == (cell["load"], cell["workload"])
     return {
+        "new": not of_data,
         "env_seeds": env_seeds(settings),
         "trainings": [_training(run, cell["machine"], seed) for seed in seeds] if first else [],
         "files": {"logged": logged, "served": served},
@@ -398,7 +410,7 @@ def _plays(run: Run, cell: Cell, seed: int, files: Any) -> list[dict[str, Any]]:
     kept = dict(np.load(path, allow_pickle=False))
     if kept["actions"].shape != (len(kept["world"]), settings.slices):
         raise DatasetError(f"{path}: actions: {kept['actions'].shape}: delete it, to make it anew")
-    number = settings.worlds().index((cell["load"], cell["workload"]))
+    number = settings.played().index((cell["load"], cell["workload"]))
     plays = []
     for keys in KEYS:
         with closing(_World(settings, cell, keys)) as world:

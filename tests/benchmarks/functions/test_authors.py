@@ -36,6 +36,7 @@ def run(tmp_path_factory):
         ("toy",),
         workloads=("ycsb-a",),
         loads=("closed",),
+        new_workloads=("scans",),
         slices=16,
         data=60,
         changes=CHANGES,
@@ -52,8 +53,16 @@ def run(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def row(run):
-    (cell,) = cells(run.settings)
+    cell, _ = cells(run.settings)
     return {**cell, **measure(run, cell)}
+
+
+def test_a_workload_that_no_data_have_is_played_too(run, row):
+    _, cell = cells(run.settings)
+    new = measure(run, cell)
+    assert new["new"] and not row["new"] and new["trainings"] == []
+    assert new["files"]["logged"] == row["files"]["logged"]
+    assert new["files"]["served"] != row["files"]["served"]
 
 
 def test_a_row_has_all_that_a_gain_is_made_of(row):

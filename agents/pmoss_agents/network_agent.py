@@ -96,6 +96,12 @@ class NetworkAgent(OfflineAgent[DatasetT]):
             parts |= {prefix + name: part for name, part in agent.parts().items()}
         return parts
 
+    def forget_moments(self) -> None:
+        """Leaves out of the checkpoint what only learning needs."""
+        self.optimiser = None
+        for agent in self.held().values():
+            agent.forget_moments()
+
     def _state(self) -> tuple[dict[str, Array], dict[str, Any]]:
         return arrays_of(self.parts()), {"updates": self.updates}
 

@@ -101,11 +101,11 @@ def _rollout_rows(path: Path) -> list[Row]:
         if not isinstance(cores, list) or not cores or {type(core) for core in cores} != {int}:
             raise DatasetError(f"{path}: line {number}: cores = {cores!r}: must be whole numbers")
         seed = episode_seed(header["seed"], row["episode"])
-        known = Row(row["policy"], DEFAULT_ENV, header["env"], seed, cores=tuple(cores))
+        episode = Row(row["policy"], DEFAULT_ENV, header["env"], seed, cores=tuple(cores))
         if "schedule" in row:
             try:
-                known = replace(known, shared=unpack_schedule(row["schedule"]))
+                episode = replace(episode, shared=unpack_schedule(row["schedule"]))
             except (TypeError, ValueError) as error:
                 raise DatasetError(f"{path}: line {number}: schedule: {error}") from error
-        result.append(known)
+        result.append(episode)
     return result

@@ -164,8 +164,8 @@ class Work:
         if self._at != (at := (cell["task"], cell["noise"])):
             self.close()
             domain, env = find_domain(FIRST_DOMAIN), load_task(cell["task"]).env
-            seen = {"counters": env.get("counters", "all"), "noise": cell["noise"]}
-            self._env = domain.make_env({**world_of(env), "observation": "complete", **seen})
+            shown = {"counters": env.get("counters", "all"), "noise": cell["noise"]}
+            self._env = domain.make_env({**world_of(env), "observation": "complete", **shown})
             self._judge, self._at = domain.judge(self._env), at
         self._env.reset(seed=env_seed)
         self._judge.begin()

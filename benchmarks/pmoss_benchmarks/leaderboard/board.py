@@ -176,13 +176,13 @@ def _digest(word: str) -> dict[str, str]:
 
 def _opponents(game: Game) -> dict[str, Policy]:
     """The domain's rules and searches that can play a task."""
-    domain, most = game.domain, game.tier.search_budget
+    domain, evaluations = game.domain, game.tier.search_budget
     policies: dict[str, Policy] = {}
     with closing(domain.make_env(game.env)) as env:
         env.reset(seed=0)
         for name in domain.opponents():
-            if name not in domain.unplaced and domain.absence(env, name, most) is None:
-                budget = most if domain.takes_budget(name) else None
+            if name not in domain.unplaced and domain.absence(env, name, evaluations) is None:
+                budget = evaluations if domain.takes_budget(name) else None
                 policies[name] = domain.policy(name, budget=budget)
     return policies
 

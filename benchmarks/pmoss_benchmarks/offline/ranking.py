@@ -96,17 +96,17 @@ def ranked(rows: Rows) -> tuple[list[str], list[Ranked]]:
         name = row["policy"]
         if name not in policies:
             policies[name] = Ranked(name, "training" in row, _sees(row))
-        one = policies[name]
-        one.measurements = row.get("measurements", 0)
-        one.tasks.setdefault(row["task"], {})[row["seed"]] = scores
+        ranked = policies[name]
+        ranked.measurements = row.get("measurements", 0)
+        ranked.tasks.setdefault(row["task"], {})[row["seed"]] = scores
         if "training" in row:
-            one.updates.append(row["training"]["updates"])
-            one.seconds.append(row["training"]["seconds"])
+            ranked.updates.append(row["training"]["updates"])
+            ranked.seconds.append(row["training"]["seconds"])
     tasks = list(dict.fromkeys(row["task"] for row in rows))
 
-    def place(one: Ranked) -> tuple[int, float]:
-        means = [one.scores(task).mean() for task in one.tasks]
-        return -len(one.tasks), -float(np.mean(means))
+    def place(ranked: Ranked) -> tuple[int, float]:
+        means = [ranked.scores(task).mean() for task in ranked.tasks]
+        return -len(ranked.tasks), -float(np.mean(means))
 
     return tasks, sorted(policies.values(), key=place)
 

@@ -177,11 +177,11 @@ def draw_throughputs(rows: Rows) -> Figure:
             for policy, label in names.items():
                 if policy not in of:
                     continue
-                one = of_means(of[policy][None], partial(np.take, indices=0, axis=0))
-                low, high = (one.value if end is None else end for end in (one.low, one.high))
-                ends = [[max(0.0, one.value - low)], [max(0.0, high - one.value)]]
-                named[kind] = axis.barh(label, one.value, color=colour, xerr=ends)
-                axis.text(high, label, f" {one.value:.3g}", va="center", fontsize=7)
+                mean = of_means(of[policy][None], partial(np.take, indices=0, axis=0))
+                low, high = (mean.value if end is None else end for end in (mean.low, mean.high))
+                ends = [[max(0.0, mean.value - low)], [max(0.0, high - mean.value)]]
+                named[kind] = axis.barh(label, mean.value, color=colour, xerr=ends)
+                axis.text(high, label, f" {mean.value:.3g}", va="center", fontsize=7)
         axis.invert_yaxis()
         axis.margins(x=0.15)
         axis.tick_params(labelsize=7)

@@ -56,21 +56,21 @@ def _of_task(rows: Sequence[EpisodeResult], domain: Domain) -> dict[str, Any]:
         if name in scores and name not in BOUNDS and not domain.takes_budget(name)
     ]
     rule = max(rules, key=lambda name: float(scores[name].mean()), default=None)
-    found = {}
+    statistics = {}
     for policy, mine in scores.items():
         ahead = {
             f"over_{name}": asdict(paired_difference(mine - scores[other]))
             for name, other in (("rule", rule), ("search", SEARCH))
             if other in scores and other != policy
         }
-        found[policy] = {
+        statistics[policy] = {
             "seeds": mine.shape[0],
             "score": asdict(paired_difference(mine)),
             "throughput": float(_matrix(scored, policy, episodes, "throughput").mean()),
             "above": int((mine > 100).sum()),
             **ahead,
         }
-    return {"episodes": len(episodes), "rule": rule, "policies": found}
+    return {"episodes": len(episodes), "rule": rule, "policies": statistics}
 
 
 def _matrix(

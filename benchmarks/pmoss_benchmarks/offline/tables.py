@@ -153,10 +153,10 @@ def while_playing(summary: Mapping[str, Any], task: str) -> TableOfRows:
     for row in players(summary, task):
         steps = row["training"]["played"]
         for share in _SHARES:
-            one = next(step for step in steps if step["steps"] >= share * steps[-1]["steps"])
-            minutes, served = one["cpu_seconds"] / 60, one["return"]
+            point = next(step for step in steps if step["steps"] >= share * steps[-1]["steps"])
+            minutes, served = point["cpu_seconds"] / 60, point["return"]
             lines.append(
-                [row["agent"], f"{one['steps'] / 1e6:.2f}", f"{minutes:.1f}", f"{served:.1f}"]
+                [row["agent"], f"{point['steps'] / 1e6:.2f}", f"{minutes:.1f}", f"{served:.1f}"]
             )
     heads = ["agent", ">million steps", ">CPU minutes", ">return while exploring, Mq/s"]
     return TableOfRows(heads, lines)
@@ -265,13 +265,13 @@ def draw_curves(cells: Rows) -> Figure:
 
 def learned_by_playing(cells: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
     """The cells of agents that learned by playing and logged steps and returns, by task."""
-    found: dict[str, list[Mapping[str, Any]]] = {}
+    learned: dict[str, list[Mapping[str, Any]]] = {}
     for cell in cells:
         rows = cell.get("training", {}).get("played", [])
         # Agents of other domains tell updates alone.
         if rows and all({"steps", "return"} <= set(row) for row in rows):
-            found.setdefault(cell["task"], []).append(cell)
-    return found
+            learned.setdefault(cell["task"], []).append(cell)
+    return learned
 
 
 def draw_played(cells: Rows) -> Figure:

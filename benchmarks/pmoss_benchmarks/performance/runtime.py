@@ -260,10 +260,10 @@ def _read(run: Any, enough: Callable[[list[dict[str, Any]]], bool]) -> list[dict
     """Rounds of a live run until there are enough of them."""
     read: list[dict[str, Any]] = []
     while not read or not enough(read):
-        one = run.next_round(TIMEOUT_SECONDS)
-        if one is None or _length(read) > TIMEOUT_SECONDS:
+        round_ = run.next_round(TIMEOUT_SECONDS)
+        if round_ is None or _length(read) > TIMEOUT_SECONDS:
             raise BackendError(f"no end of this part of a live run within {TIMEOUT_SECONDS:g} s")
-        read.append(one)
+        read.append(round_)
     return read
 
 
@@ -323,11 +323,13 @@ def _library(title: str, library: Path, workload: str, rounds: int, keys: int) -
         f"{workload}, {keys:,} keys, {LIBRARY_SLICES} slices on {workers.size} cores, of which a "
         f"co-tenant takes {STRENGTH:.0%} of one, load {LIBRARY_LOAD}, a router on each core"
     )
-    of = {name: [snapshots[name].throughput for snapshots in measured] for name in SCHEDULES}
+    served = {name: [snapshots[name].throughput for snapshots in measured] for name in SCHEDULES}
     plain, counters = SCHEDULES
     return [
-        *(figure(f"{title}, {name}", "Mq/s", of[name], note) for name in SCHEDULES),
-        figure(f"{title}, {counters} / {plain}", "x", ratios(of[counters], of[plain]), note),
+        *(figure(f"{title}, {name}", "Mq/s", served[name], note) for name in SCHEDULES),
+        figure(
+            f"{title}, {counters} / {plain}", "x", ratios(served[counters], served[plain]), note
+        ),
     ]
 
 

@@ -113,8 +113,8 @@ def convert(values: Any, kind: type[T], where: str = "") -> T:
     try:
         return msgspec.convert(values, kind)
     except msgspec.ValidationError as error:
-        known: tuple[str, ...] = getattr(kind, "__struct_fields__", ())
-        raise DescriptionError(f"{where}{in_words(str(error), known, values)}") from error
+        fields: tuple[str, ...] = getattr(kind, "__struct_fields__", ())
+        raise DescriptionError(f"{where}{in_words(str(error), fields, values)}") from error
 
 
 def studies_in(folder: Path) -> list[Study]:

@@ -176,9 +176,9 @@ def _noise(before: HardwareSnapshot, measured: Sequence[HardwareSnapshot]) -> st
     if distance <= _FAR * _span(rates):
         return f"measured again, it serves from {min(rates):.3f} to {max(rates):.3f} Mq/s"
     shares = [busy_share(snapshot) for snapshot in (before, *measured)]
-    known = [share for share in shares if share is not None]
-    if known and distance <= _FAR * _span(known):
-        return f"its workers had from {min(known):.0%} to {max(known):.0%} of their CPUs"
+    counted = [share for share in shares if share is not None]
+    if counted and distance <= _FAR * _span(counted):
+        return f"its workers had from {min(counted):.0%} to {max(counted):.0%} of their CPUs"
     return ""
 
 

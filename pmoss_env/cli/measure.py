@@ -117,7 +117,7 @@ def measure(
     for name in given.keys() - asked.keys():
         raise UnknownNameError("environment argument of a measurement", name, asked)
     asked |= given
-    backend, load = asked["backend"], asked["load"]
+    backend, load = asked.pop("backend"), asked["load"]
     asked["index"], asked["workload"] = index_and_workload(asked["index"], asked["workload"])
     arguments = pairs(options)
     if records is not None:

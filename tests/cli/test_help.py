@@ -89,7 +89,7 @@ def test_pairs_mean_the_same_everywhere() -> None:
                 meanings[option.opts[0]].add(option.help)
     assert [len(texts) for texts in meanings.values()] == [1, 1, 1]
     message = pmoss("measure", "lpt", "-e", "reward=slice", status=2)
-    assert "environment argument of a measurement 'reward': unknown" in message
+    assert "unknown environment argument of a measurement 'reward'" in message
     assert "lpt" in pmoss("measure", "lpt", "-e", "backend=analytic", "-e", "machine=toy")
 
 

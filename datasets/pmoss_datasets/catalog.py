@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pmoss_datasets import mirrors
 from pmoss_datasets.domain import Domain, domains
 from pmoss_datasets.folder import DATA, METADATA, import_h5py, read_metadata
-from pmoss_datasets.formats.minari import MAIN
+from pmoss_datasets.formats.minari import is_minari
 from pmoss_datasets.interfaces import OtherData
 from pmoss_datasets.schema import ID_PATTERN
 from pmoss_datasets.storage import Dataset, open_dataset
@@ -32,7 +33,7 @@ def dataset_folders(root: Path) -> Iterator[Path]:
     """The folders of datasets anywhere under a root, by name; damaged ones may lack a file."""
     for folder in sorted({path.parent for name in (DATA, METADATA) for path in root.rglob(name)}):
         # Minari's folders hold metadata, too. And a dot begins what is being written.
-        if not (folder / MAIN).exists() and not folder.name.startswith("."):
+        if not is_minari(folder) and not folder.name.startswith("."):
             yield folder
 
 
@@ -60,23 +61,40 @@ def installed(root: str | Path | None = None) -> list[Dataset]:
     return datasets
 
 
-def load(name: str | Path, root: str | Path | None = None) -> Dataset:
+def load(
+    name: str | Path,
+    root: str | Path | None = None,
+    *,
+    mirror: str | None = None,
+    obtain: bool = True,
+) -> Dataset:
     """A dataset by its folder, or by its id under the root, else among those that ship.
+
+    One of the standard suite that is not here is downloaded, or made again; see ``mirrors``.
+
+    Args:
+        name: folder or id.
+        root: folder of datasets; None: default_root().
+        mirror: address of a mirror; None: ``$PMOSS_MIRROR``.
+        obtain: whether a dataset may be downloaded or made.
 
     Raises:
         UnknownNameError: no such id.
         DatasetError: it is damaged.
     """
-    return open_dataset(_folder_of(name, root))
+    return open_dataset(_folder_of(name, root, mirror, obtain))
 
 
-def load_data(name: str | Path, root: str | Path | None = None) -> tuple[Domain, Any]:
+def load_data(
+    name: str | Path, root: str | Path | None = None, *, obtain: bool = True
+) -> tuple[Domain, Any]:
     """A dataset by folder or id as load() finds it, or other data of a domain, and the domain.
 
     Raises:
+        UnknownNameError: no such id.
         DatasetError: it is damaged.
     """
-    return open_data(_folder_of(name, root))
+    return open_data(_folder_of(name, root, None, obtain))
 
 
 def open_data(folder: Path) -> tuple[Domain, Any]:
@@ -95,12 +113,14 @@ def is_id(name: str | Path) -> bool:
     return str(name).startswith("pmoss/") or ID_PATTERN.fullmatch(str(name)) is not None
 
 
-def _folder_of(name: str | Path, root: str | Path | None) -> Path:
+def _folder_of(name: str | Path, root: str | Path | None, mirror: str | None, obtain: bool) -> Path:
     if not is_id(name) or Path(name).exists():
         return Path(name)
     for place in (Path(root) if root else default_root(), SHIPPED_ROOT):
         if (place / name / METADATA).is_file():
             return place / name
+    if obtain and mirrors.is_of_suite(str(name)):
+        return mirrors.obtain(str(name), Path(root) if root else default_root(), mirror).path
     raise UnknownNameError("dataset", str(name), known_ids(root))
 
 

@@ -12,12 +12,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pmoss_env.errors import BackendError
+from pmoss_env.extras import require
 from pmoss_env.files import write_atomically
 
 CARD = "README.md"
 CHECKSUMS = "SHA256SUMS"
+#: Folder of a dataset in the form that pmoss_datasets reads.
+COMPACT = "compact"
 #: Files that git keeps outside its own store; those of other endings are small.
-_LARGE = ("hdf5", "safetensors")
+_LARGE = ("hdf5", "parquet", "safetensors")
 
 
 def card_text(facts: Mapping[str, Any], text: str) -> str:
@@ -52,6 +56,35 @@ def write_frame(folder: Path, facts: Mapping[str, Any], text: str) -> None:
         if path.is_file() and path.name != CHECKSUMS
     ]
     write_atomically(folder / CHECKSUMS, "".join(sums))
+
+
+def send(folder: Path, repository: str, kind: str) -> str:
+    """Uploads a folder to the hub, which makes the repository where there is none.
+
+    Who uploads, and where the hub is, are matters of huggingface_hub's own settings.
+
+    Args:
+        folder: with its card.
+        repository: "USER/NAME".
+        kind: "dataset" or "model".
+
+    Returns:
+        The address of what was uploaded.
+
+    Raises:
+        MissingExtraError: huggingface_hub is not installed.
+        BackendError: the hub refuses, or cannot be reached.
+    """
+    require("huggingface_hub")
+    import huggingface_hub
+
+    hub = huggingface_hub.HfApi()
+    try:
+        hub.create_repo(repository, repo_type=kind, exist_ok=True)
+        return str(hub.upload_folder(repo_id=repository, folder_path=folder, repo_type=kind))
+    # Errors of the connection come from whichever library it uses.
+    except Exception as error:
+        raise BackendError(f"{repository}: cannot be uploaded: {error}") from error
 
 
 def size_category(count: int) -> str:

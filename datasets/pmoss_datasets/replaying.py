@@ -52,7 +52,7 @@ def replay(
             else:
                 stored = domain.values(episode)
                 for name, value in played.values.items():
-                    if name not in _UNPROVEN and not _same(np.asarray(stored[name]), value):
+                    if name not in _UNPROVEN and not is_same(np.asarray(stored[name]), value):
                         yield f"{where}: {name}: comes out otherwise when it is played again"
                         break
             progress(number + 1, len(dataset))
@@ -60,7 +60,7 @@ def replay(
         player.close()
 
 
-def _same(stored: np.ndarray[Any, Any], value: Any) -> bool:
+def is_same(stored: np.ndarray[Any, Any], value: Any) -> bool:
     """Whether a value is the stored one, but for the padding of the latter."""
     now = np.asarray(value)
     if now.ndim != stored.ndim or any(n > s for n, s in zip(now.shape, stored.shape, strict=True)):

@@ -171,6 +171,14 @@ def suite_ids(
     return ids
 
 
+def every_id() -> list[str]:
+    """Ids of the standard suite of all domains, those that ship first."""
+    ids = dict.fromkeys(SHIPPED)
+    for domain in domain_names():
+        ids |= dict.fromkeys(suite_ids(domain=domain))
+    return list(ids)
+
+
 def build(
     id_: str,
     root: str | Path,
@@ -227,7 +235,7 @@ def obtain(
         try:
             existing = open_dataset(path)
             made = existing.metadata
-            if made.code_version in CONTINUED and _is_recipe(made.recipe, recipe):
+            if made.code_version in CONTINUED and is_recipe(made.recipe, recipe):
                 existing.verify()
                 return existing
         except DatasetError as error:
@@ -239,7 +247,8 @@ def obtain(
     return collect(recipe, path, progress, overwrite=overwrite, **how)
 
 
-def _is_recipe(stored: Mapping[str, Any], recipe: Recipe) -> bool:
+def is_recipe(stored: Mapping[str, Any], recipe: Recipe) -> bool:
+    """Whether the recipe in a dataset's metadata is this one."""
     named = {behaviour.policy for behaviour in recipe.behaviours}
     try:
         return Recipe.from_dict(stored, trusted=named) == recipe
@@ -252,7 +261,7 @@ def licence_of(dataset: Dataset) -> str:
     if dataset.id in MEASURED and MEASURED[dataset.id] == dataset.checksum:
         return LICENCE
     try:
-        return LICENCE if _is_recipe(dataset.metadata.recipe, recipe_of(dataset.id)) else ""
+        return LICENCE if is_recipe(dataset.metadata.recipe, recipe_of(dataset.id)) else ""
     except (DescriptionError, UnknownNameError):
         return ""
 

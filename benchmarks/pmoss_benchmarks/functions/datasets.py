@@ -8,10 +8,8 @@ from typing import ClassVar
 from pmoss_benchmarks.study.function import Cell, Row, Rows, Run, check_names
 from pmoss_benchmarks.study.tables import TableOfRows
 from pmoss_datasets.catalog import load
-from pmoss_datasets.domain import domain_names
 from pmoss_datasets.index import as_table, line
-from pmoss_datasets.suite import SHIPPED, build, recipe_of, suite_ids
-from pmoss_env.errors import UnknownNameError
+from pmoss_datasets.suite import every_id, recipe_of
 
 
 @dataclass(frozen=True)
@@ -30,14 +28,6 @@ class Settings:
         check_names("dataset of the suite", self.ids, every_id())
 
 
-def every_id() -> list[str]:
-    """Ids of the standard suite of all domains, those that ship first."""
-    ids = dict.fromkeys(SHIPPED)
-    for domain in domain_names():
-        ids |= dict.fromkeys(suite_ids(domain=domain))
-    return list(ids)
-
-
 def cells(settings: Settings) -> list[Cell]:
     """The datasets."""
     return [{"id": id_} for id_ in settings.ids or every_id()]
@@ -45,12 +35,7 @@ def cells(settings: Settings) -> list[Cell]:
 
 def measure(run: Run, cell: Cell) -> Row:
     """The line of a dataset; see pmoss_datasets.index.line()."""
-    id_ = cell["id"]
-    try:
-        dataset = load(id_, run.data)
-    except UnknownNameError:
-        dataset = build(id_, run.data)
-    fields = line(dataset)
+    fields = line(load(cell["id"], run.data))
     del fields["id"]
     return fields
 

@@ -215,7 +215,7 @@ def list_datasets(asked: Request) -> None:
     from pmoss_datasets.suite import suite_ids
 
     if asked.name is not None:
-        typer.echo(printable(card(load(asked.name, asked.root))), nl=False)
+        typer.echo(printable(card(load(asked.name, asked.root, obtain=False))), nl=False)
         return
     _check_root(asked.root)
     place = asked.root or default_root()
@@ -341,7 +341,7 @@ def verify(
     for library in plugin or ():
         register_plugin(library)
     folders = [
-        Path(path) if Path(path).exists() else load_data(path, root)[1].path
+        Path(path) if Path(path).exists() else load_data(path, root, obtain=False)[1].path
         for path in paths or [str(root or default_root()), str(suite.SHIPPED_ROOT)]
         if paths or Path(path).exists()
     ]

@@ -10,23 +10,26 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from pmoss_datasets.card import card
-from pmoss_datasets.folder import nothing_left, remove_leftovers
-from pmoss_datasets.formats.minari import MAIN, to_minari
-from pmoss_datasets.hub import CARD, size_category, write_frame
+from pmoss_datasets.folder import nothing_left, remove_leftovers, whole_folder
+from pmoss_datasets.formats.minari import EXPORTED, to_minari
+from pmoss_datasets.hub import CARD, COMPACT, size_category, write_frame
 from pmoss_datasets.index import COLUMNS, as_table, line
 from pmoss_datasets.storage import Dataset
 from pmoss_datasets.suite import licence_of
-from pmoss_env.errors import DatasetError
+from pmoss_env.errors import DatasetError, DescriptionError
 from pmoss_env.files import read_json, write_atomically
 
 INDEX = "index.csv"
 #: Where Minari looks for what a namespace holds.
 _OF_NAMESPACE = "namespace_metadata.json"
+_DOI = re.compile(r"10\.\d{4,9}/[\w.()/:;-]+")
 _ABOUT = """# pmoss_env: offline datasets of placement
 
 Which core serves which part of a main-memory index, and which memory holds its data?
@@ -42,6 +45,11 @@ env = dataset.recover_environment()  # needs pmoss-env
 
 `MINARI_REMOTE=hf://USER` names who keeps this repository. Without a download, the parent of this
 folder is the value of `MINARI_DATASETS_PATH`. `sha256sum -c SHA256SUMS` checks all files.
+
+The address of this folder is a mirror of pmoss: `PMOSS_MIRROR=hf://USER/pmoss`, or one of http,
+https or file. It downloads the folders `compact`, whose episodes it plays again.
+
+Every tenth episode is for validation: those whose number ends in 9.
 
 For d3rlpy, play every episode again, and make the buffer that `ReplayBuffer.load` reads:
 
@@ -71,6 +79,9 @@ def export(
     licence: str = "",
     reward: str | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
+    *,
+    form: str = "hdf5",
+    doi: str = "",
 ) -> Path:
     """Writes ``out/NAMESPACE``. What an earlier, interrupted call has finished there is kept.
 
@@ -80,6 +91,8 @@ def export(
         licence: of datasets that no committed recipe gives, an SPDX name.
         reward: as of to_minari().
         progress: called with (datasets done, datasets).
+        form: as of to_minari().
+        doi: of the collection, if it has one, such as "10.5281/zenodo.1234".
 
     Returns:
         The folder that is uploaded.
@@ -89,6 +102,8 @@ def export(
             one lies there.
     """
     _check(datasets, licence)
+    if doi and not _DOI.fullmatch(doi):
+        raise DescriptionError(f"doi {doi!r}: must look like 10.5281/zenodo.1234")
     folder = out / datasets[0].id.partition("/")[0]
     remove_leftovers(folder)
     _check_others(folder, [dataset.id for dataset in datasets])
@@ -97,16 +112,20 @@ def export(
         progress(number, len(datasets))
         target = out / dataset.id
         if target.exists():
-            _check_same(target, dataset, reward)
+            _check_same(target, dataset, reward, form)
         else:
-            to_minari(dataset, out, reward)
+            to_minari(dataset, out, reward, form=form)
+        if not (target / COMPACT).exists():
+            with whole_folder(target / COMPACT) as temporary:
+                for file in dataset.path.iterdir():
+                    shutil.copyfile(file, temporary / file.name)
         row = line(dataset, "" if licence_of(dataset) else licence)
         lines.append(row)
         write_atomically(target / CARD, card(dataset, row["licence"]))
     with nothing_left(folder):
         _write_namespaces(folder, [dataset.id for dataset in datasets])
         write_atomically(folder / INDEX, _csv(lines))
-        write_frame(folder, _facts(lines), _about(lines))
+        write_frame(folder, _facts(lines, form, doi), _about(lines, doi))
     progress(len(datasets), len(datasets))
     return folder
 
@@ -133,26 +152,28 @@ def _check(datasets: Sequence[Dataset], licence: str) -> None:
 
 def _check_others(folder: Path, ids: Sequence[str]) -> None:
     """Refuses a folder with datasets that its index would not name."""
-    exported = [path.parents[1] for path in sorted(folder.glob(f"*/*/data/{MAIN}"))]
+    exported = [path.parents[1] for path in sorted(folder.glob(f"*/*/{EXPORTED}"))]
     for path in exported:
         if path.relative_to(folder.parent).as_posix() not in ids:
             raise DatasetError(f"{path}: is not among what is exported: name it, or remove it")
 
 
-def _check_same(target: Path, dataset: Dataset, reward: str | None) -> None:
+def _check_same(target: Path, dataset: Dataset, reward: str | None, form: str) -> None:
     """Refuses a folder that holds something else."""
     try:
-        metadata = read_json(target / "data" / "metadata.json")
-        stored = (metadata["pmoss_checksum"], metadata["pmoss_reward"])
-        whole = (target / "data" / MAIN).is_file()
+        metadata = read_json(target / EXPORTED)
+        stored = [metadata[key] for key in ("pmoss_checksum", "pmoss_reward", "data_format")]
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise DatasetError(f"{target}: exists and is no dataset of an export") from error
-    if not whole or stored != (dataset.checksum, dataset.reward(reward)):
+    if stored != [dataset.checksum, dataset.reward(reward), form]:
         raise DatasetError(f"{target}: holds another dataset: remove it, or take another folder")
 
 
-def _facts(lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _facts(lines: Sequence[Mapping[str, Any]], form: str, doi: str) -> dict[str, Any]:
     """Metadata of a card, as the hub names them."""
+    configs: list[dict[str, Any]] = [{"config_name": "index", "data_files": INDEX}]
+    if form == "parquet":  # else the viewer can show the index alone
+        configs += [_splits(row) for row in lines]
     licences = sorted({row["licence"].lower() for row in lines})
     tags = {"offline-rl", "minari", "gymnasium", "scheduling", "numa", "database-index"}
     return {
@@ -161,12 +182,25 @@ def _facts(lines: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "task_categories": ["reinforcement-learning"],
         "tags": sorted(tags | {row["domain"] for row in lines}),
         "size_categories": [size_category(sum(row["steps"] for row in lines))],
-        # The viewer cannot show Minari's files.
-        "configs": [{"config_name": "index", "data_files": INDEX}],
+        "configs": configs,
+        **({"doi": doi} if doi else {}),
     }
 
 
-def _about(lines: Sequence[Mapping[str, Any]]) -> str:
+def _splits(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A dataset as the hub's viewer shows it: every tenth episode is for validation."""
+    place = row["id"].partition("/")[2]
+    splits = {"train": "*[0-8]", "validation": "*9"} if row["episodes"] > 9 else {"train": "*"}
+    return {
+        "config_name": place.replace("/", "-"),
+        "data_files": [
+            {"split": name, "path": f"{place}/data/{episodes}/*.parquet"}
+            for name, episodes in splits.items()
+        ],
+    }
+
+
+def _about(lines: Sequence[Mapping[str, Any]], doi: str) -> str:
     head, rows = as_table(lines)
     linked = [
         [f"[{cells[0]}]({cells[0].strip('`').partition('/')[2]}/{CARD})", *cells[1:]]
@@ -178,7 +212,8 @@ def _about(lines: Sequence[Mapping[str, Any]]) -> str:
         f"- {licence}: {sum(row['licence'] == licence for row in lines)} datasets"
         for licence in sorted(licences)
     ]
-    return _ABOUT.format(id=lines[0]["id"], table=table, licences="\n".join(counts))
+    cite = f"\n## Citation\n\nDOI: [{doi}](https://doi.org/{doi})\n" if doi else ""
+    return _ABOUT.format(id=lines[0]["id"], table=table, licences="\n".join(counts)) + cite
 
 
 def _write_namespaces(folder: Path, ids: Sequence[str]) -> None:

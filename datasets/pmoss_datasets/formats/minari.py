@@ -23,7 +23,7 @@ from pmoss_datasets.folder import (
     whole_folder,
 )
 from pmoss_datasets.formats.episodes import check_one_part, worth
-from pmoss_datasets.interfaces import Player
+from pmoss_datasets.interfaces import Expander, Player
 from pmoss_datasets.replaying import replay_recipe
 from pmoss_datasets.schema import Played
 from pmoss_datasets.storage import Dataset, write_dataset
@@ -41,6 +41,11 @@ CONTACT = "see the project's page"
 LINK = "https://pypi.org/project/pmoss-env/"
 #: The file in which Minari keeps the arrays.
 MAIN = "main_data.hdf5"
+#: Forms in which Minari keeps the arrays: one file for all, or a file for each episode, which
+#: viewers of tables show.
+FORMS = ("hdf5", "parquet")
+#: Metadata of an export, by which it is known whatever its form is.
+EXPORTED = "data/metadata.json"
 
 
 def to_minari(
@@ -48,6 +53,7 @@ def to_minari(
     root: str | Path,
     reward: str | None = None,
     *,
+    form: str = "hdf5",
     overwrite: bool = False,
 ) -> MinariDataset:
     """Writes ``<root>/<id>`` as Minari keeps it, compressed, and opens it with Minari.
@@ -61,39 +67,49 @@ def to_minari(
         root: folder of Minari datasets.
         reward: its mode, the first of its domain if None; the environment that Minari recovers
             pays the same.
+        form: one of FORMS.
         overwrite: replace a dataset that is there.
 
     Raises:
         DatasetError: something is there, it cannot be written, or the dataset is damaged. Nothing
             is left behind.
-        MissingExtraError: Minari is not installed.
+        MissingExtraError: Minari, or for Parquet PyArrow, is not installed.
+        UnknownNameError: the form is unknown.
     """
+    if form not in FORMS:
+        raise UnknownNameError("form of Minari's data", form, FORMS)
     minari, storage_class = _minari()
+    if form == "parquet":
+        require("pyarrow")
     check_one_part(dataset, "Minari's form")
     target = Path(root) / dataset.metadata.id
-    check_target(target, overwrite, what="data/metadata.json")
+    check_target(target, overwrite, what=EXPORTED)
     mode = dataset.reward(reward)
     kwargs = dataset.domain.paying(dataset.metadata.env_kwargs, mode)
     env = gymnasium.make(dataset.domain.env_id, **kwargs)
-    packed = _packed(dataset, env.observation_space, mode)
+    packed = _packed(dataset, env.observation_space, mode) if form == "hdf5" else b""
     with whole_folder(target) as temporary:
         storage = storage_class.new(
             temporary / "data",
             observation_space=env.observation_space,
             action_space=env.action_space,
             env_spec=env.spec,
+            data_format=form,
             # Grids of counters are no pictures, which Minari would store with losses.
             jpeg_encoding=False,
         )
         storage.update_metadata(_minari_metadata(dataset, mode, minari.__version__))
-        (temporary / "data" / MAIN).write_bytes(packed)
-        storage.update_metadata(
-            {
-                "total_episodes": len(dataset),
-                "total_steps": int(dataset.lengths.sum()),
-                "dataset_size": round(len(packed) / 1e6, 3),
-            }
-        )
+        if form == "parquet":
+            storage.update_episodes(_buffers(dataset, env.observation_space, mode))
+        else:
+            (temporary / "data" / MAIN).write_bytes(packed)
+            storage.update_metadata(
+                {
+                    "total_episodes": len(dataset),
+                    "total_steps": int(dataset.lengths.sum()),
+                    "dataset_size": round(len(packed) / 1e6, 3),
+                }
+            )
     return minari.MinariDataset(target / "data")
 
 
@@ -172,6 +188,12 @@ def from_minari(
     )
     episodes = [domain.episode(each.values) for each in played]
     return write_dataset(path, episodes, metadata, overwrite=overwrite)
+
+
+def is_minari(folder: Path) -> bool:
+    """Whether a folder with metadata is one of Minari's, or of an episode in one."""
+    names = (MAIN, "part-0.parquet", "0/part-0.parquet")
+    return any((folder / name).is_file() for name in names)
 
 
 def check_minari(folder: Path) -> None:
@@ -285,20 +307,13 @@ def _packed(dataset: Dataset, space: gymnasium.Space[Any], reward: str) -> bytes
     buffer = io.BytesIO()
     with h5py.File(buffer, "w", libver="latest") as file:
         for number, episode in enumerate(dataset):
-            observations = expander.observations(episode, last=True, copies=False)
-            ended = np.zeros(episode.steps, dtype=np.bool_)
-            ended[-1] = True
-            shown = {f"observations/{key}": observations[key] for key in expander.space.spaces}
-            if not isinstance(space, gymnasium.spaces.Dict):
-                shown = {"observations": observations["observation"]}
-            arrays = {
-                **shown,
-                "actions": episode.actions.astype(np.int64),
-                "rewards": worth(dataset, number, reward),
-                "terminations": ended,
-                "truncations": np.zeros_like(ended),
-                "infos/action_mask": expander.masks(episode, last=True),
-            }
+            shown, arrays = _arrays(dataset, expander, number, space, reward)
+            if isinstance(shown, dict):
+                shown = {f"observations/{key}": array for key, array in shown.items()}
+            else:
+                shown = {"observations": shown}
+            arrays = {**shown, **arrays}
+            arrays["infos/action_mask"] = arrays.pop("action_mask")
             group = file.create_group(f"episode_{number}")
             group.attrs.update(id=number, seed=episode.seed, total_steps=episode.steps)
             for name, array in arrays.items():
@@ -306,6 +321,42 @@ def _packed(dataset: Dataset, space: gymnasium.Space[Any], reward: str) -> bytes
                     name, data=array, chunks=array.shape, compression="gzip", shuffle=True
                 )
     return buffer.getvalue()
+
+
+def _buffers(dataset: Dataset, space: gymnasium.Space[Any], reward: str) -> Iterator[Any]:
+    """Episodes as Minari's own writer takes them."""
+    from minari.data_collector.episode_buffer import EpisodeBuffer
+
+    expander = dataset.expander()
+    for number, episode in enumerate(dataset):
+        shown, arrays = _arrays(dataset, expander, number, space, reward)
+        yield EpisodeBuffer(
+            id=number,
+            seed=episode.seed,
+            observations=shown,
+            infos={"action_mask": arrays.pop("action_mask")},
+            **arrays,
+        )
+
+
+def _arrays(
+    dataset: Dataset, expander: Expander, number: int, space: gymnasium.Space[Any], reward: str
+) -> tuple[Any, dict[str, Any]]:
+    """The observations of an episode, a dictionary where the space is one, and its other arrays."""
+    episode = dataset[number]
+    observations = expander.observations(episode, last=True, copies=False)
+    shown: Any = {key: observations[key] for key in expander.space.spaces}
+    if not isinstance(space, gymnasium.spaces.Dict):
+        shown = observations["observation"]
+    ended = np.zeros(episode.steps, dtype=np.bool_)
+    ended[-1] = True
+    return shown, {
+        "actions": episode.actions.astype(np.int64),
+        "rewards": worth(dataset, number, reward),
+        "terminations": ended,
+        "truncations": np.zeros_like(ended),
+        "action_mask": expander.masks(episode, last=True),
+    }
 
 
 def _minari_root() -> Path:

@@ -3,18 +3,20 @@
 import csv
 import hashlib
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from pmoss_datasets import Dataset, open_dataset
+from pmoss_datasets import Dataset, Recipe, collect, open_dataset
+from pmoss_datasets.catalog import dataset_folders
 from pmoss_datasets.formats.hub import export
 from pmoss_datasets.formats.minari import from_minari
-from pmoss_datasets.hub import card_text, size_category
+from pmoss_datasets.hub import card_text, send, size_category
 from pmoss_datasets.index import COLUMNS, as_table, line
 from pmoss_datasets.suite import SHIPPED, SHIPPED_ROOT, licence_of
-from pmoss_env.errors import DatasetError
+from pmoss_env.errors import BackendError, DatasetError, DescriptionError, MissingExtraError
 
 minari = pytest.importorskip("minari")
 yaml = pytest.importorskip("yaml")
@@ -92,6 +94,77 @@ def test_a_second_call_keeps_what_is_there(original: Dataset, hub: Path) -> None
     shipped = open_dataset(SHIPPED_ROOT / SHIPPED[1])
     with pytest.raises(DatasetError, match="is not among what is exported"):
         export([shipped], hub.parent)
+
+
+def test_parquet_has_splits_that_a_viewer_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet", reason="the extra hub is not installed")
+    data = collect(
+        Recipe(env={"machine": "toy", "slices": 8}, episodes=12, reference_episodes=0),
+        tmp_path / "data",
+    )
+    folder = export([data], tmp_path / "hub", "CC-BY-4.0", form="parquet", doi="10.5281/zenodo.123")
+    facts = front_matter(folder / "README.md")
+    assert (
+        facts["doi"] == "10.5281/zenodo.123"
+        and "doi.org/10.5281" in (folder / "README.md").read_text()
+    )
+    _, config = facts["configs"]
+    shown = {}
+    for split in config["data_files"]:
+        files = sorted(folder.glob(split["path"]))
+        shown[split["split"]] = {int(file.parent.name) for file in files}
+    assert shown == {"train": {*range(12)} - {9}, "validation": {9}}
+    table = parquet.read_table(folder.parent / data.id / "data" / "9" / "part-0.parquet")
+    assert table.column("actions").to_pylist()[:-1] == data[9].actions.tolist()
+    check_sums(folder)
+
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(folder.parent))
+    loaded = minari.load_dataset(data.id)
+    assert loaded.total_episodes == 12 and loaded.recover_environment() is not None
+    back = from_minari(data.id, tmp_path / "back")
+    assert back.metadata.checksums["throughput"] == data.metadata.checksums["throughput"]
+    # A mirror of the same folder has the compact form.
+    assert [each.name for each in dataset_folders(folder)] == ["compact"]
+    assert open_dataset(folder.parent / data.id / "compact").checksum == data.checksum
+    with pytest.raises(DatasetError, match="holds another dataset"):
+        export([data], folder.parent, "CC-BY-4.0")
+    with pytest.raises(DescriptionError, match="doi 'mine': must look like"):
+        export([data], folder.parent, "CC-BY-4.0", doi="mine")
+
+
+def test_the_folder_is_uploaded_as_it_is(hub: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = pytest.importorskip("huggingface_hub", reason="the extra hub is not installed")
+    loaded = package.DatasetCard.load(hub / "README.md")
+    assert loaded.data.license == "cc-by-4.0" and loaded.data.pretty_name == "pmoss_env"
+    sent = []
+
+    class Api:
+        def create_repo(self, *words: object, **more: object) -> None:
+            sent.append((words, more))
+
+        def upload_folder(self, **words: object) -> str:
+            if "down" in str(words["repo_id"]):
+                raise ConnectionError("no route to the hub")
+            return f"https://hub/{words['repo_id']}/{Path(str(words['folder_path'])).name}"
+
+    monkeypatch.setattr(package, "HfApi", Api)
+    assert send(hub, "me/pmoss", "dataset") == f"https://hub/me/pmoss/{hub.name}"
+    assert sent == [(("me/pmoss",), {"repo_type": "dataset", "exist_ok": True})]
+    with pytest.raises(BackendError, match="me/down: cannot be uploaded: no route"):
+        send(hub, "me/down", "dataset")
+
+
+def test_without_their_packages_the_extra_is_named(
+    original: Dataset, hub: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for package in ("pyarrow", "huggingface_hub"):
+        monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtraError, match=r"'\.\[hub\]'"):
+        export([original], tmp_path / "hub", licence="CC-BY-4.0", form="parquet")
+    with pytest.raises(MissingExtraError, match=r"'\.\[hub\]'"):
+        send(hub, "me/pmoss", "dataset")
 
 
 def test_what_cannot_be_shared_is_refused(original: Dataset, tmp_path: Path) -> None:

@@ -124,10 +124,7 @@ def measure(
         arguments["records"] = records
     with Stages() as progress:
         _add_callbacks(arguments, backend, seconds, progress)
-        subject = make_backend(
-            **asked,
-            **arguments,
-        )
+        subject = make_backend(backend, **asked, **arguments)
         measured = measure_rounds(
             subject,
             names,

@@ -34,6 +34,7 @@ class Course:
         judge: asked for further metrics every ``save_every`` updates, and after the last one. Its
             argument is the path of the checkpoint, if one is written.
         metrics: those of a training that has nothing left to do.
+        is_over: asked after every update, whether it shall be the last.
     """
 
     step: Step
@@ -41,6 +42,7 @@ class Course:
     save_every: int = 1
     judge: Callable[[str | Path | None], Metrics] | None = None
     metrics: Metrics = field(default_factory=dict)
+    is_over: Callable[[], bool] = lambda: False
 
 
 def train(
@@ -58,18 +60,20 @@ def train(
     metrics = course.metrics
     torn = False
     try:
-        while agent.updates < course.total:
+        last = agent.updates >= course.total
+        while not last:
             change = course.step(agent.updates)
             torn = True
             metrics = change()
             agent.updates += 1
             torn = False
+            last = agent.updates >= course.total or course.is_over()
             due = agent.updates % course.save_every == 0
-            if course.judge is not None and (due or agent.updates == course.total):
+            if course.judge is not None and (due or last):
                 metrics |= course.judge(checkpoint)
             if progress is not None:
                 progress(agent.updates, course.total, metrics)
-            if checkpoint is not None and (due or agent.updates == course.total):
+            if checkpoint is not None and (due or last):
                 agent.save(checkpoint)
     except KeyboardInterrupt:
         if checkpoint is not None and not torn:

@@ -21,42 +21,32 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, cast
 
 import numpy as np
 
-from pmoss_agents.agent import Array
+from pmoss_agents.configs import LATER
 from pmoss_agents.pytorch import F, Tensor, nn, torch
 from pmoss_agents.spatial import surrogate
-from pmoss_agents.spatial.planning import (
-    ELAPSED,
-    MORE_GROUPS,
-    QUERIES,
-    ThroughputModel,
-    Topology,
-    at,
-    layers,
-    log,
-)
+from pmoss_agents.spatial.lessons import Choice, Lesson, Lessons
+from pmoss_agents.spatial.planning import MORE_GROUPS, MixingModel, log
 from pmoss_agents.spatial.surrogate import Surrogate, models_of
-from pmoss_agents.trainer import Course, check_loss, cosine
+from pmoss_agents.trainer import Course, check_loss
 from pmoss_agents.weights import set_rate
 from pmoss_datasets import Dataset
 from pmoss_datasets.several import Several
 from pmoss_datasets.spatial.world_sets import WorldSet
-from pmoss_datasets.spatial.worlds import INSTANCES, SCHEDULES, draw_world
 from pmoss_env.errors import DatasetError
-from pmoss_env.machines import load_machine
-from pmoss_env.types import COUNTER_NAMES, COUNTERS
+from pmoss_env.types import COUNTER_NAMES
 
-#: Counters that only a processor's monitoring unit counts.
-_HARDWARE = np.array([counter.source == "hardware" for counter in COUNTERS])
 #: Seconds to wait for a world that another process is making.
 _PATIENCE = 600.0
 #: Worlds whose counters give the scales of the inputs.
 _SCALED_BY = 32
+#: Updates in which the learning rate rises; lessons that it is judged on, and worlds of each.
+_WARM, _JUDGED = 50, 8
 
 
 @dataclass(frozen=True)
@@ -70,6 +60,9 @@ class Config(surrogate.Config):
         "growth": "(0, inf)",
         "held": "[1, 1000000]",
         "rounds_of_mixing": "[0, 8]",
+        "time_width": "[0, 4096]",
+        "context": "[0, 4096]",
+        "seconds": "[0, inf)",
     }
 
     members: int = 2
@@ -88,201 +81,30 @@ class Config(surrogate.Config):
     # Of products while it learns: "bfloat16" is several times faster where a processor has units
     # for it, and slower elsewhere.
     precision: Literal["float32", "bfloat16"] = "float32"
+    # Of the layers that predict a time, which planning mostly consists of; 0: width.
+    time_width: int = field(default=0, metadata=LATER)
+    # Features that each core tells the others under the schedule that is asked about.
+    context: int = field(default=0, metadata=LATER)
+    # Of a training, after which it stops; the learning rate falls with whatever is nearer to its
+    # end. 0: any time. Two such trainings make different weights.
+    seconds: float = field(default=0.0, metadata=LATER)
+    # On a GPU: an update is recorded once for each shape of lesson, and then replayed.
+    graphs: bool = field(default=True, metadata=LATER)
 
 
-class MixingModel(ThroughputModel):
-    """A model of throughput whose features are mixed along the machine's tree."""
-
-    def __init__(self, counters: int, *, rounds: int, width: int, features: int, **sizes: Any):
-        """Makes a model.
-
-        Args:
-            counters: H, of each slice.
-            rounds: of mixing.
-            width: of the hidden layers.
-            features: of a slice and of a core.
-            **sizes: further arguments of ThroughputModel.
-        """
-        super().__init__(counters, width=width, features=features, **sizes)
-        self.mix_cores = nn.ModuleList(layers(5 * features, width, features) for _ in range(rounds))
-        self.mix_slices = nn.ModuleList(
-            layers(3 * features, width, features) for _ in range(rounds)
-        )
-        for last in (part[-1] for part in (*self.mix_cores, *self.mix_slices)):
-            assert isinstance(last, nn.Linear)
-            nn.init.zeros_(last.weight)
-            nn.init.zeros_(last.bias)
-
-    def mix(
-        self, topology: Any, slices: Tensor, cores: Tensor, columns: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """See Reader.mix."""
-        if not len(self.mix_cores):
-            return slices, cores
-        ran_on = F.one_hot(columns, topology.workers).to(slices.dtype).transpose(1, 2)
-        count = ran_on.sum(2, keepdim=True)
-        ran = (count > 0).to(slices.dtype)
-        levels = [level.to(slices.dtype) for level in (topology.caches, topology.nodes)]
-        shares = [level / (level @ ran).clamp(min=1.0) for level in levels]
-        for of_core, of_slice in zip(self.mix_cores, self.mix_slices, strict=True):
-            known = cores * ran
-            whole = known.sum(1, keepdim=True) / ran.sum(1, keepdim=True).clamp(min=1.0)
-            own = (ran_on @ slices) / count.clamp(min=1.0)
-            around = [share @ known for share in shares]
-            cores = cores + of_core(torch.cat([cores, own, *around, whole.expand_as(cores)], -1))
-            mean = slices.mean(1, keepdim=True).expand_as(slices)
-            slices = slices + of_slice(torch.cat([slices, at(cores, columns), mean], -1))
-        return slices, cores
-
-
-class Topologies:
-    """Topologies of several machines, each filled up with workers that share nothing.
-
-    Attributes:
-        workers: W, of the largest.
-        siblings, caches, nodes: (P, W, W), see Topology.
-        sizes, capacity: (P, W, 2).
-    """
-
-    def __init__(self, places: list[tuple[Array, Array]], device: torch.device) -> None:
-        """Takes ``_places_of()`` of machines."""
-        self.workers = max(groups.shape[1] for groups, _ in places)
-        alike = []
-        sizes = torch.zeros(len(places), self.workers, 4)
-        for row, (groups, numbers) in enumerate(places):
-            short = self.workers - groups.shape[1]
-            filled = np.pad(groups, ((0, 0), (0, short)), constant_values=-1)
-            same = (filled[:, :, None] == filled[:, None]) & (filled >= 0)[:, :, None]
-            alike.append(torch.from_numpy(same))
-            sizes[row, : len(numbers)] = torch.from_numpy(numbers)
-        shared = torch.stack(alike).float().to(device)
-        self.siblings, self.caches, self.nodes = shared.unbind(1)
-        self.sizes, self.capacity = sizes[..., :2].to(device), sizes[..., 2:].to(device)
-
-    def repeated(self, times: int) -> Topologies:
-        """The same with each machine so many times in a row."""
-        other = object.__new__(Topologies)
-        other.workers = self.workers
-        for name in ("siblings", "caches", "nodes", "sizes", "capacity"):
-            setattr(other, name, getattr(self, name).repeat_interleave(times, 0))
-        return other
-
-
-class Lesson(NamedTuple):
-    """Schedules that ran in B instances, and n others of each.
-
-    Attributes:
-        topologies: of the B machines.
-        before: (B, S, H) counters of the schedule that is read, million per second.
-        incumbent: (B, S) the worker of each slice in it.
-        columns: (B, n, S) the workers in the others.
-        after: (B, n, S, 2) elapsed microseconds and queries in the others.
-        throughput: (B, n) of the others, Mq/s.
-    """
-
-    topologies: Topologies
-    before: Tensor
-    incumbent: Tensor
-    columns: Tensor
-    after: Tensor
-    throughput: Tensor
-
-
-class Lessons:
-    """Draws lessons from a set of worlds."""
-
-    def __init__(self, worlds: WorldSet, missing: float, device: torch.device) -> None:
-        self._worlds, self._missing, self._device = worlds, missing, device
-        self._places: dict[int, tuple[Array, Array]] = {}
-        self._slices: dict[int, int] = {}
-
-    def draw(self, rng: np.random.Generator, worlds: range, size: int) -> Lesson:
-        """Draws a lesson of worlds that have the same number of slices.
-
-        Args:
-            rng: source of randomness.
-            worlds: numbers of those that may be drawn.
-            size: B.
-        """
-        numbers = [int(rng.integers(worlds.start, worlds.stop))]
-        slices = self._slices_of(numbers[0])
-        while len(numbers) < size:
-            number = int(rng.integers(worlds.start, worlds.stop))
-            if self._slices_of(number) == slices:
-                numbers.append(number)
-        before, incumbent, columns, after, throughput = [], [], [], [], []
-        for number in numbers:
-            record = self._worlds[number]
-            instance, first = int(rng.integers(INSTANCES)), int(rng.integers(SCHEDULES))
-            others = [i for i in range(SCHEDULES) if i != first]
-            counters = record["counters"][instance, :, :slices]
-            workers = record["columns"][instance, :, :slices].astype(np.int64)
-            before.append(np.where(self._missed(rng), 0.0, counters[first]))
-            incumbent.append(workers[first])
-            columns.append(workers[others])
-            after.append(counters[others][..., [ELAPSED, QUERIES]])
-            throughput.append(record["throughput"][instance, others])
-        stacked = (before, incumbent, columns, after, throughput)
-        tensors = [torch.from_numpy(np.stack(part)) for part in stacked]
-        tensors[0] = tensors[0].float()
-        return Lesson(
-            Topologies([self._places_of(number) for number in numbers], self._device),
-            *(part.to(self._device) for part in tensors),
-        )
-
-    def samples(self, count: int) -> Tensor:
-        """(n, H) counters of slices in the first worlds."""
-        records = [self._worlds[number] for number in range(count)]
-        parts = [record["counters"][:, 0, : int(record["slices"])] for record in records]
-        rows = np.concatenate([part.reshape(-1, part.shape[-1]) for part in parts])
-        return torch.from_numpy(rows)
-
-    def _missed(self, rng: np.random.Generator) -> Array:
-        """(H,) whether a counter is missing: none, all of the hardware's, or some of these."""
-        if rng.random() >= self._missing:
-            return np.zeros(_HARDWARE.size, dtype=np.bool_)
-        share = 1.0 if rng.random() < 0.5 else rng.random()
-        chosen: Array = _HARDWARE & (rng.random(_HARDWARE.size) < share)
-        return chosen
-
-    def _slices_of(self, number: int) -> int:
-        if number not in self._slices:
-            self._slices[number] = int(self._worlds[number]["slices"])
-        return self._slices[number]
-
-    def _places_of(self, number: int) -> tuple[Array, Array]:
-        if number not in self._places:
-            world = draw_world(self._worlds.recipe.split, number)
-            self._places[number] = _places_of(world.machine)
-        return self._places[number]
-
-
-def _places_of(machine: str) -> tuple[Array, Array]:
-    """(3, W) numbers of each worker's core, cache and node, and (W, 4) its sizes and capacity."""
-    topology = Topology(load := load_machine(machine))
-    core = load.physical_of_core[load.workers]
-    groups = np.stack([core, topology.cache.numpy(), topology.node.numpy()]).astype(np.int32)
-    return groups, torch.cat([topology.sizes, topology.capacity], 1).numpy()
-
-
-def loss_of(model: ThroughputModel, lesson: Lesson) -> tuple[Tensor, Tensor]:
+def loss_of(model: MixingModel, lesson: Lesson) -> tuple[Tensor, Tensor]:
     """The surrogate's loss of a model on a lesson, and how far its throughputs are off.
 
     Returns:
         () the loss, and () the mean error of the logarithm of throughput.
     """
-    batch, others, slices = lesson.columns.shape
     reading = model.read(lesson.topologies, lesson.before, lesson.incumbent)
-    for_others = type(reading)(
-        *(part.repeat_interleave(others, 0) for part in vars(reading).values())
-    )
-    columns = lesson.columns.reshape(batch * others, slices)
-    times, total = model(lesson.topologies.repeated(others), for_others, columns)
-    elapsed, queries = lesson.after.reshape(batch * others, slices, 2).unbind(-1)
+    times, total = model.predict(lesson.topologies, reading, lesson.columns)
+    elapsed, queries = lesson.after.unbind(-1)
     truth = log(elapsed) - log(queries)
-    weight = elapsed / elapsed.mean(1, keepdim=True).clamp(min=1e-9) * (queries > 0)
+    weight = elapsed / elapsed.mean(-1, keepdim=True).clamp(min=1e-9) * (queries > 0)
     of_times = (weight * F.smooth_l1_loss(times, truth, beta=0.05, reduction="none")).mean()
-    served = lesson.throughput.reshape(-1).clamp(min=1e-9).log()
+    served = lesson.throughput.clamp(min=1e-9).log()
     of_total = F.smooth_l1_loss(total, served, beta=0.05)
     return of_times + 0.3 * of_total, (total - served).abs().mean()
 
@@ -324,30 +146,29 @@ class Generalist(Surrogate):
 
         with self.learning(self.task_of(dataset), set_up) as device:
             lessons = Lessons(dataset, config.missing, device)
-            step = partial(self._world_step, lessons, dataset)
-            judge = partial(self._judge, Lessons(dataset, 0.0, device))
-            yield Course(step, config.updates, config.save_every, judge)
+            learners = [
+                _Learner(cast(MixingModel, member), lessons, config, number)
+                for number, member in enumerate(models_of(self.network))
+            ]
+            clock = Clock(config.updates, config.seconds)
+            step = partial(self._world_step, learners, dataset, clock)
+            judge = partial(self._judge, Lessons(dataset, 0.0, device, held=False))
+            yield Course(step, config.updates, config.save_every, judge, is_over=clock.is_over)
 
     def _world_step(
-        self, lessons: Lessons, worlds: WorldSet, update: int
+        self, learners: list[_Learner], worlds: WorldSet, clock: Clock, update: int
     ) -> Callable[[], dict[str, float]]:
         """One gradient step of every member, each on a lesson of its own."""
         config, optimiser = self.config, self.optimiser
-        available = min(len(worlds), int(config.held + _SCALED_BY + config.growth * (update + 1)))
+        available = self._available(worlds, update)
         _wait_for(worlds, available)
-        warm = min(1.0, (update + 1) / 50)
-        set_rate(optimiser, config.learning_rate * warm * cosine(math.pi * update / config.updates))
-        optimiser.zero_grad(set_to_none=True)
-        loss, error = 0.0, 0.0
-        for number, member in enumerate(models_of(self.network)):
-            rng = np.random.default_rng([config.seed, number, update])
-            lesson = lessons.draw(rng, range(config.held, available), config.batch_size)
-            with _precision(config.precision, lesson.before.device):
-                of_member, off = loss_of(member, lesson)
-            of_member.backward()  # type: ignore[no-untyped-call]
-            nn.utils.clip_grad_norm_(member.parameters(), 1.0)
-            loss += float(of_member.detach()) / config.members
-            error += float(off.detach()) / config.members
+        warm = min(1.0, (update + 1) / _WARM)
+        set_rate(optimiser, config.learning_rate * warm * _falling(clock.share(update)))
+        parts = [learner(update, available) for learner in learners]
+        if available == len(worlds):
+            for learner in learners:  # a GPU computes meanwhile
+                learner.choose(update + 1, available)
+        loss, error = torch.stack([torch.stack(part) for part in parts]).mean(0).tolist()
         check_loss(self.name, update, loss)
 
         def change() -> dict[str, float]:
@@ -356,18 +177,34 @@ class Generalist(Surrogate):
 
         return change
 
+    def _available(self, worlds: WorldSet, update: int) -> int:
+        """How many worlds, from the first on, an update may use."""
+        config = self.config
+        return min(len(worlds), int(config.held + _SCALED_BY + config.growth * (update + 1)))
+
     def _judge(self, lessons: Lessons, _: Any) -> dict[str, float]:
         """Loss and error in the worlds that it does not learn from, with all counters."""
         rng, config = np.random.default_rng(0), self.config
+        count = max(_JUDGED, config.held // _JUDGED)
         with torch.inference_mode():
-            drawn = [lessons.draw(rng, range(config.held), 8) for _ in range(8)]
-            members = models_of(self.network)
+            drawn = (lessons.draw(rng, range(config.held), _JUDGED) for _ in range(count))
+            members = [cast(MixingModel, member) for member in models_of(self.network)]
             parts = [loss_of(member, lesson) for lesson in drawn for member in members]
         losses, errors = zip(*parts, strict=True)
         return {
             "held_loss": float(torch.stack(losses).mean()),
             "held_error": float(torch.stack(errors).mean()),
         }
+
+    def new_optimiser(self, network: nn.ModuleList) -> torch.optim.AdamW:
+        """See NetworkAgent.new_optimiser."""
+        config = self.config
+        return torch.optim.AdamW(
+            network.parameters(),
+            lr=config.learning_rate,
+            weight_decay=config.weight_decay,
+            fused=config.device != "cpu" and torch.cuda.is_available(),
+        )
 
     def new_network(self) -> nn.ModuleList:
         """See NetworkAgent.new_network."""
@@ -378,15 +215,116 @@ class Generalist(Surrogate):
                 rounds=config.rounds_of_mixing,
                 width=config.width,
                 features=config.features,
+                context=config.context,
                 demands=config.demands,
                 inputs=config.inputs,
+                time_width=config.time_width or None,
             )
             for _ in range(config.members)
         )
 
 
-def _precision(name: str, device: torch.device) -> Any:
-    return torch.autocast(device.type, torch.bfloat16, enabled=name == "bfloat16")
+class _Learner:
+    """Makes the gradients of a member; on a GPU by a graph of each shape of lessons."""
+
+    def __init__(self, member: MixingModel, lessons: Lessons, config: Config, number: int) -> None:
+        self._member, self._lessons = member, lessons
+        self._config, self._number = config, number
+        self._graphs: dict[tuple[int, int], _Graph] = {}
+        self._weights = list(member.parameters())
+        self._pool: Any = None
+        self._chosen: tuple[int, tuple[int, int], Choice] | None = None
+
+    def choose(self, update: int, available: int) -> None:
+        """Chooses the lesson of an update from the first worlds, so many."""
+        config = self._config
+        rng = np.random.default_rng([config.seed, self._number, update])
+        worlds = range(config.held, available)
+        self._chosen = update, *self._lessons.choose(rng, worlds, config.batch_size)
+
+    def __call__(self, update: int, available: int) -> tuple[Tensor, Tensor]:
+        """Sets the gradients of an update's lesson; returns () loss and () error."""
+        if self._chosen is None or self._chosen[0] != update:
+            self.choose(update, available)
+        assert self._chosen is not None
+        _, shape, choice = self._chosen
+        device = self._weights[0].device
+        if device.type == "cpu" or not self._config.graphs:
+            return self._backward(shape, choice)
+        given = Choice(*(torch.from_numpy(part).pin_memory() for part in choice))
+        if shape not in self._graphs:
+            self._graphs[shape] = self._recorded(shape, given, device)
+        graph = self._graphs[shape]
+        for place, part in zip(graph.choice, given, strict=True):
+            place.copy_(part, non_blocking=True)
+        graph.graph.replay()
+        for weight, gradient in zip(self._weights, graph.gradients, strict=True):
+            weight.grad = gradient
+        return graph.loss, graph.error
+
+    def _backward(self, shape: tuple[int, int], choice: Choice) -> tuple[Tensor, Tensor]:
+        for weight in self._weights:
+            weight.grad = None
+        lesson = self._lessons.gather(shape, choice)
+        # Copies of weights in bfloat16 that are kept from one update are of no use in a graph.
+        with torch.autocast(
+            lesson.before.device.type,
+            torch.bfloat16,
+            enabled=self._config.precision == "bfloat16",
+            cache_enabled=False,
+        ):
+            loss, error = loss_of(self._member, lesson)
+        loss.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(self._weights, 1.0)
+        return loss.detach(), error.detach()
+
+    def _recorded(self, shape: tuple[int, int], choice: Choice, device: torch.device) -> _Graph:
+        """The graph of an update, which begins with two that are made and not used."""
+        places = Choice(*(part.to(device) for part in choice))
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(2):
+                self._backward(shape, places)
+        torch.cuda.current_stream().wait_stream(stream)
+        for weight in self._weights:
+            weight.grad = None
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=self._pool):
+            loss, error = self._backward(shape, places)
+        self._pool = graph.pool()
+        return _Graph(graph, places, [weight.grad for weight in self._weights], loss, error)
+
+
+class _Graph(NamedTuple):
+    """A recorded update: where its choice is written, and where its results stand."""
+
+    graph: torch.cuda.CUDAGraph
+    choice: Choice
+    gradients: list[Tensor | None]
+    loss: Tensor
+    error: Tensor
+
+
+class Clock:
+    """How far a training is, by its updates and by the time that it may take."""
+
+    def __init__(self, updates: int, seconds: float) -> None:
+        self._updates, self._seconds, self._began = updates, seconds, time.monotonic()
+
+    def share(self, update: int) -> float:
+        """From 0 to 1."""
+        passed = (time.monotonic() - self._began) / self._seconds if self._seconds else 0.0
+        return min(1.0, max(update / self._updates, passed))
+
+    def is_over(self) -> bool:
+        """Whether the time has passed."""
+        return 0 < self._seconds < time.monotonic() - self._began
+
+
+def _falling(share: float) -> float:
+    """A share of the learning rate: falls as a cosine from 1 to a hundredth."""
+    return 0.01 + 0.495 * (1 + math.cos(math.pi * share))
 
 
 def _wait_for(worlds: WorldSet, count: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated
 
@@ -18,9 +19,12 @@ def worlds(
     processes: Annotated[
         int, typer.Option(help="At once; the bits are the same for any number.")
     ] = 1,
+    seconds: Annotated[
+        float, typer.Option(min=0, help="Stop then, with the worlds that are made.")
+    ] = math.inf,
     overwrite: Annotated[bool, typer.Option(help="Replace another set that is there.")] = False,
 ) -> None:
-    """Make up servers with workloads, and log schedules on them; 25 worlds a second and core.
+    """Make up servers with workloads, and log schedules on them; 50 worlds a second and core.
 
     No server of a catalogue is among them. Interrupted, the same command goes on. An agent can
     learn from the first worlds while the others are made.
@@ -32,7 +36,9 @@ def worlds(
     check_output(out, folder=True)
     recipe = WorldsRecipe(split=split, count=count)
     with progress_bar("making worlds") as bar:
-        made = make_worlds(recipe, out, bar, processes=processes, overwrite=overwrite)
+        made = make_worlds(
+            recipe, out, bar, processes=processes, overwrite=overwrite, seconds=seconds
+        )
     megabytes = sum(place.stat().st_size for place in out.iterdir()) / 1e6
     console.print(
         f"{made.id}: {len(made):,} worlds, {megabytes:,.0f} MB; in {out}", highlight=False

@@ -9,7 +9,10 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
+import time
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -37,9 +40,11 @@ from pmoss_env.types import COUNTER_NAMES
 from pmoss_env.version import __version__
 
 FORMAT = "pmoss worlds"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 #: Worlds of a file.
 SHARD = 64
+#: Files that are mapped at once; each is a file descriptor.
+_MOST_OPEN = 256
 
 
 @dataclass(frozen=True)
@@ -63,7 +68,7 @@ class WorldsRecipe:
     @property
     def id(self) -> str:
         """The set's id."""
-        return f"pmoss/worlds/{self.split}-v0"
+        return f"pmoss/worlds/{self.split}-v1"
 
     @property
     def shards(self) -> list[tuple[int, int]]:
@@ -72,14 +77,18 @@ class WorldsRecipe:
 
 
 class _Shards:
-    """Makes the files of a set; works in any process."""
+    """Makes the files of a set; works in any process of this host."""
 
-    def __init__(self, split: str) -> None:
-        self._split = split
+    def __init__(self, path: Path, split: str) -> None:
+        self._path, self._split = path, split
 
-    def __call__(self, bounds: tuple[int, int]) -> npt.NDArray[Any]:
+    def __call__(self, bounds: tuple[int, int]) -> str:
+        """Makes a file; returns its checksum."""
         records = [log_world(draw_world(self._split, number)) for number in range(*bounds)]
-        return np.stack(records)
+        content = io.BytesIO()
+        np.save(content, np.stack(records))
+        write_atomically(_shard(self._path, bounds[0]), content.getvalue())
+        return hashlib.sha256(content.getvalue()).hexdigest()
 
     def close(self) -> None:
         """Nothing to release."""
@@ -92,6 +101,7 @@ def make_worlds(
     *,
     processes: int = 1,
     overwrite: bool = False,
+    seconds: float = math.inf,
 ) -> WorldSet:
     """Makes the worlds of a recipe; goes on where an earlier call stopped.
 
@@ -101,11 +111,13 @@ def make_worlds(
         progress: called with (worlds done, all of them).
         processes: at once; the bits are the same for any number.
         overwrite: replace another set that is there.
+        seconds: to stop after. The set then holds the worlds up to the first that is missing.
 
     Raises:
-        DatasetError: the folder holds something else, or cannot be written.
+        DatasetError: no world was made in time, or the folder holds something else, or it cannot be
+            written.
     """
-    path = Path(path)
+    path, began = Path(path), time.monotonic()
     try:
         if not _goes_on(path, recipe):
             check_target(path, overwrite)
@@ -116,19 +128,27 @@ def make_worlds(
         _write_metadata(path, recipe)
         done = _made(path, recipe)
         waiting = [bounds for bounds in recipe.shards if bounds not in done]
-        worlds = sum(last - first for first, last in done)
-        make = partial(_Shards, recipe.split)
-        for bounds, records in run_tasks(make, waiting, processes=processes):
-            content = io.BytesIO()
-            np.save(content, records)
-            write_atomically(_shard(path, bounds[0]), content.getvalue())
-            worlds += len(records)
-            if progress is not None:
-                progress(worlds, recipe.count)
+        worlds, checksums = sum(last - first for first, last in done), dict[str, str]()
+        make = partial(_Shards, path, recipe.split)
+        with closing(run_tasks(make, waiting, processes=processes)) as tasks:
+            for (first, last), checksum in tasks:
+                worlds += last - first
+                checksums[_shard(path, first).name] = checksum
+                if progress is not None:
+                    progress(worlds, recipe.count)
+                if time.monotonic() - began > seconds:
+                    break
+        remove_leftovers(path)
+        finished = {first for first, _ in _made(path, recipe)}
+        if absent := [first for first, _ in recipe.shards if first not in finished]:
+            if not absent[0]:
+                raise DatasetError(f"{path}: no world was made in {seconds:g} seconds")
+            recipe = WorldsRecipe(recipe.split, absent[0])
+            _write_metadata(path, recipe)
     except OSError as error:
         raise DatasetError(f"{path}: cannot be written: {error.strerror or error}") from error
     worlds_set = WorldSet(path)
-    worlds_set.seal()
+    worlds_set.seal(checksums)
     return worlds_set
 
 
@@ -200,28 +220,44 @@ class WorldSet:
             raise IndexError(f"world {number}: there are {len(self)}")
         first = number // SHARD * SHARD
         if first not in self._open:
-            self._open[first] = self._mapped(first)
+            if len(self._open) >= _MOST_OPEN:
+                self._open.clear()
+            self._open[first] = self.records(first)
         record: npt.NDArray[Any] = self._open[first][number - first]
         return record
 
     def verify(self) -> None:
         """See OtherData.verify; every world must be there."""
         for first, _ in self.recipe.shards:
-            self._mapped(first)
+            self.records(first)
             place = _shard(self.path, first)
             if self._checksums.get(place.name) != _digest(place):
                 raise DatasetError(f"{place}: is not what was written: make it anew")
 
-    def seal(self) -> None:
-        """Writes the checksums of all files that are there into the metadata."""
+    def seal(self, checksums: Mapping[str, str]) -> None:
+        """Writes the checksums of all files that are there into the metadata.
+
+        Args:
+            checksums: of some, by name.
+        """
         made = [_shard(self.path, first) for first, _ in _made(self.path, self.recipe)]
-        self._checksums = {place.name: _digest(place) for place in made}
+        self._checksums = {
+            place.name: checksums.get(place.name) or _digest(place) for place in made
+        }
         _write_metadata(self.path, self.recipe, self._checksums)
 
     def _is_made(self, bounds: tuple[int, int]) -> bool:
         return bounds[0] in self._open or _holds(self.path, bounds)
 
-    def _mapped(self, first: int) -> npt.NDArray[Any]:
+    def records(self, first: int) -> npt.NDArray[Any]:
+        """(n,) RECORD of a file, read-only and mapped.
+
+        Args:
+            first: the number of its first world.
+
+        Raises:
+            DatasetError: it has not been made yet, or is damaged.
+        """
         place = _shard(self.path, first)
         size = min(first + SHARD, len(self)) - first
         try:

@@ -63,8 +63,9 @@ _STRONGEST = {
 _MOVES = 60
 
 #: What is kept of a world. ``columns`` are numbers of workers in the machine's list; ``counters``
-#: are those of an observation, million per second; ``throughput`` is in Mq/s. Slices that the world
-#: has not are 0.
+#: are those of an observation, million per second; ``throughput`` is in Mq/s; ``groups`` and
+#: ``cache_mib`` are those of ``groups_of()`` and ``cache_mib_of()``. Slices that the world has not
+#: are 0, and workers -1.
 RECORD = np.dtype(
     [
         ("slices", np.int32),
@@ -72,6 +73,8 @@ RECORD = np.dtype(
         ("columns", np.uint8, (INSTANCES, SCHEDULES, MAX_SLICES)),
         ("counters", np.float32, (INSTANCES, SCHEDULES, MAX_SLICES, len(COUNTERS))),
         ("throughput", np.float32, (INSTANCES, SCHEDULES)),
+        ("groups", np.int16, (3, MAX_WORKERS)),
+        ("cache_mib", np.float32, (2,)),
     ]
 )
 
@@ -158,6 +161,9 @@ def log_world(world: World) -> npt.NDArray[Any]:
     rng = np.random.default_rng([SPLITS[world.split] + world.number, 0x6C6F67])
     record = np.zeros((), RECORD)
     record["slices"], record["workers"] = world.slices, machine.workers.size
+    record["groups"] = -1
+    record["groups"][:, : machine.workers.size] = groups_of(machine)
+    record["cache_mib"] = cache_mib_of(machine)
     column = np.full(machine.cores, -1)
     column[machine.workers] = np.arange(machine.workers.size)
     backend = make_backend(
@@ -182,6 +188,22 @@ def log_world(world: World) -> npt.NDArray[Any]:
                 record["columns"][at][: world.slices] = column[ran.schedule.cores]
                 record["throughput"][at] = ran.snapshot.throughput
     return record
+
+
+def groups_of(machine: Machine) -> Int32Array:
+    """(3, workers) numbers of each worker's physical core, last-level cache and node.
+
+    They are dense: 0 is that of the lowest number in the machine, whatever that is.
+    """
+    places = (machine.physical_of_core, machine.llc_of_core, machine.node_of_core)
+    numbers = [np.unique(place[machine.workers], return_inverse=True)[1] for place in places]
+    return np.stack(numbers).astype(np.int32)
+
+
+def cache_mib_of(machine: Machine) -> list[float]:
+    """The MiB of a second-level and of a last-level cache; 1 where its description is silent."""
+    sizes = [machine.parameters.get(name) for name in ("l2_kib", "llc_kib")]
+    return [float(np.max(kib.value)) / 1024 if kib is not None else 1.0 for kib in sizes]
 
 
 def draw_co_tenants(machine: Machine, rng: np.random.Generator) -> tuple[CoTenant, ...]:

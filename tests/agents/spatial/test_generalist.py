@@ -7,21 +7,19 @@ torch = pytest.importorskip("torch")
 
 import pmoss_agents  # noqa: E402
 from pmoss_agents.spatial import generalist  # noqa: E402
-from pmoss_agents.spatial.generalist import (  # noqa: E402
-    Generalist,
-    Lesson,
-    Lessons,
-    Topologies,
-    loss_of,
-)
+from pmoss_agents.spatial.generalist import Clock, Generalist, loss_of  # noqa: E402
+from pmoss_agents.spatial.lessons import Lesson, Lessons, Topologies  # noqa: E402
+from pmoss_agents.spatial.planning import Topology  # noqa: E402
 from pmoss_datasets.evaluation import evaluate  # noqa: E402
 from pmoss_datasets.policies import SchedulePolicy  # noqa: E402
 from pmoss_datasets.spatial.world_sets import WorldSet, WorldsRecipe, make_worlds  # noqa: E402
+from pmoss_datasets.spatial.worlds import draw_world  # noqa: E402
 from pmoss_env.errors import DatasetError  # noqa: E402
+from pmoss_env.machines import load_machine  # noqa: E402
 
 SMALL = {
     **{"members": 1, "width": 32, "features": 16, "demands": 8, "batch_size": 4, "held": 4},
-    **{"learning_rate": 3e-3, "save_every": 50, "tries": 0},
+    **{"learning_rate": 3e-3, "save_every": 50, "tries": 0, "context": 8, "time_width": 24},
 }
 TOY = {"machine": "toy", "slices": 16, "interference": "busy_core"}
 
@@ -63,7 +61,7 @@ def test_a_machine_is_read_alike_among_larger_ones(agent, worlds):
         together = loss_of(model, lesson)[0]
         alone = []
         for row in range(6):
-            workers = int((lesson.topologies.sizes[row, :, 1] > 0).sum())
+            workers = int(lesson.topologies.nodes[row].diagonal().sum())
             one = object.__new__(Topologies)
             one.workers = workers
             for name, part in vars(lesson.topologies).items():
@@ -75,6 +73,66 @@ def test_a_machine_is_read_alike_among_larger_ones(agent, worlds):
                 loss_of(model, Lesson(one, *(part[row : row + 1] for part in lesson[1:])))[0]
             )
     torch.testing.assert_close(together, torch.stack(alone).mean(), rtol=1e-4, atol=1e-5)
+
+
+def test_lessons_are_the_same_from_files_and_from_memory(worlds):
+    every = [Lessons(worlds, 0.5, torch.device("cpu"), held=held) for held in (False, True)]
+    for seed in range(3):
+        drawn = [each.draw(np.random.default_rng(seed), range(3, 40), 5) for each in every]
+        (topologies, *parts), (others, *other_parts) = drawn
+        assert all(torch.equal(a, b) for a, b in zip(parts, other_parts, strict=True))
+        for name in ("siblings", "caches", "nodes", "sizes", "capacity"):
+            assert torch.equal(getattr(topologies, name), getattr(others, name))
+
+
+def test_a_world_holds_the_topology_of_its_machine(worlds):
+    for number in (0, 2, 3):
+        topology = Topology(load_machine(draw_world("train", number).machine))
+        groups = torch.from_numpy(worlds[number]["groups"][:, : topology.workers].copy())
+        caches = torch.from_numpy(worlds[number]["cache_mib"].copy())
+        other = Topologies(groups[None], caches[None])
+        for name in ("siblings", "caches", "nodes", "sizes", "capacity"):
+            torch.testing.assert_close(getattr(other, name)[0], getattr(topology, name))
+
+
+@pytest.mark.parametrize("context", [0, 8])
+def test_schedules_are_predicted_alike_one_by_one_and_together(worlds, context):
+    agent = Generalist(**{**SMALL, "context": context}, updates=30)
+    agent.fit(worlds)
+    model, lesson = agent.network[0], drawn(worlds, 3)
+    with torch.inference_mode():
+        reading = model.read(lesson.topologies, lesson.before, lesson.incumbent)
+        times, totals = model.predict(lesson.topologies, reading, lesson.columns)
+        for place in range(times.shape[1]):
+            alone = model(lesson.topologies, reading, lesson.columns[:, place])
+            together = times[:, place], totals[:, place]
+            torch.testing.assert_close(together, alone, rtol=1e-4, atol=1e-5)
+
+
+def test_what_is_predicted_everywhere_is_predicted_where_slices_are(agent, worlds):
+    model, record = agent.network[0], worlds[2]
+    topology = Topology(load_machine(draw_world("train", 2).machine))
+    slices = int(record["slices"])
+    counters = torch.from_numpy(record["counters"][0, :1, :slices].copy())
+    columns = torch.from_numpy(record["columns"][0, :1, :slices].astype(np.int64))
+    with torch.inference_mode():
+        reading = model.read(topology, counters, columns)
+        times, _ = model(topology, reading, columns)
+        everywhere = model.everywhere(topology, reading, columns)
+    torch.testing.assert_close(everywhere[torch.arange(slices), columns[0]], times[0])
+
+
+def test_a_training_may_end_by_the_clock(worlds, monkeypatch):
+    seconds = iter(range(1000))
+    monkeypatch.setattr("time.monotonic", lambda: float(next(seconds)))
+    clock = Clock(100, 10.0)
+    assert [clock.share(0), clock.share(50), clock.is_over()] == [0.1, 0.5, False]
+    monkeypatch.setattr("time.monotonic", lambda: 1000.0)
+    assert (clock.share(1), clock.is_over()) == (1.0, True)
+    monkeypatch.setattr(Clock, "is_over", lambda self: True)
+    begun = Generalist(**SMALL, updates=50, seconds=1.0)
+    assert begun.fit(worlds).keys() == {"loss", "error", "held_loss", "held_error"}
+    assert begun.updates == 1
 
 
 def test_it_plays_at_once_on_a_machine_that_it_never_met(agent):

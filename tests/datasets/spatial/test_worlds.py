@@ -50,6 +50,14 @@ def test_a_set_can_be_read_while_it_is_made(tmp_path):
 
 
 @pytest.mark.usefixtures("small_files")
+def test_a_set_that_was_stopped_holds_the_first_worlds(tmp_path):
+    made = make_worlds(WorldsRecipe("train", 9), tmp_path / "set", seconds=0.0)
+    assert len(made) == 2 and not list(verify([tmp_path / "set"]))
+    grown = make_worlds(WorldsRecipe("train", 4), tmp_path / "set")
+    assert len(grown) == 4 and grown[0].tobytes() == made[0].tobytes()
+
+
+@pytest.mark.usefixtures("small_files")
 def test_what_is_wrong_is_named(tmp_path):
     for wrong, error in (({"split": "all"}, UnknownNameError), ({"count": 0}, DescriptionError)):
         with pytest.raises(error):

@@ -18,6 +18,7 @@ A planner by hand::
 from pmoss_agents.spatial.planning.agent import PlanningAgent, Trials
 from pmoss_agents.spatial.planning.balancing import balance, longest_first, refine
 from pmoss_agents.spatial.planning.foresight import beginning, fit_expectile, foresee
+from pmoss_agents.spatial.planning.mixing import MixingModel
 from pmoss_agents.spatial.planning.model import (
     ELAPSED,
     GROUPS,
@@ -25,9 +26,7 @@ from pmoss_agents.spatial.planning.model import (
     QUERIES,
     Reader,
     Reading,
-    Sharing,
     ThroughputModel,
-    Topology,
     at,
     layers,
     log,
@@ -35,6 +34,7 @@ from pmoss_agents.spatial.planning.model import (
 )
 from pmoss_agents.spatial.planning.pairs import PairBatch, Pairs
 from pmoss_agents.spatial.planning.planner import Correction, Planner, fit_correction
+from pmoss_agents.spatial.planning.topology import Sharing, Topology
 
 __all__ = [
     "ELAPSED",
@@ -42,6 +42,7 @@ __all__ = [
     "MORE_GROUPS",
     "QUERIES",
     "Correction",
+    "MixingModel",
     "PairBatch",
     "Pairs",
     "Planner",

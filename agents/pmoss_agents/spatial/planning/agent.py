@@ -11,7 +11,7 @@ import numpy as np
 from pmoss_agents.agent import Array, Observation
 from pmoss_agents.network_agent import NetworkAgent
 from pmoss_agents.spatial.base import SpatialAgent, task_of
-from pmoss_agents.spatial.planning.model import Topology
+from pmoss_agents.spatial.planning.topology import Topology
 from pmoss_agents.weights import torch_threads
 from pmoss_env.context import Context
 from pmoss_env.envs.spatial.observation import observed_counters

@@ -8,15 +8,11 @@ how sharply it does is learned: ``log X = a - log(norm_p(D))``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import dataclass
-from typing import Protocol
-
-import numpy as np
 
 from pmoss_agents.pytorch import F, Tensor, nn, torch
 from pmoss_agents.spatial.encoders import GROUPS as SUMS
-from pmoss_env.machines import Machine
+from pmoss_agents.spatial.planning.topology import Sharing, Topology
 from pmoss_env.types import COUNTER_INDEX
 
 QUERIES, ELAPSED = COUNTER_INDEX["queries"], COUNTER_INDEX["elapsed_us"]
@@ -40,77 +36,6 @@ _LEAST_COST_SPREAD, _MAX_COST = 0.1, 5.0
 _LEVELS = ("core", "sibling", "cache", "node")
 #: Below this, in million counts per second, a counter is as good as 0.
 _LEAST = 1e-4
-
-
-class Sharing(Protocol):
-    """What a model needs of a topology; of several machines at once with an axis P before W.
-
-    Attributes:
-        siblings, caches, nodes: (..., W, W) 1 where two workers share the core's units, a cache or
-            a node.
-        sizes, capacity: (..., W, 2), see Topology.
-    """
-
-    siblings: Tensor
-    caches: Tensor
-    nodes: Tensor
-    sizes: Tensor
-    capacity: Tensor
-
-    @property
-    def workers(self) -> int:
-        """W."""
-
-
-class Topology:
-    """Which workers of a machine share what.
-
-    Attributes:
-        tiles: (W,) the tile of each worker.
-        column: (tiles,) the worker on each tile, -1: no worker.
-        cache, node: (W,) int64, dense numbers of its last-level cache and its node.
-        first_of_cache, first_of_node: (caches,) and (nodes,) int64, one worker of each.
-        siblings, caches, nodes: (W, W) 1 where two workers share the core's units, cache or node.
-        sizes: (W, 2) logarithms of how many workers share its cache and its node.
-        capacity: (W, 2) logarithms of the MiB of its second-level and last-level cache, as far as
-            the machine's description says.
-    """
-
-    def __init__(self, machine: Machine) -> None:
-        workers = machine.workers
-        self.tiles = machine.tile_of_core[workers]
-        self.column = np.full(machine.tiles, -1)
-        self.column[self.tiles] = np.arange(workers.size)
-        places = [
-            np.unique(kind[workers], return_inverse=True)[1]
-            for kind in (machine.llc_of_core, machine.node_of_core)
-        ]
-        self.cache, self.node = (torch.from_numpy(place).long() for place in places)
-        self.first_of_cache, self.first_of_node = (
-            torch.from_numpy(np.unique(place, return_index=True)[1]) for place in places
-        )
-        physical = machine.physical_of_core[workers].astype(np.int64)
-        self.siblings, self.caches, self.nodes = (
-            torch.from_numpy(place[:, None] == place[None, :]).float()
-            for place in (physical, *places)
-        )
-        self.sizes = torch.stack([self.caches.sum(1), self.nodes.sum(1)], 1).log()
-        caches = [machine.parameters.get(name) for name in ("l2_kib", "llc_kib")]
-        mib = [float(np.max(kib.value)) / 1024 if kib is not None else 1.0 for kib in caches]
-        self.capacity = torch.tensor(mib).log().expand(len(workers), -1).contiguous()
-
-    @property
-    def workers(self) -> int:
-        """W."""
-        return len(self.tiles)
-
-    def to(self, device: torch.device) -> Topology:
-        """The same with all tensors on a device."""
-        moved = copy(self)
-        for name, value in vars(self).items():
-            if isinstance(value, Tensor):
-                setattr(moved, name, value.to(device))
-        return moved
 
 
 @dataclass(frozen=True)
@@ -164,10 +89,18 @@ def _costs(counters: Tensor) -> Tensor:
         if max(above, *below) >= counters.shape[-1]:  # of a dataset that is older than the counter
             columns.append(torch.full_like(counters[..., 0], torch.nan))
             continue
-        events, causes = counters[..., above], counters[..., below].sum(-1)
+        # No list as an index: it would be copied to a GPU each time.
+        events, causes = counters[..., above], counters[..., below[0]]
+        for index in below[1:]:
+            causes = causes + counters[..., index]
         ratio = log(events) - log(causes)
         columns.append(torch.where((events > 0) & (causes > 0), ratio, torch.nan))
     return torch.stack(columns, -1)
+
+
+def exactly(device: torch.device) -> torch.autocast:
+    """Products in float32 inside a training in bfloat16: sums of counts have more digits."""
+    return torch.autocast(device.type, enabled=False)
 
 
 def at(values: Tensor, columns: Tensor) -> Tensor:
@@ -242,6 +175,24 @@ class Reader(nn.Module):
             counters: (P, S, H) of each slice, million per second.
             columns: (P, S) the worker that had it.
         """
+        with exactly(counters.device):
+            of_slices, of_cores = self._inputs(topology, counters, columns)
+        features, cores = self.mix(
+            topology, self.of_slice(of_slices), self.of_core(of_cores), columns
+        )
+        queries = counters[..., QUERIES]
+        return Reading(
+            features,
+            cores,
+            F.softplus(self.demand(features)),
+            queries / queries.sum(1, keepdim=True).clamp(min=1e-9),
+            self._base(counters),
+        )
+
+    def _inputs(
+        self, topology: Sharing, counters: Tensor, columns: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """(P, S, n) what of_slice reads, and (P, W, m) what of_core reads."""
         slices, workers = counters.shape[1], topology.workers
         core = F.one_hot(columns, workers).float().transpose(1, 2) @ counters
         ran = (core[..., ELAPSED, None] > 0).float()
@@ -261,20 +212,7 @@ class Reader(nn.Module):
         of_cores.append(ran)
         if self.sizes:
             of_cores.append(self._sizes(topology).expand(len(counters), -1, -1))
-        features, cores = self.mix(
-            topology,
-            self.of_slice(torch.cat(of_slices, -1)),
-            self.of_core(torch.cat(of_cores, -1)),
-            columns,
-        )
-        queries = counters[..., QUERIES]
-        return Reading(
-            features,
-            cores,
-            F.softplus(self.demand(features)),
-            queries / queries.sum(1, keepdim=True).clamp(min=1e-9),
-            self._base(counters),
-        )
+        return torch.cat(of_slices, -1), torch.cat(of_cores, -1)
 
     def mix(
         self, topology: Sharing, slices: Tensor, cores: Tensor, columns: Tensor
@@ -325,12 +263,26 @@ class ThroughputModel(Reader):
         features: int,
         demands: int,
         inputs: Sequence[str] = GROUPS,
+        time_width: int | None = None,
+        contexts: int = 0,
     ) -> None:
-        """Makes a model; arguments as of Reader."""
+        """Makes a model; arguments as of Reader, and two more.
+
+        Args:
+            counters: H, of each slice.
+            width: of the hidden layers.
+            features: of a slice and of a core.
+            demands: of a slice on the core, cache, node and machine that it shares with others.
+            inputs: some of MORE_GROUPS.
+            time_width: of the layers that predict a time; None: width.
+            contexts: further features of a core under the schedule that is asked about.
+        """
         super().__init__(counters, width=width, features=features, demands=demands, inputs=inputs)
+        self.contexts = contexts
         # What is shared with others, then what the machine bears.
         sums = len(self.levels) + ("machine" in self.inputs)
-        self.time = layers(2 * features + sums * demands + self.sizes, width, 1)
+        inputs_of_time = 2 * features + sums * demands + self.sizes + contexts
+        self.time = layers(inputs_of_time, time_width or width, 1)
         self.sharpness = nn.Parameter(torch.tensor(3.5))
         self.scale = nn.Parameter(torch.tensor(0.0))
 
@@ -382,8 +334,14 @@ class ThroughputModel(Reader):
         bound = top.squeeze(-1).log() + norm.log() / self.sharpness.exp()
         return times, self.scale - bound
 
+    def context(self, topology: Topology, reading: Reading, columns: Tensor) -> Tensor:
+        """(W, contexts) further features of the cores under one schedule, P = 1."""
+        raise NotImplementedError
+
     def everywhere(self, topology: Topology, reading: Reading, columns: Tensor) -> Tensor:
         """Predicts each slice on each worker while the others stay: one schedule, P = 1.
+
+        What context() says stays as it is, too: one slice of many changes it little.
 
         Returns:
             (S, W) logarithms of the microseconds per query.
@@ -408,12 +366,17 @@ class ThroughputModel(Reader):
         features, demands = reading.slices.shape[-1], reading.demands.shape[-1]
         widths = [features, features, *[demands] * len(self.levels)]
         widths += [demands] * ("machine" in self.inputs) + [self.sizes]
+        if self.contexts:
+            widths.append(self.contexts)
         of_slice, of_core, *others = torch.split(first.weight, widths, dim=1)
+        of_context = others.pop() if self.contexts else None
         of_machine: Tensor = first.bias
         if "machine" in self.inputs:
             of_machine = log(reading.demands[0].sum(0)) @ others[-2].T + of_machine
         slices = reading.slices[0] @ of_slice.T + of_machine
         cores = reading.cores[0] @ of_core.T
+        if of_context is not None:
+            cores = cores + self.context(topology, reading, columns) @ of_context.T
         if self.sizes:
             cores = cores + self._sizes(topology) @ others[-1].T
         parts = []

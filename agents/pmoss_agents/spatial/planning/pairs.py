@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from pmoss_agents.pytorch import Tensor, torch
-from pmoss_agents.spatial.planning.model import ELAPSED, Topology
+from pmoss_agents.spatial.planning.model import ELAPSED
+from pmoss_agents.spatial.planning.topology import Topology
 from pmoss_datasets import Dataset
 from pmoss_env.errors import DatasetError
 

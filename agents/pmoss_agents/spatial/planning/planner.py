@@ -24,8 +24,8 @@ from pmoss_agents.spatial.planning.model import (
     QUERIES,
     Reading,
     ThroughputModel,
-    Topology,
 )
+from pmoss_agents.spatial.planning.topology import Topology
 
 #: Million per second: no counter of a slice comes near it.
 _ABSURD = 1e15

@@ -209,7 +209,7 @@ def train(
 
     with suppress(TimeoutError):
         agent.fit(parts, progress=keep, checkpoint=checkpoint)
-    agent.forget_moments()
+    agent.optimiser = None  # its moments are of no use any more
     agent.save(checkpoint)
     _keep_plays(run, machine, agent, stem)
 

@@ -28,6 +28,7 @@ std::uint64_t ticks_once_calibrated() {
 Crew::AdvanceRecords::~AdvanceRecords() {
   std::uint64_t most_draws = 0, issued = 0;
   for (const auto& router : routers) {
+    if (!router) continue;  // its thread failed before
     most_draws = std::max(most_draws, router->totals().insert_draws);
     issued += router->totals().issued;
   }
@@ -43,8 +44,11 @@ Crew::Crew(const Plan& plan, ServedIndex& index, Homes& homes, Written& written,
       homes_(homes),
       origin_(ticks_once_calibrated()),
       board_(plan.routes(plan.options.schedule)),
-      advance_{written, routers_},
+      first_insert_record_(written.next_insert_record),
       memories_(plan.workers()),
+      router_memories_(plan.routers()),
+      routers_(plan.routers()),
+      advance_{written, routers_},
       workers_(plan.workers()),
       routers_running_(plan.routers()),
       rounds_(plan.options.until_stopped ? std::numeric_limits<double>::infinity()
@@ -52,10 +56,10 @@ Crew::Crew(const Plan& plan, ServedIndex& index, Homes& homes, Written& written,
               plan.options.sweep_seconds),
       stitcher_(plan.nodes, std::move(tell)) {
   pmu::raise_descriptor_limit();
-  for (std::size_t i = 0; i < plan.routers(); ++i) make_router(i, written.next_insert_record);
 }
 
-void Crew::make_router(std::size_t number, std::uint64_t first_insert_record) {
+/// On the thread that runs it.
+void Crew::make_router(std::size_t number, NodeMemory& memory) {
   const MeasureOptions& options = plan_.options;
   Router::Settings settings;
   settings.number = number;
@@ -63,10 +67,11 @@ void Crew::make_router(std::size_t number, std::uint64_t first_insert_record) {
   settings.load = options.load;
   settings.tokens = plan_.tokens(number);
   settings.rate_mqs = options.rate_mqs;
+  settings.waiting_room = plan_.waiting_room();
   settings.origin = origin_;
   settings.shares_core = plan_.roles_on_router_cpu[number] > 1;
-  routers_.push_back(
-      std::make_unique<Router>(settings, index_, options.seed, first_insert_record, board_));
+  routers_[number] =
+      make_in<Router>(memory, settings, index_, options.seed, first_insert_record_, board_, memory);
 }
 
 /// Once all workers have built their queues.
@@ -112,6 +117,9 @@ void Crew::start_worker(std::size_t number) {
     memories_[number] = std::make_unique<NodeMemory>(plan_.node_of.at(cpu));
     workers_[number] = make_in<Worker>(*memories_[number], settings, index_, std::move(counters),
                                        *memories_[number]);
+    for (const std::size_t router : plan_.hosted_routers[number]) {
+      make_router(router, *memories_[number]);
+    }
     if (control_.wait_for_start() == Phase::abort) return;
     std::vector<Router*> hosted;
     for (const std::size_t router : plan_.hosted_routers[number]) {
@@ -125,6 +133,8 @@ void Crew::start_router(std::size_t number) {
   const int cpu = plan_.router_cpus[number];
   threads_.start(role("router", number, cpu), [this, number, cpu] {
     numa::pin_thread(cpu);
+    router_memories_[number] = std::make_unique<NodeMemory>(plan_.node_of.at(cpu));
+    make_router(number, *router_memories_[number]);
     if (control_.wait_for_start() == Phase::abort) return;
     connect(number)->run(control_);
     routers_running_.fetch_sub(1, std::memory_order_release);

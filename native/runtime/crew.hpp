@@ -59,7 +59,7 @@ class Crew {
   const std::vector<InNodeMemory<Worker>>& workers() const noexcept { return workers_; }
   /// [workers] what each worker's queues and counts lie in.
   const std::vector<std::unique_ptr<NodeMemory>>& memories() const noexcept { return memories_; }
-  const std::vector<std::unique_ptr<Router>>& routers() const noexcept { return routers_; }
+  const std::vector<InNodeMemory<Router>>& routers() const noexcept { return routers_; }
   /// As far as they were counted in the measuring phase.
   std::vector<pmu::OffcoreQuantity> offcore() const {
     return offcore_.quantities_between(offcore_begin_, offcore_end_);
@@ -86,11 +86,11 @@ class Crew {
   // worker may have written is forgotten.
   struct AdvanceRecords {
     Written& written;
-    const std::vector<std::unique_ptr<Router>>& routers;
+    const std::vector<InNodeMemory<Router>>& routers;
     ~AdvanceRecords();
   };
 
-  void make_router(std::size_t number, std::uint64_t first_insert_record);
+  void make_router(std::size_t number, NodeMemory& memory);
   Router* connect(std::size_t router);
   void start_worker(std::size_t number);
   void start_router(std::size_t number);
@@ -107,9 +107,10 @@ class Crew {
   Homes& homes_;
   const std::uint64_t origin_;  ///< clock ticks that stamps count from
   RouteBoard board_;
-  std::vector<std::unique_ptr<Router>> routers_;
+  const std::uint64_t first_insert_record_;  ///< of the routers
+  std::vector<std::unique_ptr<NodeMemory>> memories_, router_memories_;
+  std::vector<InNodeMemory<Router>> routers_;
   AdvanceRecords advance_;
-  std::vector<std::unique_ptr<NodeMemory>> memories_;
   std::vector<InNodeMemory<Worker>> workers_;
   std::atomic<std::size_t> routers_running_;
   const pmu::OffcoreCounters offcore_;

@@ -53,7 +53,7 @@ struct MeasureOptions {
   std::uint64_t seed = 0;
   std::uint32_t batch = 1;           ///< queries that a worker executes together, at most 64
   std::uint32_t window = 100;        ///< least queries per counter window; 0: none per slice
-  std::uint32_t queue_items = 4096;  ///< least room of a queue, see Plan::queue_items()
+  std::uint32_t queue_items = 4096;  ///< from a router to a worker, see Plan::queue_items()
 
   pmu::ThreadCounters::Options counters{};
   pmu::Opener opener = pmu::system_opener();

@@ -1,7 +1,10 @@
 #include "runtime/plan.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <charconv>
 #include <set>
 #include <stdexcept>
@@ -173,6 +176,16 @@ void validate_numbers(const MeasureOptions& options) {
   }
 }
 
+/// Of a core of this host.
+std::size_t second_level_bytes() noexcept {
+  constexpr std::size_t usual = std::size_t{1} << 20;
+#ifdef _SC_LEVEL2_CACHE_SIZE
+  const long bytes = ::sysconf(_SC_LEVEL2_CACHE_SIZE);
+  if (bytes > 0) return static_cast<std::size_t>(bytes);
+#endif
+  return usual;
+}
+
 std::map<int, int> nodes_of_cpus(const numa::Topology& topology) {
   std::map<int, int> node_of;
   for (const numa::Cpu& cpu : topology.cpus) node_of[cpu.id] = cpu.node;
@@ -255,13 +268,13 @@ std::uint64_t Plan::tokens(std::size_t router) const noexcept {
 }
 
 std::size_t Plan::queue_items() const noexcept {
-  constexpr std::size_t limit = (std::size_t{1} << 20) / sizeof(Item);
-  const std::size_t asked = options.queue_items;
-  if (options.load != LoadKind::closed) return asked;
-  const std::uint64_t all = std::uint64_t{options.outstanding_per_worker} * workers();
-  const std::uint64_t each = (all + routers() - 1) / routers();
-  return std::max<std::size_t>(asked, std::min<std::uint64_t>(each, limit));
+  // An eighth of the cache for a worker's queues together; a batch for each in any case.
+  const std::size_t each = second_level_bytes() / 8 / routers() / sizeof(Item);
+  const std::size_t limit = std::max<std::size_t>(std::bit_floor(each), Worker::max_batch);
+  return std::min<std::size_t>(options.queue_items, limit);
 }
+
+std::size_t Plan::waiting_room() const noexcept { return options.queue_items - queue_items(); }
 
 bool Plan::enforces() const noexcept {
   return options.schedule.data != DataPlacement::keep || !options.changes.empty() ||

@@ -39,10 +39,13 @@ struct Plan {
   bool hosted(std::size_t router) const;
   /// Closed load: the queries that one router keeps in flight.
   std::uint64_t tokens(std::size_t router) const noexcept;
-  /// Room of the queue from one router to one worker. Under a closed load all queries in flight
-  /// may wait for one worker, and none of them may hold the others up; but a queue takes no more
-  /// than a mebibyte for that.
+  /// Room of the queue from one router to one worker: the options', but no more than fits into the
+  /// worker's second-level cache beside the index. A queue goes through all its places again and
+  /// again, and what it pushes out of that cache would be counted as the slices' misses.
   std::size_t queue_items() const noexcept;
+  /// Room at the router for what a worker's queue has no room for: the rest of the options'. Under
+  /// a closed load all queries in flight may wait there.
+  std::size_t waiting_room() const noexcept;
   /// Whether some data may have to move.
   bool enforces() const noexcept;
   /// The workers that may run each slice's queries under a schedule.

@@ -10,12 +10,17 @@
 namespace pmoss::runtime {
 
 Router::Router(const Settings& settings, const ServedIndex& index, std::uint64_t seed,
-               std::uint64_t first_insert_record, const RouteBoard& board)
+               std::uint64_t first_insert_record, const RouteBoard& board,
+               std::pmr::memory_resource& memory)
     : settings_(settings),
       stream_(index.stream(mix64(seed + settings.number), first_insert_record + settings.number,
                            settings.routers)),
       random_(mix64(seed) + settings.number),
       board_(board),
+      lanes_(&memory),
+      filled_(&memory),
+      room_(&memory),
+      tokens_(settings.tokens),
       arrivals_(settings.rate_mqs / static_cast<double>(settings.routers), seed + settings.number) {
 }
 
@@ -36,10 +41,12 @@ void Router::take_routes() {
   reached_ = std::move(reached);
 }
 
-void Router::connect(std::vector<Ring*> rings) {
-  rings_ = std::move(rings);
-  staging_.resize(rings_.size());
-  room_.resize(rings_.size());
+void Router::connect(const std::vector<Ring*>& rings) {
+  std::pmr::memory_resource* const memory = lanes_.get_allocator().resource();
+  lanes_.reserve(rings.size());
+  for (Ring* const ring : rings) lanes_.push_back({ring, false, 0, std::pmr::vector<Item>(memory)});
+  filled_.reserve(rings.size());
+  room_.resize(rings.size());
 }
 
 void Router::run(const Control& control) {
@@ -62,27 +69,31 @@ Router::Step Router::step(const Control& control) {
   if (totals_.cpu < 0) totals_.cpu = numa::current_cpu();
   const Phase phase = control.phase();
   const bool measuring = phase == Phase::measuring;
-  // On drain too: what was drawn is sent, so that no drawn insert is lost.
   if (phase == Phase::abort) return Step::finished;
   if (blocked_ && !flush(measuring)) {
     if (settings_.load == LoadKind::open) note_lag(now());
     return Step::waiting;
   }
-  if (phase == Phase::drain) return Step::finished;
+  if (phase == Phase::drain) {
+    // What was drawn is sent, so that no drawn insert is lost.
+    flush(measuring);
+    return filled_.empty() ? Step::finished : Step::waiting;
+  }
   take_routes();
-  bool drawn = false;
   switch (settings_.load) {
     case LoadKind::closed:
-      drawn = draw_closed();
+      draw_closed();
       break;
     case LoadKind::open:
-      drawn = draw_open(measuring);
+      draw_open(measuring);
       break;
     case LoadKind::saturated:
-      drawn = draw_saturated();
+      draw_saturated();
       break;
   }
-  return drawn && flush(measuring) ? Step::sent : Step::waiting;
+  const std::uint64_t issued = totals_.issued;
+  flush(measuring);
+  return totals_.issued == issued ? Step::waiting : Step::sent;
 }
 
 std::uint64_t Router::now() const noexcept { return Clock::ticks() - settings_.origin; }
@@ -104,50 +115,63 @@ std::uint32_t Router::worker_for(const Operation& operation) noexcept {
   return routes_.workers[first + (candidates > 1 ? random_.below(candidates) : 0)];
 }
 
-void Router::stage(std::uint32_t worker, const Operation& operation, std::uint64_t stamp) noexcept {
-  Staging& staging = staging_[worker];
-  staging.items[staging.end++] = Item(operation, stamp);
+void Router::stage(std::uint32_t worker, const Operation& operation, std::uint64_t stamp) {
+  Lane& lane = lanes_[worker];
+  const Item item(operation, stamp);
+  // In the order in which they were drawn.
+  if (lane.waiting() > 0 || !lane.ring->put(item)) lane.items.push_back(item);
+  if (lane.listed) return;
+  lane.listed = true;
+  filled_.push_back(worker);
+}
+
+void Router::make_up(Lane& lane) noexcept {
+  while (lane.waiting() > 0 && lane.ring->put(lane.items[lane.begin])) ++lane.begin;
+  if (2 * lane.begin < lane.items.size()) return;
+  const auto first = lane.items.begin();
+  lane.items.erase(first, first + static_cast<std::ptrdiff_t>(lane.begin));
+  lane.begin = 0;
 }
 
 bool Router::flush(bool measuring) noexcept {
-  bool all = true;
-  for (const std::uint32_t worker : reached_) {
-    Staging& staging = staging_[worker];
-    if (staging.begin == staging.end) continue;
-    const std::size_t sent =
-        rings_[worker]->push(&staging.items[staging.begin], staging.end - staging.begin);
-    staging.begin += sent;
-    totals_.issued += sent;
-    if (staging.begin < staging.end) {
-      all = false;
-    } else {
-      staging.begin = 0;
-      staging.end = 0;
-    }
+  bool held_up = false;
+  std::size_t left = 0;
+  for (const std::uint32_t worker : filled_) {
+    Lane& lane = lanes_[worker];
+    if (lane.waiting() > 0) [[unlikely]]
+      make_up(lane);
+    totals_.issued += lane.ring->publish();
+    lane.listed = lane.waiting() > 0;
+    if (!lane.listed) [[likely]]
+      continue;
+    filled_[left++] = worker;
+    held_up |= settings_.load != LoadKind::closed && lane.waiting() > settings_.waiting_room;
   }
-  if (!all && !blocked_ && measuring) {
+  filled_.resize(left);
+  if (held_up && !blocked_ && measuring) {
     backpressure_.store(++totals_.backpressure, std::memory_order_relaxed);
   }
-  blocked_ = !all;
-  return all;
+  blocked_ = held_up;
+  return !held_up;
 }
 
-std::uint64_t Router::outstanding() noexcept {
-  std::uint64_t sum = 0;
-  for (const std::uint32_t worker : reached_) sum += rings_[worker]->in_flight();
-  return sum;
+void Router::collect_tokens() noexcept {
+  const std::size_t queues = std::min(looks, reached_.size());
+  for (std::size_t i = 0; i < queues && tokens_ < batch; ++i) {
+    if (next_look_ >= reached_.size()) next_look_ = 0;
+    tokens_ += lanes_[reached_[next_look_++]].ring->newly_released();
+  }
 }
 
-bool Router::draw_closed() {
-  const std::uint64_t in_flight = outstanding();
-  const std::uint64_t draws = std::min<std::uint64_t>(settings_.tokens - in_flight, batch);
-  if (draws == 0) return false;
-  totals_.max_outstanding = std::max(totals_.max_outstanding, in_flight + draws);
+void Router::draw_closed() {
+  if (tokens_ < batch) collect_tokens();
+  const std::uint64_t draws = std::min<std::uint64_t>(tokens_, batch);
+  tokens_ -= draws;
+  totals_.max_outstanding = std::max(totals_.max_outstanding, settings_.tokens - tokens_);
   for (std::uint64_t i = 0; i < draws; ++i) {
     const Operation operation = draw();
     stage(worker_for(operation), operation, now());
   }
-  return true;
 }
 
 void Router::plan_next_arrival() noexcept {
@@ -159,7 +183,7 @@ void Router::note_lag(std::uint64_t time) noexcept {
   lag_ticks_.store(static_cast<std::uint64_t>(std::max(behind, 0.0)), std::memory_order_relaxed);
 }
 
-bool Router::draw_open(bool measuring) {
+void Router::draw_open(bool measuring) {
   const std::uint64_t time = now();
   if (!planning_) {
     planning_ = true;
@@ -178,20 +202,19 @@ bool Router::draw_open(bool measuring) {
     plan_next_arrival();
     ++draws;
   }
-  return draws > 0;
 }
 
 // Draws queries and drops those whose worker has enough already, so that a worker with little to do
 // gets its backlog too. A worker's queries then have the distribution of its own slices.
-bool Router::draw_saturated() {
+void Router::draw_saturated() {
   bool needed = false;
   for (const std::uint32_t worker : serving_) {
-    const std::size_t in_flight = rings_[worker]->in_flight();
-    const std::size_t capacity = rings_[worker]->capacity();
+    const std::size_t in_flight = lanes_[worker].ring->in_flight();
+    const std::size_t capacity = lanes_[worker].ring->capacity();
     room_[worker] = std::min(capacity - in_flight, batch);
     needed |= in_flight < capacity / 2;
   }
-  if (!needed) return false;
+  if (!needed) return;
   const std::uint64_t stamp = now();
   const std::size_t draws = batch * serving_.size();
   for (std::size_t i = 0; i < draws; ++i) {
@@ -204,7 +227,6 @@ bool Router::draw_saturated() {
     --room_[worker];
     stage(worker, operation, stamp);
   }
-  return true;
 }
 
 }  // namespace pmoss::runtime

@@ -8,13 +8,14 @@
 #include <cstdint>
 #include <memory_resource>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace pmoss::runtime {
 
 /// Each side owns one index on a line of its own and keeps a copy of the other's. It refreshes the
 /// copy only when the ring looks full (or empty). So most operations touch no line that the other
-/// side writes.
+/// side writes. The producer puts items into their places one by one and hands over many at once.
 ///
 /// An item leaves the ring when the consumer is done with it, not when it is read. So the ring's
 /// fill is the number of items in flight, and the producer can see how many are done.
@@ -34,21 +35,37 @@ class SpscRing {
 
   // Producer side.
 
-  /// Appends as many of the `count` items as fit and returns how many.
-  std::size_t push(const Item* items, std::size_t count) noexcept {
-    const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
-    std::size_t room = capacity() - static_cast<std::size_t>(tail - head_seen_);
-    if (room < count) {
-      room = refreshed_room();
-      count = std::min(count, room);
-    }
-    for (std::size_t i = 0; i < count; ++i) items_[(tail + i) & mask_] = items[i];
-    tail_.store(tail + count, std::memory_order_release);
-    return count;
+  /// Puts an item into its place, which the consumer does not see before publish(). False if there
+  /// is no room.
+  bool put(const Item& item) noexcept {
+    if (put_ - head_seen_ == capacity() && refreshed_room() == 0) return false;
+    items_[put_++ & mask_] = item;
+    return true;
   }
 
-  /// Items pushed and not yet released; the producer's view, exact at this moment.
+  /// Hands over what was put; how many items that is.
+  std::size_t publish() noexcept {
+    const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
+    tail_.store(put_, std::memory_order_release);
+    return static_cast<std::size_t>(put_ - tail);
+  }
+
+  /// Appends as many of the `count` items as fit and returns how many.
+  std::size_t push(const Item* items, std::size_t count) noexcept {
+    std::size_t done = 0;
+    while (done < count && put(items[done])) ++done;
+    publish();
+    return done;
+  }
+
+  /// Items put and not yet released; the producer's view, exact at this moment.
   std::size_t in_flight() noexcept { return capacity() - refreshed_room(); }
+
+  /// How many items were released since the producer asked last.
+  std::size_t newly_released() noexcept {
+    refreshed_room();
+    return static_cast<std::size_t>(head_seen_ - std::exchange(asked_, head_seen_));
+  }
 
   // Consumer side.
 
@@ -72,14 +89,16 @@ class SpscRing {
  private:
   std::size_t refreshed_room() noexcept {
     head_seen_ = head_.load(std::memory_order_acquire);
-    return capacity() -
-           static_cast<std::size_t>(tail_.load(std::memory_order_relaxed) - head_seen_);
+    return capacity() - static_cast<std::size_t>(put_ - head_seen_);
   }
 
   // Two lines apart: CPUs fetch lines in pairs.
   static constexpr std::size_t apart = 128;
   alignas(apart) std::atomic<std::uint64_t> tail_{0};
+  // The producer's own: not on the line that the consumer looks at again and again.
+  alignas(apart) std::uint64_t put_ = 0;
   std::uint64_t head_seen_ = 0;
+  std::uint64_t asked_ = 0;  ///< the head when newly_released() was called last
   alignas(apart) std::atomic<std::uint64_t> head_{0};
   std::uint64_t tail_seen_ = 0;
   alignas(apart) std::size_t mask_;

@@ -39,6 +39,8 @@ PARTS: Mapping[str, Callable[..., list[Figure]]] = {
     "live": runtime.live,
     "simulator": runtime.simulator,
     "scan": programs.scan,
+    "routing": programs.routing,
+    "scaling": programs.scaling,
 }
 _SIGNS: Mapping[str, Callable[[float, float], bool]] = {
     "<=": operator.le,
@@ -170,6 +172,23 @@ def _libraries(rows: Rows) -> TableOfRows:
     return TableOfRows(["library", *next(iter(by_library.values()))], lines)
 
 
+def _scaling(rows: Rows) -> TableOfRows:
+    """A line for each mix and index: Mq/s by the number of threads, and what they make of one's."""
+    rates: dict[tuple[str, str], dict[str, str]] = {}
+    for figure in (each for row in rows for each in row["figures"] if row["part"] == "scaling"):
+        if figure["unit"] == "x":
+            continue
+        mix, keys, threads, index = figure["name"].split(", ", 3)
+        index = index.removesuffix(", efficiency")
+        column = threads if figure["unit"] == "Mq/s" else "efficiency"
+        text = f"{figure['median']:.3g}" if column == threads else f"{figure['median']:.0f} %"
+        # The last number of threads is the greatest.
+        rates.setdefault((f"{mix}, {keys}", index), {}).pop("efficiency", None)
+        rates[f"{mix}, {keys}", index][column] = text
+    lines = [[mix, index, *by_threads.values()] for (mix, index), by_threads in rates.items()]
+    return TableOfRows(["queries, Mq/s", "index", *next(iter(rates.values()))], lines)
+
+
 def costs(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, dict[int, Figure]]]:
     """How costs grow, by what their size counts, such as "slices", and by name.
 
@@ -205,6 +224,7 @@ TABLES: Mapping[str, Callable[[Rows], TableOfRows]] = {
     "before-and-after": _before_and_after,
     "growth": _growth,
     "libraries": _libraries,
+    "scaling": _scaling,
 }
 
 

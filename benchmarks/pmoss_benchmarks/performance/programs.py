@@ -72,6 +72,12 @@ PLUGIN_MIXES = {
     "half-updates,64": "half lookups, half updates, batches of 64",
     "short-scans,64": "half lookups, half short scans, batches of 64",
 }
+#: Of the indexes on several threads: records at most, seconds of a run, and threads.
+SCALING_KEYS, SCALING_SECONDS, SCALING_THREADS = 10_000_000, 0.2, (1, 2, 4, 8, 14, 16)
+#: The variable with users' libraries to measure beside the built-in index: paths between colons.
+#: A file cannot name them, because their code runs.
+PEERS = "PMOSS_PEERS"
+OWN = "built in, batches of 64"
 SCANS = {
     "read": "reading memory, one core, widest vectors",
     "memcpy": "memcpy, one core, bytes copied",
@@ -273,6 +279,62 @@ def plugin(rounds: int, keys: int) -> list[Figure]:
         figure(words + PLUGIN_MIXES[mix], "%", [100 * float(s) for s in shares], f"{keys:,} keys")
         for mix, *shares in map(str.split, lines)
     ]
+
+
+def routing(rounds: int, **_: Any) -> list[Figure]:
+    """What a query costs its router, by the number of workers; one router for each 16 of them."""
+    program = build_program("router_bench")
+    return routing_figures([run_program(program) for _ in range(rounds)])
+
+
+def routing_figures(texts: Sequence[str]) -> list[Figure]:
+    """The figures of what router_bench prints, a text for each round."""
+    costs: dict[str, list[list[float]]] = {}
+    for line in (each for text in texts for each in text.splitlines()):
+        workers, *measured = line.split()
+        costs.setdefault(workers, []).append([float(cost) for cost in measured])
+    figures, first = [], next(iter(costs))
+    for number, answers in enumerate(("all workers answer", "every eighth worker answers")):
+        of = {workers: [row[number] for row in rows] for workers, rows in costs.items()}
+        for workers, values in of.items():
+            name = f"routing, {answers}, {workers} workers"
+            kib = f"{costs[workers][0][2]:,.0f} KiB of queues for each router"
+            figures.append(figure(name, "ns", values, kib))
+        growth = ratios(of[list(of)[-1]], of[first])
+        figures.append(figure(f"routing, {answers}, {list(of)[-1]} / {first} workers", "x", growth))
+    return figures
+
+
+def scaling(rounds: int, keys: int) -> list[Figure]:
+    """The index on 1 to 16 threads without routers, beside the libraries of PEERS."""
+    keys = min(keys, SCALING_KEYS)
+    cpus = len(os.sched_getaffinity(0))
+    threads = ",".join(str(count) for count in SCALING_THREADS if count <= cpus)
+    peers = [Path(path).resolve() for path in os.environ.get(PEERS, "").split(":") if path]
+    words = (keys, SCALING_SECONDS, rounds, threads, "btree", *peers)
+    text = run_program(build_program("scaling_bench"), *words)
+    return scaling_figures(text, f"{keys:,} keys, {SCALING_SECONDS:g} s a run, {cpus} CPUs")
+
+
+def scaling_figures(text: str, note: str) -> list[Figure]:
+    """The figures of what scaling_bench prints: rates, efficiencies, and ratios to the peers."""
+    rates: dict[str, dict[str, dict[int, list[float]]]] = {}
+    for line in text.splitlines():
+        mix, keys, count, index, *measured = line.split("\t")
+        of_mix = rates.setdefault(f"{mix}, {keys}", {}).setdefault(Path(index).stem, {})
+        of_mix[int(count)] = [float(rate) for rate in measured]
+    figures = []
+    for mix, of_index in rates.items():
+        for index, by_threads in of_index.items():
+            for threads, values in by_threads.items():
+                what = f"{mix}, {threads} threads"
+                figures.append(figure(f"{what}, {index}", "Mq/s", values, note))
+                shares = ratios(values, by_threads[min(by_threads)], 100 / threads)
+                figures.append(figure(f"{what}, {index}, efficiency", "%", shares, note))
+                if not index.startswith("built in"):
+                    above = ratios(of_index[OWN][threads], values)
+                    figures.append(figure(f"{what}, {OWN} / {index}", "x", above, note))
+    return figures
 
 
 def scan(rounds: int, **_: Any) -> list[Figure]:

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <memory_resource>
 #include <vector>
 
 #include "kinds/served_btree.hpp"
@@ -28,7 +29,8 @@ class OpenRouter {
       : index_(kinds::kind_named("btree").serve(small_spec(1, 0, 0, 0), {slices, false, {}})),
         board_(routes()),
         ring(room),
-        router(settings(number, routers), *index_, arrivals_seed, 20'000, board_) {
+        router(settings(number, routers), *index_, arrivals_seed, 20'000, board_,
+               *std::pmr::get_default_resource()) {
     control.enter(Phase::measuring);
     router.begin_at(first_tick);
     router.connect({&ring});
@@ -126,6 +128,98 @@ TEST(Router, TellsWhileItRunsThatItWaitsAndHowFarItIsBehind) {
   EXPECT_GE(open.router.lag_ticks(), lag + 10'000);
   EXPECT_EQ(open.router.backpressure(), 1U);
   EXPECT_EQ(open.router.totals().backpressure, 1U);
+}
+
+/// A router of a closed load on so many workers, whose slices they share out in turn.
+class ClosedRouter {
+ public:
+  ClosedRouter(std::size_t workers, std::uint64_t tokens, std::size_t room)
+      : index_(kinds::kind_named("btree").serve(small_spec(1, 0, 0, 0), {many_slices, false, {}})),
+        board_(routes(workers)),
+        router(settings(tokens), *index_, 1, 20'000, board_, *std::pmr::get_default_resource()) {
+    control.enter(Phase::measuring);
+    std::vector<Ring*> queues;
+    for (std::size_t i = 0; i < workers; ++i) {
+      rings.push_back(std::make_unique<Ring>(room));
+      queues.push_back(rings.back().get());
+    }
+    router.connect(queues);
+  }
+
+  /// Steps until it has nothing to send.
+  void send_all() {
+    while (router.step(control) == Router::Step::sent) {
+    }
+  }
+  /// A worker takes up to `limit` queries; how many.
+  std::size_t take(std::size_t worker, std::size_t limit) {
+    const std::size_t count = rings[worker]->readable(limit);
+    rings[worker]->release(count);
+    return count;
+  }
+
+ private:
+  static constexpr std::uint32_t many_slices = 256;
+  static Routes routes(std::size_t workers) {
+    Routes all;
+    for (std::uint32_t slice = 0; slice <= many_slices; ++slice) all.first.push_back(slice);
+    for (std::uint32_t slice = 0; slice < many_slices; ++slice) {
+      all.workers.push_back(static_cast<std::uint32_t>(slice % workers));
+    }
+    return all;
+  }
+  static Router::Settings settings(std::uint64_t tokens) {
+    Router::Settings settings;
+    settings.tokens = tokens;
+    settings.origin = Clock::ticks();
+    return settings;
+  }
+
+  std::unique_ptr<ServedIndex> index_;
+  RouteBoard board_;
+
+ public:
+  Control control;
+  std::vector<std::unique_ptr<Ring>> rings;
+  Router router;
+};
+
+TEST(Router, ComesRoundToTheAnswersOfEveryWorkerHoweverManyThereAre) {
+  constexpr std::size_t workers = 128;
+  constexpr std::uint64_t tokens = 2048;
+  ClosedRouter closed(workers, tokens, 1024);
+  closed.send_all();
+  EXPECT_EQ(closed.router.totals().issued, tokens);
+  std::uint64_t answered = 0;
+  for (std::size_t worker = 0; worker < workers; ++worker) {
+    answered += closed.take(worker, 1);
+    // A step looks at a part of the queues, so a worker far behind is seen some steps later.
+    for (std::size_t i = 0; i < workers && closed.router.totals().issued < tokens + answered; ++i) {
+      closed.router.step(closed.control);
+    }
+    ASSERT_EQ(closed.router.totals().issued, tokens + answered) << "worker " << worker;
+  }
+  EXPECT_GT(answered, workers / 2);
+  EXPECT_EQ(closed.router.totals().max_outstanding, tokens);
+}
+
+TEST(Router, UnderAClosedLoadAFullQueueHoldsNoOtherWorkerUp) {
+  constexpr std::uint64_t tokens = 1000;
+  ClosedRouter closed(2, tokens, 64);
+  // The first worker answers nothing, the second one everything: the first has all tokens at last.
+  for (int turn = 0; turn < 1000; ++turn) {
+    closed.send_all();
+    closed.take(1, 64);
+  }
+  EXPECT_EQ(closed.rings[0]->in_flight(), 64U);
+  EXPECT_EQ(closed.rings[1]->in_flight(), 0U);
+  EXPECT_EQ(closed.router.backpressure(), 0U);
+  // What waits comes in the end, also when nothing more is drawn.
+  closed.control.enter(Phase::drain);
+  std::uint64_t taken = 0;
+  while (closed.router.step(closed.control) != Router::Step::finished) taken += closed.take(0, 64);
+  while (const std::size_t count = closed.take(0, 64)) taken += count;
+  EXPECT_EQ(taken, tokens);
 }
 
 }  // namespace

@@ -35,6 +35,26 @@ TEST(SpscRing, HoldsItsCapacityAndNoMore) {
   EXPECT_EQ(ring.in_flight(), 0U);
 }
 
+TEST(SpscRing, ShowsWhatWasPutOnceItIsPublished) {
+  SpscRing<std::uint64_t> ring(4);
+  EXPECT_TRUE(ring.put(7));
+  EXPECT_TRUE(ring.put(8));
+  EXPECT_EQ(ring.readable(4), 0U);
+  EXPECT_EQ(ring.in_flight(), 2U);
+  EXPECT_EQ(ring.publish(), 2U);
+  EXPECT_EQ(ring.publish(), 0U);
+  ASSERT_EQ(ring.readable(4), 2U);
+  EXPECT_EQ(ring.front(1), 8U);
+  EXPECT_TRUE(ring.put(9));
+  EXPECT_TRUE(ring.put(10));
+  EXPECT_FALSE(ring.put(11));
+  EXPECT_EQ(ring.newly_released(), 0U);
+  ring.release(2);
+  EXPECT_TRUE(ring.put(11));
+  EXPECT_EQ(ring.newly_released(), 2U);
+  EXPECT_EQ(ring.newly_released(), 0U);
+}
+
 TEST(SpscRing, KeepsTheOrderBetweenTwoThreads) {
   constexpr std::uint64_t total = 200'000;
   SpscRing<std::uint64_t> ring(64);

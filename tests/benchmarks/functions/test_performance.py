@@ -6,7 +6,7 @@ import pytest
 
 from pmoss_benchmarks.functions import performance
 from pmoss_benchmarks.functions.performance import Settings, cells, measure
-from pmoss_benchmarks.performance.programs import figure
+from pmoss_benchmarks.performance.programs import figure, routing_figures, scaling_figures
 from pmoss_benchmarks.study import Run
 from pmoss_env.errors import DescriptionError, UnknownNameError
 
@@ -41,3 +41,28 @@ def test_what_cannot_be_measured_is_named() -> None:
         Settings(rounds=0)
     with pytest.raises(DescriptionError, match="goal 'fast' of 'index'"):
         Settings(goals={"index": "fast"})
+
+
+def test_indexes_on_several_threads_have_rates_efficiencies_and_ratios() -> None:
+    lines = [
+        ("lookups", "uniform", 1, "built in, batches of 64", 20.0, 22.0),
+        ("lookups", "uniform", 1, "/peers/tree.so", 2.0, 2.0),
+        ("lookups", "uniform", 8, "built in, batches of 64", 120.0, 176.0),
+        ("lookups", "uniform", 8, "/peers/tree.so", 12.0, 16.0),
+    ]
+    text = "\n".join("\t".join(map(str, line)) for line in lines)
+    figures = {one["name"]: one for one in scaling_figures(text, "here")}
+    assert figures["lookups, uniform, 8 threads, tree"]["median"] == 14.0
+    assert figures["lookups, uniform, 8 threads, tree, efficiency"]["low"] == 75.0
+    ratio = figures["lookups, uniform, 8 threads, built in, batches of 64 / tree"]
+    assert (ratio["low"], ratio["high"], ratio["unit"]) == (10.0, 11.0, "x")
+    table = performance.TABLES["scaling"]([{"part": "scaling", "figures": list(figures.values())}])
+    assert table.columns == ["queries, Mq/s", "index", "1 threads", "8 threads", "efficiency"]
+    assert table.rows[0] == ["lookups, uniform", "built in, batches of 64", "21", "148", "88 %"]
+
+
+def test_the_cost_of_routing_is_held_against_that_of_few_workers() -> None:
+    figures = routing_figures(["2 14.0 15.0 128\n128 21.0 30.0 2048"] * 2)
+    by_name = {one["name"]: one["median"] for one in figures}
+    assert by_name["routing, all workers answer, 2 workers"] == 14.0
+    assert by_name["routing, every eighth worker answers, 128 / 2 workers"] == 2.0

@@ -21,13 +21,12 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple, cast
 
 import numpy as np
 
-from pmoss_agents.configs import LATER
 from pmoss_agents.pytorch import F, Tensor, nn, torch
 from pmoss_agents.spatial import surrogate
 from pmoss_agents.spatial.lessons import Choice, Lesson, Lessons
@@ -82,14 +81,14 @@ class Config(surrogate.Config):
     # for it, and slower elsewhere.
     precision: Literal["float32", "bfloat16"] = "float32"
     # Of the layers that predict a time, which planning mostly consists of; 0: width.
-    time_width: int = field(default=0, metadata=LATER)
+    time_width: int = 0
     # Features that each core tells the others under the schedule that is asked about.
-    context: int = field(default=0, metadata=LATER)
+    context: int = 0
     # Of a training, after which it stops; the learning rate falls with whatever is nearer to its
     # end. 0: any time. Two such trainings make different weights.
-    seconds: float = field(default=0.0, metadata=LATER)
+    seconds: float = 0.0
     # On a GPU: an update is recorded once for each shape of lesson, and then replayed.
-    graphs: bool = field(default=True, metadata=LATER)
+    graphs: bool = True
 
 
 def loss_of(model: MixingModel, lesson: Lesson) -> tuple[Tensor, Tensor]:

@@ -208,7 +208,7 @@ def test_data_without_a_licence_do_not_stop_an_export_of_all(
     datasets = [open_dataset(root / ID), open_dataset(suite.SHIPPED_ROOT / suite.SHIPPED[0])]
     exported: list[str] = []
 
-    def write(chosen: list[Dataset], out: Path, *_: object) -> Path:
+    def write(chosen: list[Dataset], out: Path, *_: object, **more: object) -> Path:
         exported.extend(each.id for each in chosen)
         return out
 

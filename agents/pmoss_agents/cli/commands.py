@@ -8,6 +8,7 @@ import typer
 
 from pmoss_agents.cli import (
     autopilot,
+    browsing,
     demo,
     evaluation,
     explain,
@@ -34,9 +35,13 @@ run.command()(rollout.rollout)
 run.command()(autopilot.autopilot)
 run.command()(threads.threads)
 
+data = typer.Typer()
+data.command()(browsing.browse)
+
 commands = typer.Typer()
 commands.command(rich_help_panel="Start")(demo.demo)
 commands.command(rich_help_panel="Agents")(training.train)
 commands.command(rich_help_panel="Agents")(evaluation.evaluate)
 commands.command(rich_help_panel="Agents")(explain.explain)
+commands.add_typer(data, name="data", rich_help_panel="Data")
 commands.add_typer(run, name="run", rich_help_panel="This host")

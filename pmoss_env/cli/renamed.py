@@ -9,9 +9,9 @@ from pmoss_env.errors import UnsupportedError
 #: Benchmarks that are studies of the same name now.
 _STUDIES = (
     *("ablation", "access-path", "autopilot", "budget", "continual"),
-    *("core-node", "counter-changes", "datasets", "fidelity", "generalist", "headroom"),
+    *("core-node", "counter-changes", "datasets", "fidelity", "headroom"),
     *("imitation", "measured-data", "migration", "paper", "performance"),
-    *("published", "references", "served", "threads", "training-times"),
+    *("published", "references", "served", "threads"),
     *("transfer", "validation"),
 )
 #: New words of a command, by the old ones.

@@ -9,13 +9,11 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, ClassVar
 
-from pmoss_benchmarks.performance import environments, growth, programs, runtime
+from pmoss_benchmarks.performance import environments, programs, runtime
 from pmoss_benchmarks.performance.programs import Figure
 from pmoss_benchmarks.study.function import Cell, Row, Rows, Run, check_names
-from pmoss_benchmarks.study.function import Figure as Picture
 from pmoss_benchmarks.study.tables import TableOfRows, grouped
 from pmoss_env.errors import DescriptionError
-from pmoss_env.pictures import new_figure
 from pmoss_env.provenance import describe_machine
 
 MEASURES_HOST = True
@@ -25,8 +23,6 @@ PARTS: Mapping[str, Callable[..., list[Figure]]] = {
     "vector-environment": environments.vector_environment,
     "whole-episodes": environments.whole_episodes,
     "continual": environments.continual,
-    "growth": growth.growth,
-    "growth-index": growth.growth_index,
     "decision-transformer": environments.decision_transformer,
     "index": programs.index,
     "rtree": programs.rtree,
@@ -47,7 +43,6 @@ _SIGNS: Mapping[str, Callable[[float, float], bool]] = {
     ">=": operator.ge,
     "+-": lambda value, bound: abs(value) <= bound,
 }
-_GROWN = re.compile(r"(?P<what>.+), (?:growth with|(?P<size>\d+)) (?P<by>\w+)")
 _SPREAD = ("median", "low", "high")
 _GOAL = re.compile(r"(?:(low|high) )?(<=|>=|\+-) ([\d.]+).*")
 
@@ -189,66 +184,10 @@ def _scaling(rows: Rows) -> TableOfRows:
     return TableOfRows(["queries, Mq/s", "index", *next(iter(rates.values()))], lines)
 
 
-def costs(rows: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, dict[int, Figure]]]:
-    """How costs grow, by what their size counts, such as "slices", and by name.
-
-    Returns:
-        ``[by][what]``: the figure of the exponent at 0, and one for each size.
-    """
-    grown: dict[str, dict[str, dict[int, Figure]]] = {}
-    for figure in (each for row in rows for each in row["figures"]):
-        if match := _GROWN.fullmatch(figure["name"]):
-            by_size = grown.setdefault(match["by"], {}).setdefault(match["what"], {})
-            by_size[int(match["size"] or 0)] = figure
-    return grown
-
-
-def _growth(rows: Rows) -> TableOfRows:
-    """Costs at the smallest and the greatest size, and how they grow."""
-    lines = []
-    for by, costs_of in costs(rows).items():
-        for what, figures in costs_of.items():
-            _, smallest, *_, largest = sorted(figures)
-            ends = [
-                w for n in (smallest, largest) for w in (f"{n:,}", f"{figures[n]['median']:.3g}")
-            ]
-            slope = [f"{figures[0][key]:.2f}" for key in _SPREAD]
-            lines.append([what, by, *ends, "{} [{}, {}]".format(*slope)])
-    heads = ["cost", "grows with", "from", "us", "to", "us", "exponent [least, most]"]
-    return TableOfRows(heads, lines)
-
-
 TABLES: Mapping[str, Callable[[Rows], TableOfRows]] = {
     "default": lambda rows: _side_by_side(rows, all_figures=True),
     "goals": _side_by_side,
     "before-and-after": _before_and_after,
-    "growth": _growth,
     "libraries": _libraries,
     "scaling": _scaling,
 }
-
-
-def _draw_growth(rows: Rows) -> Picture:
-    """A panel for each size; in it a line for each cost, with its exponent."""
-    grown = costs(rows)
-    picture = new_figure(15, 4.0 * ((len(grown) + 1) // 2))
-    panels = picture.subplots((len(grown) + 1) // 2, 2, squeeze=False).flat
-    for axes, (by, costs_of) in zip(panels, grown.items(), strict=False):
-        for number, (what, figures) in enumerate(costs_of.items()):
-            sizes = sorted(figures)[1:]
-            medians, low, high = ([figures[n][key] for n in sizes] for key in _SPREAD)
-            # Ten colours can be distinguished; more lines are dashed.
-            style = "-" if number < 10 else "--"
-            label = f"{figures[0]['median']:.2f}: {what}"
-            (line,) = axes.plot(sizes, medians, style, marker="o", markersize=4, label=label)
-            axes.fill_between(sizes, low, high, color=line.get_color(), alpha=0.2)
-        axes.set(xscale="log", yscale="log", xlabel=by, ylabel="us, CPU time of one thread")
-        axes.grid(visible=True, which="major", alpha=0.3)
-        legend = {"fontsize": 8, "frameon": False, "title": "exponent", "title_fontsize": 8}
-        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), alignment="left", **legend)
-    for axes in panels:
-        axes.set_axis_off()
-    return picture
-
-
-PLOTS = {"growth": _draw_growth}

@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 import pmoss_env  # noqa: F401  # registers the environments
 from pmoss_agents import OfflineAgent, make
-from pmoss_agents.weights import torch_threads
 from pmoss_benchmarks.performance.programs import Figure, cost, figure, ratios, timed
 from pmoss_datasets import Behaviour, Recipe, collect
 from pmoss_env.backends import make_backend
@@ -261,8 +260,6 @@ def decision_transformer(rounds: int, **_: Any) -> list[Figure]:
 
     The weights are those after a few updates: they do not change the time.
     """
-    from pmoss_benchmarks.performance.original_layout import Training
-
     note = f"batches of {BATCH}, 1 thread, CPU time"
     recipe = Recipe(
         env={"interference": "busy_core", "order": "load"},
@@ -279,8 +276,6 @@ def decision_transformer(rounds: int, **_: Any) -> list[Figure]:
         dataset = collect(recipe, Path(folder) / "data")
         agent.fit(dataset, progress=lambda done, total, metrics: clocks.append(process_time()))
     own = [(after - before) / BATCH for before, after in pairwise(clocks)]
-    with torch_threads(1):
-        peer = [s / BATCH for s in timed({"": Training(BATCH).update}, rounds)[""]]
     env = gymnasium.make(SPATIAL, reward="terminal", **recipe.env)
 
     def place() -> None:
@@ -293,8 +288,6 @@ def decision_transformer(rounds: int, **_: Any) -> list[Figure]:
 
     return [
         figure("our training, the paper's sizes, a trajectory", "s", own, note),
-        figure("training in the original's layout, a trajectory", "s", peer, note),
-        figure("training, the original's layout / ours", "x", ratios(peer, own), note),
         *(
             figure(
                 f"256 decisions of the paper's Decision Transformer, {name} time",

@@ -220,16 +220,6 @@ def index(rounds: int, keys: int) -> list[Figure]:
     return [*figures, figure(share, "%", data["share_of_random_reads"], note)]
 
 
-def index_costs(keys: int, rounds: int) -> dict[str, list[float]]:
-    """Microseconds of an operation in each round, by mix and way of execution."""
-    mixes = _index(keys, rounds)["mixes"]
-    return {
-        f"{mix}, {way}": [1e6 / rate for rate in rates]
-        for mix, measured in mixes.items()
-        for way, rates in measured["rates"].items()
-    }
-
-
 def _index(keys: int, rounds: int) -> Any:
     return _json_of("index_bench", "--keys", keys, "--rounds", rounds, "--json")
 

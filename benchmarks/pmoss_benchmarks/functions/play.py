@@ -36,7 +36,7 @@ from pmoss_benchmarks.offline.episodes import (
 from pmoss_benchmarks.offline.guests import Guest
 from pmoss_benchmarks.offline.summary import BEST, summary_of
 from pmoss_benchmarks.offline.summary import summarise as summarise
-from pmoss_benchmarks.offline.tables import draw_curves, draw_played
+from pmoss_benchmarks.offline.tables import draw_curves
 from pmoss_benchmarks.offline.tracks import Track, has_references, load_track
 from pmoss_benchmarks.offline.training import kept_training
 from pmoss_benchmarks.study.function import (
@@ -432,6 +432,5 @@ TABLES = {
 PLOTS = {
     "profiles": ranking.draw_profiles,
     "curves": lambda rows: draw_curves(_learned(rows, "same-task")),
-    "played": lambda rows: draw_played(_learned(rows, "same-task")),
     "throughputs": ratios.draw_throughputs,
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
@@ -137,29 +137,17 @@ def by_track(summary: Mapping[str, Any]) -> TableOfRows:
     return TableOfRows(["track", *(f">{name}" for name in names)], lines)
 
 
-#: Shares of a training whose returns are shown.
-_SHARES = (0.01, 0.03, 0.1, 0.3, 1.0)
-
-
 def players(summary: Mapping[str, Any], task: str) -> list[Mapping[str, Any]]:
     """The rows of agents that learned by playing a task."""
-    rows = [row for row in summary["cells"] if row["track"] == "same-task"]
-    return learned_by_playing(rows).get(task, [])
-
-
-def while_playing(summary: Mapping[str, Any], task: str) -> TableOfRows:
-    """What agents served while they learned by playing a task."""
-    lines = []
-    for row in players(summary, task):
-        steps = row["training"]["played"]
-        for share in _SHARES:
-            point = next(step for step in steps if step["steps"] >= share * steps[-1]["steps"])
-            minutes, served = point["cpu_seconds"] / 60, point["return"]
-            lines.append(
-                [row["agent"], f"{point['steps'] / 1e6:.2f}", f"{minutes:.1f}", f"{served:.1f}"]
-            )
-    heads = ["agent", ">million steps", ">CPU minutes", ">return while exploring, Mq/s"]
-    return TableOfRows(heads, lines)
+    where = "same-task", task
+    return [
+        row
+        for row in summary["cells"]
+        if (row["track"], row["task"]) == where
+        # Agents of other domains log updates alone.
+        and (played := row.get("training", {}).get("played"))
+        and all({"steps", "return"} <= set(of_update) for of_update in played)
+    ]
 
 
 def after_playing(summary: Mapping[str, Any], task: str) -> TableOfRows:
@@ -260,38 +248,4 @@ def draw_curves(cells: Rows) -> Figure:
         row[0].set_ylabel("score on validation episodes")
     # Below the panels, where it covers no curve.
     figure.legend(named.values(), named.keys(), fontsize=8, ncols=4, loc="outside lower center")
-    return figure
-
-
-def learned_by_playing(cells: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
-    """The cells of agents that learned by playing and logged steps and returns, by task."""
-    learned: dict[str, list[Mapping[str, Any]]] = {}
-    for cell in cells:
-        rows = cell.get("training", {}).get("played", [])
-        # Agents of other domains tell updates alone.
-        if rows and all({"steps", "return"} <= set(row) for row in rows):
-            learned.setdefault(cell["task"], []).append(cell)
-    return learned
-
-
-def draw_played(cells: Rows) -> Figure:
-    """Draws one panel per task: mean returns over the steps of the environment, a line per run."""
-    tasks = learned_by_playing(cells)
-    agents = sorted({cell["agent"] for of_task in tasks.values() for cell in of_task})
-    figure = new_figure(6.4, 3.4 * len(tasks))
-    panels = figure.subplots(len(tasks), 1, squeeze=False).flat
-    for axis, (task, of_task) in zip(panels, sorted(tasks.items()), strict=True):
-        for cell in of_task:
-            rows = cell["training"]["played"]
-            axis.plot(
-                [row["steps"] for row in rows],
-                [row["return"] for row in rows],
-                color=f"C{agents.index(cell['agent'])}",
-                label=cell["agent"] if cell["seed"] == 0 else None,
-            )
-        axis.set_title(task, fontsize=9)
-        axis.set_xlabel("steps of the environment")
-        axis.set_ylabel("return while exploring, Mq/s")
-        axis.grid(visible=True, alpha=0.3)
-        axis.legend(fontsize=8, frameon=False, loc="lower right")
     return figure

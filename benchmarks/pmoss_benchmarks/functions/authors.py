@@ -289,7 +289,8 @@ def measure(run: Run, cell: Cell) -> Row:
 
     Returns:
         ``new``: whether the workload is in no data. ``files``: of each logged schedule the mean
-        that was ``logged``, by the first workload where this one is new, and what it serves here.
+        that was ``logged``, by the first workload where this one is new, and what it serves here;
+        the packed tiles of the ``best`` by what was logged.
         ``opponents``: by kind of keys and name what was served in each episode. ``networks``: of
         each training ``plays``, which hold by question what was ``served`` in each episode. The
         share of slices that ``agree`` is that with the closest logged schedule. Where USUAL was
@@ -312,13 +313,14 @@ def measure(run: Run, cell: Cell) -> Row:
     with closing(_World(settings, cell, "logged")) as world:
         served = [world.serves(0, cores) for cores in files]
     best = files[int(np.argmax(logged))]
+    tiles = load_machine(cell["machine"]).tile_of_core[best].tolist()
     seeds = settings.training_seeds(cell["machine"])
     first = settings.worlds()[0] == (cell["load"], cell["workload"])
     return {
         "new": not of_data,
         "env_seeds": env_seeds(settings),
         "trainings": [_training(run, cell["machine"], seed) for seed in seeds] if first else [],
-        "files": {"logged": logged, "served": served},
+        "files": {"logged": logged, "served": served, "best": pack_actions(tiles)},
         "opponents": {keys: _opponents(settings, cell, keys, best) for keys in KEYS},
         "networks": [{"seed": seed, "plays": _plays(run, cell, seed, files)} for seed in seeds],
     }

@@ -336,10 +336,15 @@ AnyQuestion = (
 
 def with_random(question: AnyQuestion) -> AnyQuestion | None:
     """The question with Random in place of the search; None if it does not ask about one."""
+    return in_place_of_search(question, "random")
+
+
+def in_place_of_search(question: AnyQuestion, schedule: str) -> AnyQuestion | None:
+    """The question with another schedule in place of the search; None if it asks about none."""
     if not isinstance(question, Ratio) or SEARCH not in question.first + question.others:
         return None
     first, others = (
-        tuple("random" if name == SEARCH else name for name in names)
+        tuple(schedule if name == SEARCH else name for name in names)
         for names in (question.first, question.others)
     )
     return msgspec.structs.replace(question, first=first, others=others)

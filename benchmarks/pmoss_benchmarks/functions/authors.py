@@ -11,11 +11,13 @@ its answers be taken. So a gain over Grouped, Mixed and Spread has three factors
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import math
 import time
-from collections.abc import Mapping
+import zlib
+from collections.abc import Iterable, Mapping
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -33,11 +35,12 @@ from pmoss_agents.spatial.decision_transformer import DecisionTransformer
 from pmoss_agents.training_log import TrainingLog, read_log
 from pmoss_benchmarks.functions.imitation import CONFIG, curve_of
 from pmoss_benchmarks.functions.references import SEED
+from pmoss_benchmarks.offline.episodes import actions_of
 from pmoss_benchmarks.study.function import Cell, Figure, Progress, Row, Rows, Run, silent
-from pmoss_benchmarks.study.tables import TableOfRows, grouped, table_of
+from pmoss_benchmarks.study.tables import TableOfRows, grouped, means, table_of
 from pmoss_datasets import Dataset, Recipe
 from pmoss_datasets.domain import find_domain
-from pmoss_datasets.evaluation import episode_seed, pack_actions, unpack_actions
+from pmoss_datasets.evaluation import episode_seed, pack_actions
 from pmoss_datasets.recipes import tier
 from pmoss_datasets.several import Several
 from pmoss_datasets.suite import obtain
@@ -293,9 +296,9 @@ def measure(run: Run, cell: Cell) -> Row:
         the packed tiles of the ``best`` by what was logged.
         ``opponents``: by kind of keys and name what was served in each episode. ``networks``: of
         each training ``plays``, which hold by question what was ``served`` in each episode. The
-        share of slices that ``agree`` is that with the closest logged schedule. Where USUAL was
-        wanted there are packed ``actions``, too. ``trainings``, in a machine's first row: the
-        ``curve`` of each, and ``unseen``, loss and accuracy in further episodes.
+        share of slices that ``agree`` is that with the closest logged schedule. Of some of them
+        there are packed ``actions``, too. ``trainings``, in a machine's first row: the ``curve`` of
+        each, and ``unseen``, loss and accuracy in further episodes.
     """
     settings = run.settings
     of_data = cell["workload"] in settings.workloads
@@ -383,6 +386,7 @@ def _opponents(settings: Settings, cell: Cell, keys: str, best: Any) -> dict[str
             found["search"] = local_search(context, settings.search_budget).throughput
             for name, value in found.items():
                 served.setdefault(name, []).append(value)
+    served = {name: _short(values) for name, values in served.items()}
     domain = find_domain("spatial")
     for name in settings.agents:
         agent = pmoss_agents.load(name)
@@ -390,10 +394,10 @@ def _opponents(settings: Settings, cell: Cell, keys: str, best: Any) -> dict[str
         with closing(domain.make_env({**world.kwargs, "observation": "full"})) as env:
             games = [domain.play(env, agent, seed) for seed in env_seeds(settings)]
         with closing(_World(settings, cell, keys)) as world:
-            served[name] = [
+            served[name] = _short(
                 world.serves(episode, world.machine.core_of_tile[list(game.actions)])
                 for episode, game in enumerate(games)
-            ]
+            )
     return served
 
 
@@ -424,15 +428,34 @@ def _plays(run: Run, cell: Cell, seed: int, files: Any) -> list[dict[str, Any]]:
                 rows = np.flatnonzero(of_keys & asked)
                 served = [world.serves(int(kept["of"][row]), cores[row]) for row in rows]
                 agree = [float((files == cores[row]).mean(1).max()) for row in rows]
-                play = {"keys": keys, **question, "served": served, "agree": agree}
-                if question["wanted"] == USUAL and question["attempt"] == 0:
-                    play["actions"] = [pack_actions(kept["actions"][row].tolist()) for row in rows]
-                plays.append(play)
+                play = {"keys": keys, **question, "served": served}
+                if _is_kept({**play, "most": limit}):
+                    play["actions"] = _packed(kept["actions"][rows])
+                else:
+                    play["served"] = _short(served)
+                plays.append({**play, "agree": float(np.mean(agree))})
     return plays
 
 
+def _is_kept(play: Mapping[str, Any]) -> bool:
+    """Whether the actions of a play are stored."""
+    asked = (play["keys"], play["wanted"], play["limit"], play["attempt"])
+    return asked == ("logged", USUAL, play["most"], 0)
+
+
+def _packed(actions: Any) -> dict[str, Any]:
+    """(episodes, T) uint8 actions as ``offline.episodes.actions_of`` reads them."""
+    content = base64.b64encode(zlib.compress(actions.tobytes(), 9)).decode()
+    return {"kind": "<u1", "steps": [actions.shape[1]] * len(actions), "zlib": content}
+
+
+def _short(values: Iterable[float]) -> list[float]:
+    """Numbers with six digits: those that nothing is made again of."""
+    return [float(f"{value:.6g}") for value in values]
+
+
 def again(run: Run, row: Row) -> Row:
-    """Runs the stored actions again, and lets the rules decide anew."""
+    """Runs the stored actions again."""
     settings = run.settings
     networks = []
     for network in row["networks"]:
@@ -441,10 +464,9 @@ def again(run: Run, row: Row) -> Row:
             served = play["served"]
             if "actions" in play:
                 with closing(_World(settings, row, play["keys"])) as world:
-                    tiles = [unpack_actions(text) for text in play["actions"]]
                     served = [
-                        world.serves(episode, world.machine.core_of_tile[each])
-                        for episode, each in enumerate(tiles)
+                        world.serves(episode, world.machine.core_of_tile[list(tiles)])
+                        for episode, tiles in enumerate(actions_of(play))
                     ]
             plays.append({**play, "served": served})
         networks.append({**network, "plays": plays})
@@ -490,11 +512,10 @@ def factors(row: Mapping[str, Any]) -> dict[str, Any]:
     mean, best = float(answers.mean()), float(answers.max(1).mean())
     retrieved = float(served[logged.argmax()])
     agree = [
-        share
+        play["agree"]
         for network in row["networks"]
         for play in network["plays"]
         if all(play[name] == value for name, value in asked.items())
-        for share in play["agree"]
     ]
     return {
         "tries": answers.shape[1],
@@ -641,6 +662,20 @@ def _curves(rows: Rows) -> Figure:
     axis.set_ylim(0, 100)
     axis.legend(fontsize=8)
     return figure
+
+
+def summarise(settings: Settings, rows: Rows) -> dict[str, Any]:
+    """How many trainings there are, and how many pass the paper's accuracy; means of factors.
+
+    The factors are means over the worlds of the data, by load.
+    """
+    trainings = [training for row in rows for training in row["trainings"]]
+    accurate = [t for t in trainings if t["curve"][-1]["accuracy"] > ACCURATE]
+    of_load = {
+        load: means([factors(row) for row in of_load])
+        for load, of_load in grouped([row for row in rows if not row["new"]], "load").items()
+    }
+    return {"trainings": len(trainings), "accurate": len(accurate), "factors": of_load}
 
 
 TABLES = {

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pmoss_benchmarks.functions.authors import USUAL
+from pmoss_benchmarks.offline.episodes import actions_of
 from pmoss_benchmarks.study.function import Cell, Row, Rows, Run, check_names
 from pmoss_benchmarks.study.store import file_of, read_stored
 from pmoss_benchmarks.study.tables import TableOfRows, grouped, table_of
@@ -57,7 +58,7 @@ class Settings:
 
     cases: tuple[str, ...] = ()
     numbers: tuple[str, ...] = ()
-    authors: tuple[str, ...] = ("authors",)
+    authors: tuple[str, ...] = ("authors", "authors/milan", "authors/others")
 
     def __post_init__(self) -> None:
         check_names("switch", self.cases, SWITCHES)
@@ -97,10 +98,11 @@ class WithNetworks(Laboratory):
         self, fidelity: str, machine: str, workload: str, schedule: str, load: str = "saturated"
     ) -> float:
         """See Laboratory; of "network" the mean over its answers, of "best-answer" the best."""
+        measured = super().throughput
         if schedule not in ("network", "best-answer"):
-            return super().throughput(fidelity, machine, workload, schedule, load)
+            return measured(fidelity, machine, workload, schedule, load)
         names = [f"answer-{n}" for n in range(len(self.answers[machine, workload]) - 1)]
-        served = [super().throughput(fidelity, machine, workload, n, load) for n in names]
+        served = [measured(fidelity, machine, workload, name, load) for name in names]
         return float(np.mean(served) if schedule == "network" else max(served))
 
     def schedule(self, machine: str, workload: str, name: str, load: str) -> Schedule:
@@ -130,8 +132,8 @@ def answers_of(results: Path, studies: Sequence[str]) -> dict[tuple[str, str], l
                 and play["limit"] > 0
                 and "actions" in play
             ]
-            texts = [*plays[0]["actions"], row["files"]["best"]]
-            cores = [machine.core_of_tile[unpack_actions(text)] for text in texts]
+            tiles = [*map(list, actions_of(plays[0])), unpack_actions(row["files"]["best"])]
+            cores = [machine.core_of_tile[each] for each in tiles]
             answers.setdefault((row["machine"], row["workload"]), cores)
     return answers
 

@@ -71,7 +71,9 @@ def test_a_row_has_all_that_a_gain_is_made_of(row):
     assert {*NAMED, "best-logged", "search", "lpt", "os-default"} <= set(opponents)
     # With the logged keys a schedule serves the same in each episode, whatever ran before.
     assert len(set(opponents["best-logged"])) == 1
-    assert opponents["best-logged"][0] in row["files"]["served"]
+    assert opponents["best-logged"][0] == pytest.approx(
+        row["files"]["served"][int(np.argmax(row["files"]["logged"]))], rel=1e-5
+    )
     assert all(a >= b for a, b in zip(opponents["search"], opponents["random"], strict=True))
     (training,) = row["trainings"]
     assert training["curve"][-1]["update"] == training["updates"] == 4
@@ -87,8 +89,8 @@ def test_the_network_is_asked_with_and_without_a_limit(run, row):
     kept = np.load(stem_of(run, "toy", 0).with_name(stem_of(run, "toy", 0).name + ".npz"))
     for actions, most in zip(kept["actions"], kept["limit"], strict=True):
         assert most in (0, limit) and np.bincount(actions).max() <= (most or 16)
-    assert all(0 <= share <= 1 for play in plays for share in play["agree"])
-    assert [play["wanted"] for play in plays if "actions" in play] == [authors.USUAL] * 8
+    assert all(0 <= play["agree"] <= 1 for play in plays)
+    assert [play["wanted"] for play in plays if "actions" in play] == [authors.USUAL] * 2
 
 
 def test_stored_actions_serve_the_same_again(run, row):

@@ -37,7 +37,7 @@ from pmoss_benchmarks.functions.imitation import CONFIG, curve_of
 from pmoss_benchmarks.functions.references import SEED
 from pmoss_benchmarks.offline.episodes import actions_of
 from pmoss_benchmarks.study.function import Cell, Figure, Progress, Row, Rows, Run, silent
-from pmoss_benchmarks.study.tables import TableOfRows, grouped, means, table_of
+from pmoss_benchmarks.study.tables import TableOfRows, grouped, table_of
 from pmoss_datasets import Dataset, Recipe
 from pmoss_datasets.domain import find_domain
 from pmoss_datasets.evaluation import episode_seed, pack_actions
@@ -69,6 +69,8 @@ USUAL = 1.1
 ACCURATE = 0.95
 #: Seed of further episodes whose actions a network predicts.
 _UNSEEN = 77
+#: Episodes that a shipped agent plays, which takes longest: the first ones.
+_OF_AGENTS = 4
 #: Rows that a network plays at once; what it samples depends on it.
 _AT_ONCE = 1024
 #: Whether the hot keys are those of the data, or drawn for each episode.
@@ -392,7 +394,7 @@ def _opponents(settings: Settings, cell: Cell, keys: str, best: Any) -> dict[str
         agent = pmoss_agents.load(name)
         # It reads all counters; the plans are then judged without noise.
         with closing(domain.make_env({**world.kwargs, "observation": "full"})) as env:
-            games = [domain.play(env, agent, seed) for seed in env_seeds(settings)]
+            games = [domain.play(env, agent, seed) for seed in env_seeds(settings)[:_OF_AGENTS]]
         with closing(_World(settings, cell, keys)) as world:
             served[name] = _short(
                 world.serves(episode, world.machine.core_of_tile[list(game.actions)])
@@ -665,17 +667,15 @@ def _curves(rows: Rows) -> Figure:
 
 
 def summarise(settings: Settings, rows: Rows) -> dict[str, Any]:
-    """How many trainings there are, and how many pass the paper's accuracy; means of factors.
+    """How many trainings there are, and how many pass the paper's accuracy.
 
-    The factors are means over the worlds of the data, by load.
+    ``learning`` holds that factor of each workload of the data, by load.
     """
     trainings = [training for row in rows for training in row["trainings"]]
     accurate = [t for t in trainings if t["curve"][-1]["accuracy"] > ACCURATE]
-    of_load = {
-        load: means([factors(row) for row in of_load])
-        for load, of_load in grouped([row for row in rows if not row["new"]], "load").items()
-    }
-    return {"trainings": len(trainings), "accurate": len(accurate), "factors": of_load}
+    learned = grouped([row for row in rows if not row["new"]], "load")
+    learning = {load: [factors(row)["learning"] for row in own] for load, own in learned.items()}
+    return {"trainings": len(trainings), "accurate": len(accurate), "learning": learning}
 
 
 TABLES = {

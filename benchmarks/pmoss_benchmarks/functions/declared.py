@@ -186,6 +186,15 @@ def is_inside(row: Mapping[str, Any], place: str | None = None) -> bool:
     return not target.distance(row["got"][judged(row) if place is None else place])
 
 
+def level_cases(rows: Rows) -> list[str]:
+    """The switches under which all ratios are the same: all schedules serve alike."""
+    values = {
+        case: [row["got"][judged(row)] for row in of_case]
+        for case, of_case in grouped(rows, "case").items()
+    }
+    return [case for case, ratios in values.items() if max(ratios) - min(ratios) < _SAME]
+
+
 def _statements(rows: Rows) -> TableOfRows:
     """Every statement in the declared setting."""
     lines = []
@@ -223,19 +232,17 @@ def _statements(rows: Rows) -> TableOfRows:
 def _switches(rows: Rows) -> TableOfRows:
     """By switch how many statements lie inside, and which change sides."""
     declared = {row["number"]: is_inside(row) for row in rows if row["case"] == DECLARED}
-    lines = []
+    lines, level = [], level_cases(rows)
     for case, of_case in grouped(rows, "case").items():
-        values = [row["got"][judged(row)] for row in of_case]
         inside = {row["number"]: is_inside(row) for row in of_case}
         changed = [number for number in inside if inside[number] != declared[number]]
-        level = max(values) - min(values) < _SAME
         lines.append(
             {
                 "case": case,
                 "inside": f"{sum(inside.values())} of {len(inside)}",
                 "enter": ", ".join(n for n in changed if inside[n]),
                 "leave": ", ".join(n for n in changed if not inside[n]),
-                "remark": "all ratios are the same" if level else "",
+                "remark": "all ratios are the same" if case in level else "",
             }
         )
     names = {">inside": "inside", "come inside": "enter", "leave": "leave", "": "remark"}

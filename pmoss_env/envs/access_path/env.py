@@ -15,7 +15,7 @@ from pmoss_env.checks import check_name, check_number, check_options, check_type
 from pmoss_env.envs.access_path.scans import PATHS, Background, ScanDistribution, Scans
 from pmoss_env.envs.access_path.simulated import SimulatedScans
 from pmoss_env.envs.actions import whole_action
-from pmoss_env.envs.copies import EpisodeHistory, RepeatableEnv
+from pmoss_env.envs.named_arguments import NamedArgumentsEnv
 from pmoss_env.errors import IllegalActionError
 from pmoss_env.machines import Machine
 from pmoss_env.noise import Noise
@@ -42,7 +42,7 @@ _HIGHEST = np.array([4e6, 1e5, 1e6, 1e4, 1e4], dtype=np.float32)
 _SEEDS = 2**53
 
 
-class AccessPathEnv(RepeatableEnv[Observation, np.int64]):
+class AccessPathEnv(NamedArgumentsEnv[Observation, np.int64]):
     """Choose the access path of each table scan on a server with copy engines.
 
     ## Description
@@ -155,7 +155,6 @@ class AccessPathEnv(RepeatableEnv[Observation, np.int64]):
         distribution: dict[str, Any] | None = None,
         render_mode: str | None = None,
     ) -> None:
-        arguments = {name: value for name, value in locals().items() if name != "self"}
         check_name("reward", reward, REWARDS)
         check_name("on_illegal", on_illegal, ON_ILLEGAL)
         if render_mode is not None:
@@ -187,7 +186,6 @@ class AccessPathEnv(RepeatableEnv[Observation, np.int64]):
                 }
             ),
         )
-        self._history = EpisodeHistory(arguments)
         self._running = False
         self._scans: Scans | None = None
         self._features = np.zeros((scans + 1, 5), dtype=np.float32)
@@ -220,7 +218,6 @@ class AccessPathEnv(RepeatableEnv[Observation, np.int64]):
         super().reset(seed=seed)
         self._running = False
         rng = self.np_random
-        generator = rng.bit_generator.state
         drawn = self._distribution.draw(rng, self._n, self._simulated.nodes)
         background = Background(
             self._walk(rng) * self._distribution.link_gb_per_s,
@@ -245,7 +242,6 @@ class AccessPathEnv(RepeatableEnv[Observation, np.int64]):
         self._paths[:] = -1
         self._times[:] = 0.0
         self._running = True
-        self._history.begin(generator, options)
         return self._observe(), self._info()
 
     def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
@@ -258,7 +254,7 @@ class AccessPathEnv(RepeatableEnv[Observation, np.int64]):
         """
         if not self._running:
             raise ResetNeeded("no episode is running: call reset() first")
-        chosen = path = whole_action(action, self._actions, "must be from")
+        path = whole_action(action, self._actions, "must be from")
         if not self.action_masks()[path]:
             if self._on_illegal == "raise":
                 raise IllegalActionError(
@@ -275,7 +271,6 @@ class AccessPathEnv(RepeatableEnv[Observation, np.int64]):
             reward = 1.0 - run_time / self._time_of(CPU)
         else:
             reward = -run_time * 1e-3
-        self._history.actions.append(chosen)
         self._paths[self._step] = path
         self._times[self._step] = run_time
         self._path, self._run_time_us = path, run_time
@@ -342,9 +337,6 @@ class AccessPathEnv(RepeatableEnv[Observation, np.int64]):
     def close(self) -> None:
         """Ends the episode. Safe to repeat."""
         self._running = False
-
-    def _is_running(self) -> bool:
-        return self._running
 
     def _walk(self, rng: np.random.Generator) -> Float64Array:
         """(scans,) strengths from 0 to 1 of the background, each near the one before."""

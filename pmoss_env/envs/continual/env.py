@@ -19,13 +19,13 @@ from pmoss_env.envs.continual.arguments import RENDER_MODES, Arguments
 from pmoss_env.envs.continual.episodes import INFO_KEYS, Episodes
 from pmoss_env.envs.continual.observation import Observation, observation_space
 from pmoss_env.envs.continual.session import Session
-from pmoss_env.envs.copies import IN_VECTOR_ENV, EpisodeHistory, RepeatableEnv, unrepeatable
+from pmoss_env.envs.named_arguments import NamedArgumentsEnv
 from pmoss_env.errors import IllegalActionError
 from pmoss_env.machines import Machine
 from pmoss_env.types import BoolArray
 
 
-class ContinualSchedulingEnv(RepeatableEnv[Observation, npt.NDArray[np.int64]]):
+class ContinualSchedulingEnv(NamedArgumentsEnv[Observation, npt.NDArray[np.int64]]):
     """Keep a running index fast on a NUMA server while its surroundings change.
 
     ## Description
@@ -189,11 +189,10 @@ class ContinualSchedulingEnv(RepeatableEnv[Observation, npt.NDArray[np.int64]]):
         self.render_mode = render_mode
         self._raises, self._tiles = on_illegal == "raise", tiles
         self.join(Episodes(self.arguments, self.session.machine, self.observation_space), 0)
-        self._joined, self._history = False, EpisodeHistory(values)
 
     def join(self, episodes: Episodes, row: int) -> None:
         """Makes this a view of a row of a batch, for a vector environment."""
-        self._episodes, self._row, self._joined = episodes, row, True
+        self._episodes, self._row = episodes, row
         self.session.join(episodes, row)
 
     @property
@@ -222,9 +221,7 @@ class ContinualSchedulingEnv(RepeatableEnv[Observation, npt.NDArray[np.int64]]):
         """Starts an episode without an observation."""
         check_options(options)
         super().reset(seed=seed)
-        generator = self.np_random.bit_generator.state
         self.session.begin(self.np_random)
-        self._history.begin(generator, options)
 
     def step(self, action: npt.ArrayLike) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Moves a slice, or begins the next epoch.
@@ -239,7 +236,6 @@ class ContinualSchedulingEnv(RepeatableEnv[Observation, npt.NDArray[np.int64]]):
         episodes, row = self._episodes, self._row
         episodes.batch.step_one(row, slice_, tile)
         episodes.add_noise((row,))
-        self._history.actions.append((slice_, tile))
         truncated = bool(episodes.results["truncated"][row])
         self.session.running = not truncated
         reward = float(episodes.results["rewards"][row])
@@ -274,15 +270,6 @@ class ContinualSchedulingEnv(RepeatableEnv[Observation, npt.NDArray[np.int64]]):
     def close(self) -> None:
         """Ends the episode, and on hardware all threads. Safe to repeat."""
         self.session.close()
-
-    def _is_running(self) -> bool:
-        return self.session.running
-
-    def _copy_refusal(self) -> str:
-        if self._joined:
-            return IN_VECTOR_ENV
-        backend = self.session.backend
-        return "" if backend.repeatable else unrepeatable(backend.name)
 
     def _checked(self, action: npt.ArrayLike) -> tuple[int, int]:
         """The two parts of an action."""

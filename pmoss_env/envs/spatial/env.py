@@ -15,7 +15,7 @@ from pmoss_env.backends import Backend
 from pmoss_env.checks import check_options
 from pmoss_env.context import Context
 from pmoss_env.envs.actions import whole_action
-from pmoss_env.envs.copies import IN_VECTOR_ENV, EpisodeHistory, RepeatableEnv, unrepeatable
+from pmoss_env.envs.named_arguments import NamedArgumentsEnv
 from pmoss_env.envs.spatial.arguments import MIXTURE, RENDER_MODES, Arguments
 from pmoss_env.envs.spatial.episodes import INFO_KEYS, Episodes, Observation
 from pmoss_env.envs.spatial.observation import observation_space
@@ -28,7 +28,7 @@ from pmoss_env.types import BoolArray, HardwareSnapshot, Instance, Int32Array, S
 __all__ = ["INFO_KEYS", "REWARDS", "Observation", "Reward", "SpatialSchedulingEnv"]
 
 
-class SpatialSchedulingEnv(RepeatableEnv[Observation, np.int64]):
+class SpatialSchedulingEnv(NamedArgumentsEnv[Observation, np.int64]):
     """Re-schedule a running main-memory index over the cores of a NUMA server.
 
     ## Description
@@ -231,8 +231,7 @@ class SpatialSchedulingEnv(RepeatableEnv[Observation, np.int64]):
         kind = "actions" if self.session.chooses_node else "tiles"
         self._action_rule = f"{machine_.name} has {kind}"
         self._row = 0
-        self._episodes, self._joined = Episodes([self.session], self.observation_space), False
-        self._history = EpisodeHistory(values)
+        self._episodes = Episodes([self.session], self.observation_space)
 
     def join(self, episodes: Episodes, row: int) -> None:
         """Makes this a view of a row of a batch, for a vector environment.
@@ -241,7 +240,7 @@ class SpatialSchedulingEnv(RepeatableEnv[Observation, np.int64]):
             episodes: the batch, with this environment's session at ``row``.
             row: of the batch.
         """
-        self._episodes, self._row, self._joined = episodes, row, True
+        self._episodes, self._row = episodes, row
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -265,10 +264,8 @@ class SpatialSchedulingEnv(RepeatableEnv[Observation, np.int64]):
         """Starts an episode without an observation."""
         check_options(options, ("incumbent",))
         super().reset(seed=seed)
-        generator = self.np_random.bit_generator.state
         self.session.begin(self.np_random, options)
         self._episodes.start(self._row)
-        self._history.begin(generator, options)
 
     def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Places the next slice where ``action`` says.
@@ -291,7 +288,6 @@ class SpatialSchedulingEnv(RepeatableEnv[Observation, np.int64]):
             self._saw_masked = True
             gymnasium.logger.warn(f"{problem}. info['illegal_actions'] counts such actions")
         terminated, shown = episodes.step(row, choice)
-        self._history.actions.append(choice)
         observation, reward, info = episodes.shown(row, shown)
         return observation, reward, terminated, False, info
 
@@ -440,11 +436,3 @@ class SpatialSchedulingEnv(RepeatableEnv[Observation, np.int64]):
     @property
     def _steps(self) -> int:
         return int(self._episodes.batch.placed(self._row).size)
-
-    def _is_running(self) -> bool:
-        return self.session.running
-
-    def _copy_refusal(self) -> str:
-        if self._joined:
-            return IN_VECTOR_ENV
-        return "" if self.backend.repeatable else unrepeatable(self.backend.name)

@@ -13,7 +13,7 @@ from gymnasium.error import ResetNeeded
 
 from pmoss_env.checks import check_options, check_type, check_whole
 from pmoss_env.envs.actions import whole_action
-from pmoss_env.envs.copies import EpisodeHistory, RepeatableEnv
+from pmoss_env.envs.named_arguments import NamedArgumentsEnv
 from pmoss_env.envs.threads.decisions import (
     THRESHOLD,
     least_used_core,
@@ -59,7 +59,7 @@ INFO_KEYS = (
 _SEEDS = 2**53
 
 
-class ThreadSchedulingEnv(RepeatableEnv[Observation, np.int64]):
+class ThreadSchedulingEnv(NamedArgumentsEnv[Observation, np.int64]):
     """Migrate the threads of a running program to the slow memory that holds their data.
 
     ## Description
@@ -185,7 +185,6 @@ class ThreadSchedulingEnv(RepeatableEnv[Observation, np.int64]):
         on_illegal: str = "remap",
         render_mode: str | None = None,
     ) -> None:
-        arguments = {name: value for name, value in locals().items() if name != "self"}
         check_type("machine", str, machine)
         described = load_machine(machine)
         slow_memory(described)  # raises an error for a machine without slow memory
@@ -196,7 +195,7 @@ class ThreadSchedulingEnv(RepeatableEnv[Observation, np.int64]):
                 self._program = replace(self._program, **{name: value})  # type: ignore[arg-type]
         self._data_nodes = None if data_nodes is None else list(data_nodes)
         self._server: ThreadServer | None = None
-        self._given_server, self._history = False, EpisodeHistory(arguments)
+        self._given_server = False
         self._set_up(
             described,
             self._program.threads,
@@ -215,7 +214,7 @@ class ThreadSchedulingEnv(RepeatableEnv[Observation, np.int64]):
         """
         env = cls.__new__(cls)
         env._server = server
-        env._given_server, env._history = True, EpisodeHistory({})
+        env._given_server = True
         env._data_nodes = None
         env._set_up(server.machine, most_threads, Options(**options))
         return env
@@ -285,7 +284,6 @@ class ThreadSchedulingEnv(RepeatableEnv[Observation, np.int64]):
         check_options(options)
         super().reset(seed=seed)
         self._running = False
-        generator = self.np_random.bit_generator.state
         if not self._given_server:
             self._server = SimulatedServer(
                 self._machine,
@@ -300,7 +298,6 @@ class ThreadSchedulingEnv(RepeatableEnv[Observation, np.int64]):
         self._core = -1
         self._run_epoch()
         self._running = True
-        self._history.begin(generator, options)
         return self._observe(), self._info()
 
     def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
@@ -312,7 +309,7 @@ class ThreadSchedulingEnv(RepeatableEnv[Observation, np.int64]):
         """
         if not self._running:
             raise ResetNeeded("no episode is running: call reset() first")
-        chosen = count = whole_action(action, self._actions, "must be from")
+        count = whole_action(action, self._actions, "must be from")
         if not self._mask[count]:
             legal = np.flatnonzero(self._mask)
             if self._on_illegal == "raise":
@@ -325,7 +322,6 @@ class ThreadSchedulingEnv(RepeatableEnv[Observation, np.int64]):
                 self._running = False
                 return self._observe(), 0.0, True, False, self._info()
             count = int(legal[np.argmin(abs(legal - count))])
-        self._history.actions.append(chosen)
         before = self.sample
         self._moved = self._migrate(count)
         self._run_epoch()
@@ -367,17 +363,6 @@ class ThreadSchedulingEnv(RepeatableEnv[Observation, np.int64]):
         self._running = False
         if self._server is not None:
             self._server.close()
-
-    def _is_running(self) -> bool:
-        return self._running
-
-    def _copy_refusal(self) -> str:
-        if not self._given_server:
-            return ""
-        return (
-            "an environment on a server of yours cannot be copied: there is one server, and it "
-            "goes on; copy one that starts its own, ThreadSchedulingEnv(...)"
-        )
 
     def _migrate(self, count: int) -> int:
         if self._core < 0 or count == 0:

@@ -1,0 +1,29 @@
+"""Environments that refuse arguments which they do not have."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, Self
+
+import gymnasium
+from gymnasium.core import ActType, ObsType
+
+from pmoss_env.errors import DescriptionError, unknown_key
+
+
+class NamedArgumentsEnv(gymnasium.Env[ObsType, ActType]):
+    """An environment that names the nearest argument where it does not have one."""
+
+    def __new__(cls, *_: Any, **arguments: Any) -> Self:
+        """Refuses arguments that the environment does not have, before anything is made.
+
+        Raises:
+            DescriptionError: it names the nearest one that it has.
+        """
+        parameters = inspect.signature(cls.__init__).parameters
+        open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+        for name in arguments if not open_ended else ():
+            if name not in parameters:
+                names = [own for own in parameters if own != "self"]
+                raise DescriptionError(unknown_key(f"environment argument {name!r}", name, names))
+        return super().__new__(cls)

@@ -20,10 +20,10 @@ def checkout(tmp_path: Path) -> Path:
     """A small copy: README with one block, and one study."""
     (tmp_path / "docs").mkdir()
     shutil.copytree(REPOSITORY / "docs" / "_templates", tmp_path / "docs" / "_templates")
-    for name in ("studies/mesh.toml", "results/mesh.jsonl"):
+    for name in ("studies/core-node.toml", "results/core-node.jsonl"):
         (tmp_path / "benchmarks" / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(REPOSITORY / "benchmarks" / name, tmp_path / "benchmarks" / name)
-    block = '<!-- {{ rows("mesh") | length }} -->\nold\n<!-- end -->'
+    block = '<!-- {{ rows("core-node") | length }} -->\nold\n<!-- end -->'
     (tmp_path / "README.md").write_text(f"# Title\n\n{block}\n\nWords.\n")
     return tmp_path
 
@@ -42,13 +42,13 @@ def test_a_text_that_differs_from_its_results_is_named_and_mended(checkout: Path
     assert "old" in (checkout / "README.md").read_text()
     assert run("--root", root)[0] == 0
     text = (checkout / "README.md").read_text()
-    assert text.endswith("| length }} -->\n4\n<!-- end -->\n\nWords.\n")
+    assert text.endswith("| length }} -->\n3\n<!-- end -->\n\nWords.\n")
     assert run("--check", "--root", root)[0] == 0
     # A figure that is changed by hand, and a result that is made anew.
-    (checkout / "README.md").write_text(text.replace("\n4\n", "\n5\n"))
+    (checkout / "README.md").write_text(text.replace("\n3\n", "\n5\n"))
     assert run("--check", "--root", root)[0] == 1
     (checkout / "README.md").write_text(text)
-    path = checkout / "benchmarks" / "results" / "mesh.jsonl"
+    path = checkout / "benchmarks" / "results" / "core-node.jsonl"
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
     code, output = run("--check", "--root", root, "--json")
     assert code == 1

@@ -25,6 +25,7 @@ from pmoss_datasets.policies import Measured, SchedulePolicy, planned_actions
 from pmoss_datasets.stepwise.policies import DomainRule
 from pmoss_env.baselines import best_fit, local_search, lpt, uses
 from pmoss_env.errors import DescriptionError, UnsupportedError
+from tests.benchmarks.leaderboard.seed_behind import seed_behind
 
 ENV = {"machine": "toy", "workload": "ycsb-a", "interference": "busy_core", "slices": 8}
 
@@ -136,56 +137,15 @@ def test_chance_does_not_tell_the_seed() -> None:
     assert policy_stream(7).integers(2**62) != policy_stream(7, key=b"x").integers(2**62)
 
 
-class Seeding:
-    """NumPy's SeedSequence of four 32-bit words, forwards and backwards."""
-
-    def __init__(self) -> None:
-        self.constant = 0x43B0D7E5
-
-    def constants(self) -> tuple[int, int]:
-        before = self.constant
-        self.constant = self.constant * 0x931E8875 % 2**32
-        return before, self.constant
-
-    @staticmethod
-    def unshifted(word: int) -> int:
-        return word ^ word >> 16
-
-    def entropy(self, pool: list[int]) -> list[int]:
-        hashes = [self.constants() for _ in range(4)]
-        pairs = [(a, b, self.constants()) for a in range(4) for b in range(4) if a != b]
-        for source, target, (before, after) in reversed(pairs):
-            hashed = self.unshifted((pool[source] ^ before) * after % 2**32)
-            mixed = self.unshifted(pool[target]) + 0x4973F715 * hashed
-            pool[target] = mixed * pow(0xCA01F9DD, -1, 2**32) % 2**32
-        return [
-            self.unshifted(word) * pow(after, -1, 2**32) % 2**32 ^ before
-            for word, (before, after) in zip(pool, hashes, strict=True)
-        ]
-
-
-def entropy_of(state: dict) -> list[int]:
-    """The words that a fresh generator was seeded with, where these are at most four."""
-    inner, multiplier = state["state"], 0x2360ED051FC65DA44385DF649FCCF645
-    drawn = (inner["state"] - inner["inc"]) * pow(multiplier, -1, 2**128) - inner["inc"]
-    words, constant = [], 0x8B51F9DD
-    for number in (drawn >> 64 & 2**64 - 1, drawn & 2**64 - 1):
-        for word in (number & 2**32 - 1, number >> 32):
-            before, constant = constant, constant * 0x58F38DED % 2**32
-            mixed = Seeding.unshifted(word) * pow(constant, -1, 2**32) % 2**32
-            words.append(mixed ^ before)
-    return Seeding().entropy(words)
-
-
 def test_a_stream_that_is_inverted_does_not_tell_the_seed() -> None:
     # What was handed to policies before: the seed of the episode, and a 2.
-    assert entropy_of(np.random.default_rng((4_000_000_000, 2)).bit_generator.state) == [
+    assert seed_behind(np.random.default_rng((4_000_000_000, 2)).bit_generator.state) == [
         *(4_000_000_000, 2, 0, 0)
     ]
     policy = Planning()
     seeds = [row.env_seed for row in play(policy)]
     for state, seed in zip(policy.states, seeds, strict=True):
-        assert seed not in entropy_of(state)
+        assert seed not in seed_behind(state)
 
 
 def test_snapshots_do_not_tell_the_seed_of_their_noise() -> None:

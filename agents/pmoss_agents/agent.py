@@ -295,7 +295,9 @@ class OfflineAgent(Agent, Generic[DatasetT]):
             CheckpointError: nothing was learned yet, or the weights do not fit the config.
             DescriptionError: a field that does not exist, or an impossible value.
         """
-        raise UnsupportedError(f"{self.name}: cannot be fine-tuned; surrogate can")
+        raise UnsupportedError(
+            f"{self.name}: cannot be fine-tuned; decision-transformer and surrogate can"
+        )
 
     def task_of(self, dataset: DatasetT) -> dict[str, Any]:
         """The task of an agent that is fitted to a dataset, as plain JSON values."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from dataclasses import asdict
+from typing import Any, ClassVar, Self
 
 from pmoss_agents.agent import Array, DatasetT, OfflineAgent
 from pmoss_agents.devices import find_device, isolated_rng, learning_on, seed_torch
 from pmoss_agents.pytorch import Tensor, nn, torch
 from pmoss_agents.trainer import check_loss
 from pmoss_agents.weights import Parts, arrays_of, load_arrays, set_rate, torch_threads
+from pmoss_env.errors import CheckpointError
 
 
 class NetworkAgent(OfflineAgent[DatasetT]):
@@ -77,6 +79,20 @@ class NetworkAgent(OfflineAgent[DatasetT]):
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(self.network.parameters(), clip)
+
+    def renewed(self, **config: Any) -> Self:
+        """See OfflineAgent.renewed: an agent of one network. Scales of inputs stay as they were."""
+        if self.held() or set(self.parts()) - {self.NETWORK, "optimiser/"}:
+            return super().renewed(**config)
+        if self.network is None:
+            raise CheckpointError(f"{self.name}: nothing to begin with: call fit() first")
+        agent = type(self)(**{**asdict(self.config), **config})
+        agent.task = dict(self.task)
+        agent.training = {"mixed": True}  # it begins with the weights of another training
+        with torch.random.fork_rng(devices=[]):
+            agent.make_networks()
+        load_arrays(agent.parts(), arrays_of({self.NETWORK: self.network}))
+        return agent
 
     # ---- keeping
 

@@ -35,7 +35,7 @@ StartOption = Annotated[
     str | None,
     typer.Option(
         help="Begin with the weights of a trained agent: a checkpoint, or a name that ships. "
-        "Its config stays but for --set. Only surrogate can."
+        "Its config stays but for --set. decision-transformer and surrogate can."
     ),
 ]
 ConfigOption = Annotated[

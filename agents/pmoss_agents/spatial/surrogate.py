@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast
@@ -47,7 +47,7 @@ from pmoss_agents.spatial.planning import (
     log,
 )
 from pmoss_agents.trainer import Course, check_loss, cosine
-from pmoss_agents.weights import arrays_of, load_arrays, set_rate
+from pmoss_agents.weights import set_rate
 from pmoss_datasets import Dataset
 from pmoss_datasets.several import Several
 from pmoss_env.errors import CheckpointError, DatasetError
@@ -133,18 +133,6 @@ class Surrogate(PlanningAgent):
             if of_other != task:
                 raise DatasetError(f"{other.path}: holds other counters than {first.path}")
         return task
-
-    def renewed(self, **config: Any) -> Self:
-        """See OfflineAgent.renewed. How counters are scaled stays as it was, too."""
-        if self.network is None:
-            raise CheckpointError(f"{self.name}: nothing to begin with: call fit() first")
-        agent = type(self)(**{**asdict(self.config), **config})
-        agent.task = dict(self.task)
-        agent.training = {"mixed": True}  # it begins with the weights of another training
-        with torch.random.fork_rng(devices=[]):
-            agent.make_networks()
-        load_arrays(agent.parts(), arrays_of({self.NETWORK: self.network}))
-        return agent
 
     @contextmanager
     def _course(self, dataset: Dataset | Several) -> Iterator[Course]:

@@ -55,6 +55,20 @@ def test_it_learns_from_several_workloads_of_one_machine(dataset, tmp_path):
     assert np.array_equal(losses[-6:], agent.agreement(scans)[0])
 
 
+def test_it_begins_with_the_weights_of_another_training(dataset, tmp_path):
+    first = learned(dataset)
+    scans = collected({**BUSY, "workload": "scans"}, tmp_path / "scans", episodes=6)
+    tuned = first.renewed(updates=1, learning_rate=1e-9, batch_size=2)
+    assert all(np.array_equal(a, b) for a, b in zip(*map(_values, (first, tuned)), strict=True))
+    tuned.fit(scans)
+    assert tuned.updates == 1 and tuned.task["foresight"] == first.task["foresight"]
+    assert np.allclose(tuned.agreement(scans)[0], first.agreement(scans)[0], rtol=1e-4)
+
+
+def _values(agent):
+    return list(weights(agent).values())
+
+
 def test_other_machines_are_refused(dataset, tmp_path):
     other = collected({**BUSY, "machine": "random:1"}, tmp_path / "other", episodes=4)
     with pytest.raises(DatasetError, match=r"is not as in .* of one machine"):

@@ -92,20 +92,32 @@ class Config(surrogate.Config):
 
 
 def loss_of(model: MixingModel, lesson: Lesson) -> tuple[Tensor, Tensor]:
-    """The surrogate's loss of a model on a lesson, and how far its throughputs are off.
+    """The loss of a model on a lesson, and how far its throughputs are off.
+
+    It is that of the surrogate, and the errors of how busy each core is, the fullest first.
 
     Returns:
         () the loss, and () the mean error of the logarithm of throughput.
     """
     reading = model.read(lesson.topologies, lesson.before, lesson.incumbent)
-    times, total = model.predict(lesson.topologies, reading, lesson.columns)
+    times, busy, total = model.predict(lesson.topologies, reading, lesson.columns)
     elapsed, queries = lesson.after.unbind(-1)
     truth = log(elapsed) - log(queries)
     weight = elapsed / elapsed.mean(-1, keepdim=True).clamp(min=1e-9) * (queries > 0)
-    of_times = (weight * F.smooth_l1_loss(times, truth, beta=0.05, reduction="none")).mean()
+    of_times = (weight * _huber(times, truth)).mean()
+    # The fullest cores decide: an error that the slices of a core share counts more than others.
+    true_busy = torch.zeros_like(busy).scatter_add(2, lesson.columns, elapsed)
+    true_busy = true_busy / queries.sum(-1, keepdim=True).clamp(min=1e-9)
+    weight = (true_busy / true_busy.sum(-1, keepdim=True).clamp(min=1e-9)) ** 2
+    weight = weight / weight.sum(-1, keepdim=True).clamp(min=1e-9)
+    of_cores = (weight * _huber(log(busy), log(true_busy))).sum(-1).mean()
     served = lesson.throughput.clamp(min=1e-9).log()
-    of_total = F.smooth_l1_loss(total, served, beta=0.05)
-    return of_times + 0.3 * of_total, (total - served).abs().mean()
+    loss = of_times + 0.5 * of_cores + 0.3 * _huber(total, served).mean()
+    return loss, (total - served).abs().mean()
+
+
+def _huber(predicted: Tensor, truth: Tensor) -> Tensor:
+    return F.smooth_l1_loss(predicted, truth, beta=0.05, reduction="none")
 
 
 class Generalist(Surrogate):

@@ -102,7 +102,7 @@ def test_schedules_are_predicted_alike_one_by_one_and_together(worlds, context):
     model, lesson = agent.network[0], drawn(worlds, 3)
     with torch.inference_mode():
         reading = model.read(lesson.topologies, lesson.before, lesson.incumbent)
-        times, totals = model.predict(lesson.topologies, reading, lesson.columns)
+        times, _, totals = model.predict(lesson.topologies, reading, lesson.columns)
         for place in range(times.shape[1]):
             alone = model(lesson.topologies, reading, lesson.columns[:, place])
             together = times[:, place], totals[:, place]

@@ -18,7 +18,7 @@ A planner by hand::
 from pmoss_agents.spatial.planning.agent import PlanningAgent, Trials
 from pmoss_agents.spatial.planning.balancing import balance, longest_first, refine
 from pmoss_agents.spatial.planning.foresight import beginning, fit_expectile, foresee
-from pmoss_agents.spatial.planning.mixing import MixingModel
+from pmoss_agents.spatial.planning.mixing import MixingModel, Prediction
 from pmoss_agents.spatial.planning.model import (
     ELAPSED,
     GROUPS,
@@ -47,6 +47,7 @@ __all__ = [
     "Pairs",
     "Planner",
     "PlanningAgent",
+    "Prediction",
     "Reader",
     "Reading",
     "Sharing",

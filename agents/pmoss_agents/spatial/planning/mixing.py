@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,20 @@ from pmoss_agents.spatial.planning.topology import Sharing, Topology
 
 #: Below this a core's time is nothing.
 _LEAST_BUSY = 1e-12
+
+
+class Prediction(NamedTuple):
+    """What n schedules for each of P incumbents would serve.
+
+    Attributes:
+        times: (P, n, S) logarithms of the microseconds that a query of a slice takes.
+        busy: (P, n, W) microseconds that a core is busy per query of the machine.
+        total: (P, n) logarithms of the throughput.
+    """
+
+    times: Tensor
+    busy: Tensor
+    total: Tensor
 
 
 class MixingModel(ThroughputModel):
@@ -86,12 +100,10 @@ class MixingModel(ThroughputModel):
         """See ThroughputModel.forward."""
         if not self.contexts:
             return super().forward(topology, reading, columns)
-        times, total = self.predict(topology, reading, columns.unsqueeze(1))
-        return times.squeeze(1), total.squeeze(1)
+        prediction = self.predict(topology, reading, columns.unsqueeze(1))
+        return prediction.times.squeeze(1), prediction.total.squeeze(1)
 
-    def predict(
-        self, topology: Sharing, reading: Reading, columns: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    def predict(self, topology: Sharing, reading: Reading, columns: Tensor) -> Prediction:
         """Predicts n schedules for each incumbent, as forward() does up to rounding, but faster.
 
         The first layer is linear: what it takes from a core is done once a core.
@@ -100,9 +112,6 @@ class MixingModel(ThroughputModel):
             topology: of the machine.
             reading: of read(), of P schedules.
             columns: (P, n, S) the worker that each slice goes to.
-
-        Returns:
-            (P, n, S) logarithms of the microseconds per query, and (P, n) of the throughput.
         """
         first = self.time[0]
         assert isinstance(first, nn.Linear)
@@ -136,7 +145,7 @@ class MixingModel(ThroughputModel):
             top = busy.amax(-1, keepdim=True).clamp(min=_LEAST_BUSY)
             norm = ((busy / top).clamp(min=1e-6) ** self.sharpness.exp()).sum(-1)
             bound = top.squeeze(-1).log() + norm.log() / self.sharpness.exp()
-        return times, self.scale - bound + slack
+        return Prediction(times, busy, self.scale - bound + slack)
 
     def context(self, topology: Topology, reading: Reading, columns: Tensor) -> Tensor:
         """See ThroughputModel.context."""

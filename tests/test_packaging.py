@@ -1,6 +1,7 @@
 """What packages say of themselves, and the self-test that every package must pass."""
 
 import importlib.util
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -119,6 +120,22 @@ def test_the_container_has_a_user_and_names_the_capabilities() -> None:
     assert {"PERFMON", "SYS_NICE"} <= set(re.findall(r"--cap-add (\w+)", text))
     [extras] = re.findall(r"\.whl\)\[([\w,]+)\]", text)
     assert set(extras.split(",")) <= set(EXTRAS)
+
+
+def test_the_container_of_editors_has_the_same_capabilities() -> None:
+    lines = text_of(".devcontainer/devcontainer.json").splitlines()
+    content = json.loads("\n".join(line for line in lines if not line.lstrip().startswith("//")))
+    assert content["runArgs"] == ["--cap-add=PERFMON", "--cap-add=SYS_NICE"]
+    assert content["postCreateCommand"].endswith("./run --help")
+
+
+def test_a_tag_is_published_once_all_wheels_are_tried() -> None:
+    jobs = yaml.safe_load(text_of(".github/workflows/wheels.yml"))["jobs"]
+    publish = jobs.pop("publish")
+    assert publish["needs"] == [*jobs] and "refs/tags/v" in publish["if"]
+    # No password: the index trusts the workflow itself.
+    assert publish["permissions"] == {"id-token": "write"}
+    assert "secrets." not in text_of(".github/workflows/wheels.yml")
 
 
 def test_workflows_call_what_is_there() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 import gymnasium
@@ -128,6 +128,8 @@ class BatchVectorEnv(
             rows.setflags(write=False)
         self._given = {f"_{key}": all_rows for key in self.info_keys}
         self._running = False
+        #: Whether a masked action was taken, which is said once.
+        self._saw_masked = False
         self._fork_guard = ForkGuard()
 
     def reset(
@@ -187,6 +189,8 @@ class BatchVectorEnv(
             self._start(i)
         observations = self._advance(checked, resting)
         finals = {i: self._finish(i) for i in ended.nonzero()[0].tolist()}
+        if finals and not self._saw_masked:
+            self._warn_of_masked(finals)
         results = self._episodes.results
         rewards, ended = results["rewards"].copy(), ended.copy()
         final: dict[str, Any] = {}
@@ -201,6 +205,17 @@ class BatchVectorEnv(
         never = np.zeros(self.num_envs, dtype=np.bool_)
         ends = (ended, never) if self._ended_by == "ended" else (never, ended)
         return observations, rewards, *ends, {**self._infos(finals), **final}
+
+    def _warn_of_masked(self, rows: Iterable[int]) -> None:
+        """Says it once where ended episodes have masked actions: a look at each step would cost."""
+        for i in rows:
+            if count := int(self._episodes.results["illegal_actions"][i]):
+                self._saw_masked = True
+                gymnasium.logger.warn(
+                    f"sub-environment {i}: the mask forbids {count} actions of the episode; see "
+                    "infos['action_mask']. infos['illegal_actions'] counts such actions"
+                )
+                return
 
     def action_masks(self) -> BoolArray:
         """(num_envs, actions) bool, the legal actions; also before reset."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gymnasium
 import numpy as np
 import pytest
 from gymnasium.error import ResetNeeded
@@ -116,6 +117,15 @@ def test_what_needs_an_episode_says_so():
     env.reset(seed=0)
     with pytest.raises(ScheduleError, match="0 of 8"):
         env.final_snapshot()
+
+
+def test_masked_actions_of_a_vector_are_said_once(recwarn):
+    envs = gymnasium.make_vec("pmoss/toy-v0", num_envs=2)
+    envs.reset(seed=0)
+    for _ in range(3 * (envs.get_attr("slices")[0] + 1)):
+        envs.step(np.zeros(2, dtype=np.int64))
+    said = [str(one.message) for one in recwarn if "the mask forbids" in str(one.message)]
+    assert len(said) == 1 and "sub-environment 0" in said[0]
 
 
 def test_the_first_masked_action_of_an_environment_is_said_once(recwarn):

@@ -162,5 +162,6 @@ def test_a_tutorial_does_what_it_says(page: Path, tmp_path: Path) -> None:
     if name in STORED:
         assert [code for _, _, code in blocks] == STORED[name]["blocks"]
         assert [bool(output) for output in printed] == [bool(one) for one in STORED[name]["output"]]
-        for ours, shown in zip(printed, STORED[name]["output"], strict=True):
-            assert words_of(ours) == words_of(shown)
+        if not STORED[name].get("host"):
+            for ours, shown in zip(printed, STORED[name]["output"], strict=True):
+                assert words_of(ours) == words_of(shown)

@@ -16,10 +16,13 @@ from pmoss_agents import explaining as explaining
 from pmoss_agents import rollouts as rollouts
 from pmoss_benchmarks.study.function import Cell, Row, Run
 from pmoss_benchmarks.study.store import find_root
+from pmoss_env.provenance import describe_machine
 
 MEASURES_HOST = True
 #: Code of a page: its language, the file that it is written to, and its text.
 BLOCK = re.compile(r"^```(python|console|cpp)(?: file=(\S+))?\n(.*?)^```$", re.M | re.S)
+#: What colours words in a terminal.
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 #: Lines of an output that are kept.
 _LINES = 30
 
@@ -31,19 +34,22 @@ class Settings:
     Attributes:
         commands: of ``pmoss``, by the name of their row.
         pages: of the documentation, whose blocks of code follow each other in one folder.
+        host_pages: pages whose code measures the host, so that each host prints something else.
     """
 
-    AXES: ClassVar = ("commands", "pages")
+    AXES: ClassVar = ("commands", "pages", "host_pages")
 
     commands: dict[str, str] = field(default_factory=dict)
     pages: list[str] = field(default_factory=list)
+    host_pages: list[str] = field(default_factory=list)
 
 
 def cells(settings: Settings) -> list[Cell]:
     """The commands and the pages."""
+    pages = settings.pages + settings.host_pages
     return [
         *({"name": name, "asked": command} for name, command in settings.commands.items()),
-        *({"name": Path(page).stem, "asked": page} for page in settings.pages),
+        *({"name": Path(page).stem, "asked": page} for page in pages),
     ]
 
 
@@ -51,7 +57,8 @@ def measure(run: Run, cell: Cell) -> Row:
     """Runs a command, or all code of a page.
 
     Returns:
-        "output": what it prints; of a page also its "blocks", with an output each.
+        "output": what it prints; of a page also its "blocks", with an output each, and "host": the
+        processor, where the code measures it.
 
     Raises:
         CalledProcessError: it fails.
@@ -62,7 +69,10 @@ def measure(run: Run, cell: Cell) -> Row:
     with tempfile.TemporaryDirectory() as folder:
         blocks = BLOCK.findall(text)
         outputs = [run_block(language, file, code, Path(folder)) for language, file, code in blocks]
-    return {"output": outputs, "blocks": [code for _, _, code in blocks]}
+    row = {"output": outputs, "blocks": [code for _, _, code in blocks]}
+    if cell["asked"] in run.settings.host_pages:
+        row["host"] = describe_machine()["cpu_model"]
+    return row
 
 
 def run_block(language: str, file: str, text: str, folder: Path) -> str:
@@ -86,5 +96,6 @@ def _printed(words: Sequence[str], folder: Path) -> str:
         text=True,
         check=True,
     )
-    lines = "\n".join(line.rstrip() for line in done.stdout.splitlines()).strip("\n").split("\n")
+    text = _COLOURS.sub("", done.stdout)
+    lines = "\n".join(line.rstrip() for line in text.splitlines()).strip("\n").split("\n")
     return "\n".join([*lines[:_LINES], *(["..."] if len(lines) > _LINES else [])])

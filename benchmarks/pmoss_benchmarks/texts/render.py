@@ -124,10 +124,11 @@ class Pages:
         if [match[3] for match in BLOCK.finditer(text)] != row["blocks"]:
             raise DescriptionError(f"its code differs from the stored one: run study {TUTORIALS}")
         outputs = iter(row["output"])
+        where = f"On a host with {row['host']} this printed:\n\n" if row.get("host") else ""
 
         def with_output(match: re.Match[str]) -> str:
             output = next(outputs)
-            return f"{match[0]}\n\n````text\n{output}\n````" if output else match[0]
+            return f"{match[0]}\n\n{where}````text\n{output}\n````" if output else match[0]
 
         return BLOCK.sub(with_output, text)
 

@@ -10,7 +10,7 @@ from pmoss_env.errors import UnsupportedError
 _STUDIES = (
     *("ablation", "access-path", "autopilot", "budget", "continual"),
     *("core-node", "counter-changes", "datasets", "fidelity", "headroom"),
-    *("imitation", "measured-data", "migration", "paper", "performance"),
+    *("imitation", "measured-data", "paper", "performance"),
     *("published", "references", "served", "threads"),
     *("transfer", "validation"),
 )

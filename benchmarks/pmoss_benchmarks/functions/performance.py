@@ -27,7 +27,6 @@ PARTS: Mapping[str, Callable[..., list[Figure]]] = {
     "index": programs.index,
     "rtree": programs.rtree,
     "plugin": programs.plugin,
-    "libraries": runtime.libraries,
     "recording": runtime.recording,
     "runtime": runtime.runtime,
     "counting": programs.counting,
@@ -129,18 +128,6 @@ def _side_by_side(rows: Rows, *, all_figures: bool = False) -> TableOfRows:
     return TableOfRows(["figure", "goal", *of_host], list(lines.values()))
 
 
-def _before_and_after(rows: Rows) -> TableOfRows:
-    """The figures with a goal that two hosts have in common, and the ratio of the second's."""
-    (first, before), (second, after) = hosts(rows).items()
-    lines = []
-    for key, figure in after.items():
-        # What may be 0 has no ratio.
-        if figure["goal"] and key in before and min(figure["low"], before[key]["low"]) > 0.0:
-            ratio = figure["median"] / before[key]["median"]
-            lines.append([key[0], _spread(before[key]), _spread(figure), f"{ratio:.2f}"])
-    return TableOfRows(["figure", first, second, "after / before"], lines)
-
-
 def _cell(figure: Figure | None) -> str:
     if figure is None:
         return ""
@@ -155,16 +142,6 @@ def _spread(figure: Figure) -> str:
 def _number(value: float) -> str:
     """Three digits, and never with an exponent."""
     return f"{value:,.0f}" if abs(value) >= 100.0 else f"{value:.3g}"
-
-
-def _libraries(rows: Rows) -> TableOfRows:
-    """A line for each library: its rate under each schedule, and the ratio of the two."""
-    by_library: dict[str, dict[str, str]] = {}
-    for figure in (each for row in rows for each in row["figures"]):
-        library, schedule = figure["name"].rsplit(", ", 1)
-        by_library.setdefault(library, {})[schedule] = _spread(figure)
-    lines = [[name, *spreads.values()] for name, spreads in by_library.items()]
-    return TableOfRows(["library", *next(iter(by_library.values()))], lines)
 
 
 def _scaling(rows: Rows) -> TableOfRows:
@@ -187,7 +164,5 @@ def _scaling(rows: Rows) -> TableOfRows:
 TABLES: Mapping[str, Callable[[Rows], TableOfRows]] = {
     "default": lambda rows: _side_by_side(rows, all_figures=True),
     "goals": _side_by_side,
-    "before-and-after": _before_and_after,
-    "libraries": _libraries,
     "scaling": _scaling,
 }

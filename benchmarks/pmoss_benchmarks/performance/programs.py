@@ -1,22 +1,19 @@
-"""Programs of native/bench and the example libraries, built and run in a source checkout."""
+"""Programs of native/bench, built and run in a source checkout."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from time import process_time
 from typing import Any
 
-from pmoss_env import get_include
 from pmoss_env.errors import BackendError
 
 #: name, unit, median, low, high, rounds, note
@@ -61,7 +58,6 @@ def timed(
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 BUILD = REPOSITORY / "build" / "bench"
-EXAMPLES = REPOSITORY / "native" / "examples" / "plugins"
 #: Sizes of the R-tree, and of our B+-tree as a library, at most.
 POINTS, RANGES, PLUGIN_KEYS = 10_000_000, 100_000, 1_000_000
 ACCESSES, MEGABYTES = 4_000_000, 512
@@ -129,73 +125,6 @@ def _json_of(name: str, *words: object) -> Any:
         path = Path(folder) / "figures.json"
         run_program(build_program(name), *words, path)
         return json.loads(path.read_text())
-
-
-@dataclass(frozen=True)
-class Example:
-    """An example of a user's index: a file that is a whole library.
-
-    Attributes:
-        name: of the file, without its suffix.
-        source: the file.
-        links: words for the compiler, such as "-llmdb".
-        package: Debian's, which has the header and what is linked; empty if nothing is needed.
-        header: of that package, below /usr/include; likewise.
-    """
-
-    name: str
-    source: Path
-    links: tuple[str, ...]
-    package: str
-    header: str
-
-    def missing(self) -> str:
-        """What must be installed to build it; empty if nothing is missing."""
-        if not self.header or (Path("/usr/include") / self.header).exists():
-            return ""
-        return f"{self.header} is missing: apt-get install {self.package}"
-
-    def build(self, folder: Path, *words: str, compiler: str = "c++") -> Path:
-        """Compiles it into a folder.
-
-        Args:
-            folder: that is there.
-            *words: for the compiler, instead of "-O2".
-            compiler: its command.
-
-        Raises:
-            BackendError: a package is missing, or the compiler fails.
-        """
-        if self.missing():
-            raise BackendError(self.missing())
-        library = folder / f"{self.name}.so"
-        run_program(
-            *(compiler, "-std=c++20", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"),
-            *(words or ("-O2",)),
-            *(f"-I{get_include()}", self.source, "-o", library, *self.links),
-        )
-        return library
-
-
-def examples() -> dict[str, Example]:
-    """The examples by name, as their first lines say; {} without a source checkout."""
-    named = {}
-    for source in sorted(EXAMPLES.glob("*.cpp")):
-        text = source.read_text()
-        head = " ".join(re.findall(r"^//\s?(.*)$", text.partition("#include")[0], re.MULTILINE))
-        if " c++ " not in head:
-            continue  # CMake builds it
-        package = re.search(r"Debian: ([\w+-]+)\.", head)
-        others = [name for name in re.findall(r"#include <([^>]+)>", text) if "." in name]
-        header = [name for name in others if not re.match(r"pmoss/|sys/|unistd", name)]
-        named[source.stem] = Example(
-            source.stem,
-            source,
-            tuple(re.findall(r"-l\w+", head)),
-            package[1] if package else "",
-            header[0] if package else "",
-        )
-    return named
 
 
 def index(rounds: int, keys: int) -> list[Figure]:

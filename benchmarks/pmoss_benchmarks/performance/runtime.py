@@ -1,4 +1,4 @@
-"""The runtime and users' libraries on this host, and the simulated server."""
+"""The runtime on this host, a recorded library, and the simulated server."""
 
 from __future__ import annotations
 
@@ -17,42 +17,27 @@ import numpy as np
 from pmoss_benchmarks.performance.programs import (
     Figure,
     build_program,
-    examples,
     figure,
     lru,
     ratios,
     timed,
 )
 from pmoss_env import _native
-from pmoss_env.backends import make_backend
 from pmoss_env.backends.native_forms import native_interference, native_machine, native_workload
 from pmoss_env.errors import BackendError
-from pmoss_env.indexes import DEFAULT, index_kind, register_plugin
+from pmoss_env.indexes import DEFAULT, index_kind
 from pmoss_env.machines import Machine, load_machine
-from pmoss_env.measuring import measure_rounds
 from pmoss_env.record import record
-from pmoss_env.types import CoTenant, Instance
 from pmoss_env.workloads import load_workload
 
 SLICES = 256
 #: (queries per batch, queries per counter window): the paper's, and the batched default.
 PROFILES = ((1, 100), (64, 1024))
-#: Keys of a live run and of users' libraries, at most.
+#: Keys of a live run and of a recording, at most.
 LIVE_KEYS, LIBRARY_KEYS = 3_000_000, 200_000
 #: Of a live run: seconds of a round, before and after a re-schedule, and at most for one.
 SWEEP_SECONDS, REST_SECONDS, TIMEOUT_SECONDS = 0.1, 2.0, 120.0
-#: Of users' libraries: the first serves as many slices on each core, the second asks the counters.
-SCHEDULES = ("grouped", "lpt-capacity")
-LIBRARY_SLICES, RECORDED_SLICES, RECORDED_QUERIES = 32, 16, 30_000
-#: Deep queues: a core that a co-tenant has taken for a moment keeps no other one waiting.
-LIBRARY_LOAD, STRENGTH = "closed:4000", 0.5
-TITLES = {
-    "absl_btree": "absl::btree_map",
-    "lmdb": "LMDB",
-    "rocksdb": "RocksDB",
-    "std_map": "std::map",
-    "tbb_hash": "tbb::concurrent_hash_map",
-}
+RECORDED_SLICES, RECORDED_QUERIES = 16, 30_000
 
 
 def _runner(keys: int, load_threads: int = 0, lookup: float = 1.0) -> Any:
@@ -275,62 +260,7 @@ def _rate(rounds: list[dict[str, Any]]) -> float:
     return float(sum(one["completed"] for one in rounds)) / _length(rounds)
 
 
-def libraries(rounds: int, keys: int) -> list[Figure]:
-    """Lookups and scans on each example library, under two schedules in turn, beside a co-tenant.
-
-    Raises:
-        BackendError: a package of an example is missing.
-    """
-    keys = min(keys, LIBRARY_KEYS)
-    figures: list[Figure] = []
-    with tempfile.TemporaryDirectory() as folder:
-        built = {TITLES[name]: one.build(Path(folder)) for name, one in examples().items()}
-        built["our B+-tree as a library"] = _own_library()
-        for title, library in built.items():
-            # A hash table has no order to scan in. Scans are long beside what routing takes, which
-            # no slice's counters hold.
-            workload = "lookups" if "hash" in title else "lookups-scans"
-            figures += _library(title, library, workload, rounds, keys)
-    return figures
-
-
 _own_library = partial(build_program, "pmoss_btree_plugin", "pmoss_btree_plugin.so")
-
-
-def _library(title: str, library: Path, workload: str, rounds: int, keys: int) -> list[Figure]:
-    backend = make_backend(
-        "hardware",
-        machine="host",
-        index=register_plugin(library),
-        workload=workload,
-        # Each worker's core routes as many queries; a single router would take one worker's core.
-        routers="workers",
-        load=LIBRARY_LOAD,
-        slices=LIBRARY_SLICES,
-        records=keys,
-        seconds=0.7,
-        warmup_seconds=0.1,
-        batch=16,
-    )
-    try:
-        workers = backend.machine.workers
-        tenant = CoTenant("busy_core", int(workers[0]), STRENGTH)
-        backend.set_instance(Instance(co_tenants=(tenant,)))
-        measured = measure_rounds(backend, SCHEDULES, rounds=rounds, seed=0)
-    finally:
-        backend.close()
-    note = (
-        f"{workload}, {keys:,} keys, {LIBRARY_SLICES} slices on {workers.size} cores, of which a "
-        f"co-tenant takes {STRENGTH:.0%} of one, load {LIBRARY_LOAD}, a router on each core"
-    )
-    served = {name: [snapshots[name].throughput for snapshots in measured] for name in SCHEDULES}
-    plain, counters = SCHEDULES
-    return [
-        *(figure(f"{title}, {name}", "Mq/s", served[name], note) for name in SCHEDULES),
-        figure(
-            f"{title}, {counters} / {plain}", "x", ratios(served[counters], served[plain]), note
-        ),
-    ]
 
 
 def recording(keys: int, **_: Any) -> list[Figure]:

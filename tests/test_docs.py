@@ -70,7 +70,8 @@ def test_what_is_generated_stands_there(site: Path) -> None:
     shown = {
         "environments/spatial.html": ("position_mask", "Action Space"),
         "environments/continual.html": ("moves_left", "Rewards"),
-        "reference/commands.html": ("pmoss data verify", "--rebuild", "pmoss train"),
+        "reference/commands.html": ("pmoss data verify", "pmoss train"),
+        "reference/commands/data-verify.html": ("pmoss data verify", "--rebuild"),
         "reference/catalogues.html": ("milan-nps4", "ycsb-a", "surrogate", "pmoss/toy-v0"),
         "datasets/cards.html": ("Trajectory quality", "mixed-v0"),
         "development/contributing.html": ("Set up", "Add a machine"),

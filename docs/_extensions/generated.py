@@ -91,28 +91,53 @@ def _heading(text: str, title: str) -> re.Match[str]:
 
 
 def commands(_: str) -> str:
-    """Every command: usage, help, arguments and options."""
+    """What each command does, in a line that leads to its page, and the pages below this one."""
+    every = [*_commands()]
+    rows = [
+        (f"[`{context.command_path}`](commands/{_slug(context)}.md)", _first_line(command))
+        for command, context in every
+    ]
+    tree = "\n".join(f"commands/{_slug(context)}" for _, context in every)
+    return f"{_table(('command', 'what it does'), rows)}\n\n```{{toctree}}\n:hidden:\n\n{tree}\n```"
+
+
+def _commands() -> Iterator[tuple[Any, Any]]:
+    """Every command that does something, with its context."""
     command = get_command(make_app())
-    return "\n\n".join(_commands(command, command.context_class(command, info_name="pmoss")))
+    yield from _below(command, command.context_class(command, info_name="pmoss"))
 
 
-def _commands(command: Any, context: Any) -> Iterator[str]:
+def _below(command: Any, context: Any) -> Iterator[tuple[Any, Any]]:
     # Typer's commands need not be of the installed Click's classes.
-    if hasattr(command, "list_commands"):
-        for name in command.list_commands(context):
-            inner = command.get_command(context, name)
-            if not inner.hidden:
-                yield from _commands(
-                    inner, inner.context_class(inner, info_name=name, parent=context)
-                )
+    if not hasattr(command, "list_commands"):
+        yield command, context
         return
-    yield f"## {context.command_path}"
+    for name in command.list_commands(context):
+        inner = command.get_command(context, name)
+        if not inner.hidden:
+            yield from _below(inner, inner.context_class(inner, info_name=name, parent=context))
+
+
+def _slug(context: Any) -> str:
+    return str(context.command_path).removeprefix("pmoss ").replace(" ", "-")
+
+
+def _first_line(command: Any) -> str:
+    return " ".join(inspect.cleandoc(command.help or "").partition("\n\n")[0].split())
+
+
+def _command_page(command: Any, context: Any) -> str:
+    """A command: usage, help, arguments and options."""
     usage = " ".join(command.collect_usage_pieces(context))
-    yield f"```console\n$ {context.command_path} {usage}\n```"
-    yield _examples(inspect.cleandoc(command.help or ""))
+    parts = [
+        f"# {context.command_path}",
+        f"```console\n$ {context.command_path} {usage}\n```",
+        _examples(inspect.cleandoc(command.help or "")),
+    ]
     rows = [_parameter(each) for each in command.params if each.name != "help"]
     if rows:
-        yield _table(("argument or option", "what it says", "default"), rows)
+        parts.append(_table(("argument or option", "what it says", "default"), rows))
+    return "\n\n".join(parts) + "\n"
 
 
 def _examples(text: str) -> str:
@@ -155,6 +180,8 @@ def _cell(value: Any) -> str:
 
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+#: Folder of the pages of commands; git ignores it.
+COMMANDS = "reference/commands"
 #: Files of the repository that are pages of the site.
 PAGES = {
     "GLOSSARY.md": "/concepts/glossary.md",
@@ -202,6 +229,21 @@ def make_papers(app: Sphinx) -> None:
         path.unlink()
 
 
+def make_commands(app: Sphinx) -> None:
+    """Makes a page of each command, before pages are looked for."""
+    folder = Path(app.srcdir, COMMANDS)
+    folder.mkdir(parents=True, exist_ok=True)
+    pages = {f"{_slug(each[1])}.md": _command_page(*each) for each in _commands()}
+    for path in folder.glob("*.md"):
+        if path.name not in pages:
+            path.unlink()
+    for name, text in pages.items():
+        path = folder / name
+        # What did not change is not built again.
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+
+
 def read_page(app: Sphinx, name: str, content: list[str]) -> None:
     """Fills the tags of a page from stored rows, and lets its links to such files lead on."""
     path = Path(app.srcdir, name)
@@ -246,6 +288,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
     app.add_directive("generated", Generated)
     app.connect("builder-inited", make_papers)
+    app.connect("builder-inited", make_commands)
     app.connect("source-read", read_page)
     app.connect("autodoc-process-docstring", tables_of_docstrings)
     return {"parallel_read_safe": True}

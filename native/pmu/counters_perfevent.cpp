@@ -4,6 +4,8 @@
 
 #include <PerfEvent.hpp>
 #include <chrono>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "pmu/counters.hpp"
@@ -16,30 +18,52 @@ struct ThreadCounters::Wrapped {
       counted;  ///< position in wrapper.events, and what it is
   std::array<double, event_count> totals{};
   std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
+
+  /// The event that the wrapper has opened for both modes.
+  std::optional<std::size_t> find(const perf_event_attr& wanted) const {
+    for (std::size_t i = 0; i < wrapper.events.size(); ++i) {
+      const perf_event_attr& opened = wrapper.events[i].pe;
+      if (opened.type == wanted.type && opened.config == wanted.config &&
+          opened.config1 == wanted.config1 && opened.exclude_user == 0) {
+        return i;
+      }
+    }
+    return std::nullopt;
+  }
+
+  /// Registers an event and opens it; nothing, and the reason in `available`, if that fails.
+  std::optional<std::size_t> add(Availability& available, const perf_event_attr& wanted,
+                                 const Opener& opener) {
+    wrapper.registerCounter(std::string(name_of(available.event)), wanted.type, wanted.config);
+    auto& added = wrapper.events.back();
+    added.pe.config1 = wanted.config1;
+    added.pe.exclude_hv = 1;
+    added.pe.exclude_kernel = available.user_only ? 1 : 0;
+    added.fd = opener(added.pe, -1);
+    if (added.fd >= 0) return wrapper.events.size() - 1;
+    available.source = Availability::Source::none;
+    available.error_number = -added.fd;
+    available.reason = detail::explain(available.error_number);
+    wrapper.events.pop_back();
+    return std::nullopt;
+  }
 };
 
-// The wrapper opens a list of its own, and nothing at all if one of it fails; what it has opened is
-// recognised by type and code, whatever it is called there.
+// The wrapper opens a short list of its own, and nothing at all if one of it fails. What it has
+// opened is recognised by type and code, whatever it is called there. All else is registered with
+// it here.
 ThreadCounters::ThreadCounters(const std::vector<Availability>& probed, const Options& options,
-                               const Opener&, const CpuIdentity& cpu)
+                               const Opener& opener, const CpuIdentity& cpu)
     : wrapped_(std::make_shared<Wrapped>()), availability_(probed) {
   for (Availability& available : availability_) {
     perf_event_attr wanted{};
-    const bool encoded = detail::encode(available.event, cpu, options.names, wanted);
-    bool open = false;
-    for (std::size_t i = 0; encoded && !open && i < wrapped_->wrapper.events.size(); ++i) {
-      const perf_event_attr& attributes = wrapped_->wrapper.events[i].pe;
-      open = attributes.type == wanted.type && attributes.config == wanted.config &&
-             attributes.config1 == wanted.config1;
-      if (open) wrapped_->counted.emplace_back(i, available.event);
-    }
-    if (open) {
-      events_.push_back(available.event);
-      group_of_.push_back(0);
-    } else if (available.available()) {
-      available.source = Availability::Source::none;
-      available.reason = "unsupported: the perfevent wrapper did not open it";
-    }
+    if (!detail::encode(available.event, cpu, options.names, wanted)) continue;
+    std::optional<std::size_t> position = wrapped_->find(wanted);
+    if (!position && available.available()) position = wrapped_->add(available, wanted, opener);
+    if (!position) continue;
+    wrapped_->counted.emplace_back(*position, available.event);
+    events_.push_back(available.event);
+    group_of_.push_back(0);
   }
   wrapped_->wrapper.startCounters();
 }

@@ -209,7 +209,7 @@ PageMove move_pages(void* address, std::size_t bytes, int node, const PageCall& 
 }
 
 bool is_refusal(int error_number) noexcept {
-  return error_number == EPERM || error_number == ENOSYS;
+  return error_number == EPERM || error_number == ENOSYS || error_number == ENOTSUP;
 }
 
 std::string explain_memory_error(int error_number) {
@@ -219,6 +219,10 @@ std::string explain_memory_error(int error_number) {
       return "";
     case ENOSYS:
       return "this kernel has no NUMA support, or a sandbox hides it: run on the host itself (" +
+             text + ")";
+    case ENOTSUP:
+      return "this build has no libnuma: install libnuma-dev (Debian, Ubuntu) or numactl-devel "
+             "(Fedora, RHEL), and build it again (" +
              text + ")";
     case EPERM:
       return "not permitted: a container's seccomp profile forbids it, or the node is outside of "

@@ -1,5 +1,5 @@
 // Where memory lies: policies for pages to come, moving pages that are there, and asking the
-// kernel. System calls only, no library: they are the same ones that libnuma makes.
+// kernel. By libnuma (memory_calls.cpp); what came of it is asked of the kernel here.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +37,7 @@ struct Placement {
 };
 
 /// The nodes with memory that this process may use, ascending. Where the kernel does not say (no
-/// NUMA support, or a container that forbids the question), node 0.
+/// NUMA support, or a container that forbids the question), or without libnuma, node 0.
 std::vector<int> memory_nodes();
 
 /// Of these nodes with memory, those with CPUs; all of them if none has. Interleaved pages belong
@@ -46,7 +46,7 @@ std::vector<int> memory_nodes();
 std::vector<int> nodes_to_interleave(const Topology& topology, const std::vector<int>& memory);
 
 /// Whether the kernel lets this process place, move and find pages: 0, or the errno of the call
-/// that is refused. Asks about one page of its own.
+/// that is refused. Asks about one page of its own. ENOTSUP in a build without libnuma.
 int refused_placement();
 
 /// For pages of the range that are touched from now on; 0 or the errno. The range must begin at a

@@ -1,14 +1,15 @@
-// The system calls behind memory.hpp.
+// What memory.hpp asks of the kernel, by libnuma; and the question for huge pages, which that
+// lacks.
 #include <fcntl.h>
-#include <linux/mempolicy.h>
+#include <numa.h>
+#include <numaif.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <cstdint>
+#include <memory>
 #include <new>
 
 #include "numa/memory.hpp"
@@ -16,26 +17,17 @@
 namespace pmoss::numa {
 namespace {
 
-constexpr std::size_t page_bytes = 4096;
-constexpr std::size_t most_nodes = 1024;
-constexpr std::size_t word_bits = 8 * sizeof(unsigned long);
-
-class NodeMask {
- public:
-  void add(int node) noexcept {
-    const auto bit = static_cast<std::size_t>(node);
-    words_[bit / word_bits] |= 1UL << (bit % word_bits);
-  }
-  bool contains(std::size_t bit) const noexcept {
-    return (words_[bit / word_bits] >> (bit % word_bits)) & 1UL;
-  }
-  unsigned long* words() noexcept { return words_.data(); }
-  /// The kernel takes the number of bits plus one.
-  static constexpr unsigned long bits = most_nodes + 1;
-
- private:
-  std::array<unsigned long, most_nodes / word_bits + 1> words_{};
+struct FreeMask {
+  void operator()(bitmask* mask) const noexcept { ::numa_bitmask_free(mask); }
 };
+using NodeMask = std::unique_ptr<bitmask, FreeMask>;
+
+/// False for a number that no node of this kernel can have.
+bool add(bitmask& mask, int node) noexcept {
+  if (node < 0 || static_cast<unsigned long>(node) >= mask.size) return false;
+  ::numa_bitmask_setbit(&mask, static_cast<unsigned>(node));
+  return true;
+}
 
 // PAGEMAP_SCAN of linux/fs.h, which the headers of older systems lack.
 struct ScanRequest {
@@ -50,18 +42,17 @@ constexpr unsigned long scan_page_map = _IOWR('f', 16, ScanRequest);
 constexpr std::uint64_t page_is_huge = std::uint64_t{1} << 6;
 constexpr std::uint64_t huge_page_bytes = std::uint64_t{2} << 20;
 
-bool in_mask(int node) noexcept { return node >= 0 && static_cast<std::size_t>(node) < most_nodes; }
-
 }  // namespace
 
 std::vector<int> memory_nodes() {
-  NodeMask mask;
   std::vector<int> nodes;
-  int unused = 0;
-  if (::syscall(SYS_get_mempolicy, &unused, mask.words(), NodeMask::bits, nullptr,
-                MPOL_F_MEMS_ALLOWED) == 0) {
-    for (std::size_t node = 0; node < most_nodes; ++node) {
-      if (mask.contains(node)) nodes.push_back(static_cast<int>(node));
+  // Without NUMA libnuma's other functions must not be called.
+  if (::numa_available() >= 0) {
+    const NodeMask allowed(::numa_get_mems_allowed());
+    for (int node = 0; node <= ::numa_max_node(); ++node) {
+      if (::numa_bitmask_isbitset(allowed.get(), static_cast<unsigned>(node)) != 0) {
+        nodes.push_back(node);
+      }
     }
   }
   if (nodes.empty()) nodes.push_back(0);
@@ -69,56 +60,34 @@ std::vector<int> memory_nodes() {
 }
 
 int refused_placement() {
+  constexpr std::size_t page_bytes = 4096;
   void* const page =
       ::mmap(nullptr, page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED) throw std::bad_alloc();
-  int error = 0;
-  try {
-    // As set_placement() does where a node was asked for.
-    if (::syscall(SYS_mbind, page, page_bytes, MPOL_DEFAULT, nullptr, 0UL, 0U) != 0) error = errno;
-    if (error == 0) {
-      *static_cast<volatile std::byte*>(page) = std::byte{1};
-      error = resident_pages(page, page_bytes).error_number;
-    }
-    if (error == 0) {
-      NodeMask mask;
-      int unused = 0;
-      if (::syscall(SYS_get_mempolicy, &unused, mask.words(), NodeMask::bits, nullptr,
-                    MPOL_F_MEMS_ALLOWED) != 0) {
-        error = errno;
-      }
-    }
-  } catch (...) {
-    ::munmap(page, page_bytes);
-    throw;
-  }
-  ::munmap(page, page_bytes);
-  return error;
+  const auto unmap = [](void* at) { ::munmap(at, page_bytes); };
+  const std::unique_ptr<void, decltype(unmap)> owner(page, unmap);
+  // The three calls of a measurement that places data.
+  if (const int error = set_placement(page, page_bytes, {}); error != 0) return error;
+  *static_cast<volatile std::byte*>(page) = std::byte{1};
+  if (const int error = resident_pages(page, page_bytes).error_number; error != 0) return error;
+  return ::get_mempolicy(nullptr, nullptr, 0, nullptr, 0) == 0 ? 0 : errno;
 }
 
 int set_placement(void* address, std::size_t bytes, const Placement& placement) noexcept {
-  NodeMask mask;
-  int mode = MPOL_DEFAULT;
-  switch (placement.kind) {
-    case Placement::Kind::first_touch:
-      break;
-    case Placement::Kind::node:
-      if (!in_mask(placement.node)) return EINVAL;
-      // Not MPOL_BIND, under which a full node kills the process.
-      mode = MPOL_PREFERRED;
-      mask.add(placement.node);
-      break;
-    case Placement::Kind::interleaved:
-      mode = MPOL_INTERLEAVE;
-      for (const int node : placement.nodes) {
-        if (!in_mask(node)) return EINVAL;
-        mask.add(node);
-      }
-      break;
+  if (placement.kind == Placement::Kind::first_touch) {
+    return ::mbind(address, bytes, MPOL_DEFAULT, nullptr, 0, 0) == 0 ? 0 : errno;
   }
-  const bool named = mode != MPOL_DEFAULT;
-  return ::syscall(SYS_mbind, address, bytes, mode, named ? mask.words() : nullptr,
-                   named ? NodeMask::bits : 0UL, 0U) == 0
+  const NodeMask mask(::numa_allocate_nodemask());
+  if (!mask) return ENOMEM;
+  // Not MPOL_BIND, under which a full node kills the process.
+  const bool single = placement.kind == Placement::Kind::node;
+  if (single && !add(*mask, placement.node)) return EINVAL;
+  for (const int node : placement.nodes) {
+    if (!single && !add(*mask, node)) return EINVAL;
+  }
+  // The kernel takes the number of bits plus one.
+  return ::mbind(address, bytes, single ? MPOL_PREFERRED : MPOL_INTERLEAVE, mask->maskp,
+                 mask->size + 1, 0) == 0
              ? 0
              : errno;
 }
@@ -140,9 +109,8 @@ bool is_huge_page(const void* address) noexcept {
 }
 
 PageCall system_page_call() {
-  return [](std::size_t count, void** pages, const int* nodes, int* status) {
-    return ::syscall(SYS_move_pages, 0, count, pages, nodes, status,
-                     nodes != nullptr ? MPOL_MF_MOVE : 0);
+  return [](std::size_t count, void** pages, const int* nodes, int* status) -> long {
+    return ::numa_move_pages(0, count, pages, nodes, status, nodes != nullptr ? MPOL_MF_MOVE : 0);
   };
 }
 

@@ -30,7 +30,8 @@ using testing::run_at_places;
 using testing::scaled;
 
 constexpr std::uint32_t slices = 4;
-const numa::Placement node0 = numa::Placement::on(numa::memory_nodes().front());
+// Not a global: libnuma must have begun before it is asked.
+numa::Placement node0() { return numa::Placement::on(numa::memory_nodes().front()); }
 
 void fill(BTree& tree, std::uint64_t records) {
   for (std::uint64_t r = 0; r < records; ++r) tree.insert(key_of_record(r, 1), r);
@@ -54,7 +55,7 @@ TEST(BTreeMigration, MovesEveryNodeAndLosesNoKey) {
   fill(tree, records);
   for (std::uint32_t slice = 0; slice < slices; ++slice) {
     const std::size_t nodes = tree.arena(slice).nodes();
-    BTreeMigration migration(tree, slice, node0);
+    BTreeMigration migration(tree, slice, node0());
     std::size_t steps = 0;
     {
       // Nothing may be freed while a thread could be in it.
@@ -66,7 +67,7 @@ TEST(BTreeMigration, MovesEveryNodeAndLosesNoKey) {
     EXPECT_EQ(migration.nodes_moved(), nodes);
     EXPECT_GE(steps, nodes / 7);
     EXPECT_FALSE(migration.step(1));
-    EXPECT_EQ(tree.arena(slice).placement(), node0);
+    EXPECT_EQ(tree.arena(slice).placement(), node0());
   }
   tree.chunk_pool().trim();
   expect_filled(tree, records);
@@ -84,7 +85,7 @@ TEST(BTreeMigration, StepsOfAnySizeMoveTheSameNodes) {
     for (std::uint32_t slice = 0; slice < 2; ++slice) {
       const std::size_t nodes = tree.arena(slice).nodes();
       {
-        BTreeMigration migration(tree, slice, node0);
+        BTreeMigration migration(tree, slice, node0());
         while (migration.step(step)) {
         }
         EXPECT_EQ(migration.nodes_moved(), nodes);
@@ -122,7 +123,7 @@ TEST(BTreeMigrationConcurrent, NoUpdateIsLostWhileItsLeafIsCopied) {
     running.store(false);
   });
   while (running.load()) {
-    BTreeMigration migration(tree, 0, node0);
+    BTreeMigration migration(tree, 0, node0());
     while (migration.step(1000)) {
     }
     tree.retired().reclaim();
@@ -143,7 +144,7 @@ TEST(BTreeMigrationConcurrent, LeavesThatSplitWhileTheyMoveKeepTheirKeys) {
     running.store(false);
   });
   for (std::uint32_t slice = 0; running.load(); slice = 1 - slice) {
-    BTreeMigration migration(tree, slice, node0);
+    BTreeMigration migration(tree, slice, node0());
     while (migration.step(1000)) {
     }
     tree.retired().reclaim();
@@ -159,7 +160,7 @@ TEST(BTreeMigration, MovesAnEmptySliceAndALeaf) {
   BTree tree({.slices = slices, .huge_pages = false});
   for (const std::uint64_t keys : {0U, 3U}) {
     for (std::uint64_t key = 0; key < keys; ++key) tree.insert(key, key);
-    BTreeMigration migration(tree, 0, node0);
+    BTreeMigration migration(tree, 0, node0());
     while (migration.step(1)) {
     }
     EXPECT_EQ(migration.leaves_moved(), 1U);
@@ -174,8 +175,8 @@ TEST(BTreeMigration, AnAbandonedMoveIsTakenUpByTheNext) {
   BTree tree({.slices = slices, .huge_pages = false});
   fill(tree, records);
   {
-    BTreeMigration first(tree, 1, node0);
-    EXPECT_THROW(BTreeMigration(tree, 1, node0), std::logic_error);
+    BTreeMigration first(tree, 1, node0());
+    EXPECT_THROW(BTreeMigration(tree, 1, node0()), std::logic_error);
     EXPECT_TRUE(first.step(10));
   }
   expect_filled(tree, records);
@@ -189,7 +190,7 @@ TEST(BTreeMigration, AnAbandonedMoveIsTakenUpByTheNext) {
   EXPECT_EQ(tree.retired().reclaim(), 0U);
   tree.chunk_pool().trim();
   expect_filled(tree, records);
-  EXPECT_THROW(BTreeMigration(tree, slices, node0), std::out_of_range);
+  EXPECT_THROW(BTreeMigration(tree, slices, node0()), std::out_of_range);
 }
 
 /// Memory that a test touches first lies on one node only if the thread stays there.
@@ -207,7 +208,7 @@ numa::Placement home_of(const BTree& tree, std::uint32_t slice) {
       reinterpret_cast<const void*>(tree.arena(slice).chunks().front().address);
   const numa::ResidentPages pages = numa::resident_pages(chunk, chunk_bytes);
   EXPECT_EQ(pages.on_node.size(), 1U);
-  return pages.on_node.empty() ? node0 : numa::Placement::on(pages.on_node.begin()->first);
+  return pages.on_node.empty() ? node0() : numa::Placement::on(pages.on_node.begin()->first);
 }
 
 TEST(BTreeMigration, TakesReservedMemoryAndGivesItBack) {
@@ -378,7 +379,7 @@ TEST(BTreeMigrationConcurrent, NoKeyIsLostOrSeenTwiceUnderLoad) {
     Random random(77);
     while (running.load() > 0) {
       const auto slice = static_cast<std::uint32_t>(random.below(slices));
-      BTreeMigration migration(tree, slice, random.below(2) == 0 ? node0 : numa::Placement{});
+      BTreeMigration migration(tree, slice, random.below(2) == 0 ? node0() : numa::Placement{});
       const bool abandon = random.below(4) == 0;
       while (migration.step(16) && !(abandon && random.below(4) == 0)) {
       }

@@ -13,7 +13,10 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from pmoss_agents import checkpoints
+from pmoss_agents.agent import Array
 from pmoss_agents.configs import check_types
 from pmoss_env.errors import CheckpointError, DescriptionError, UnknownNameError
 from pmoss_env.files import read_bytes, read_json, write_atomically
@@ -21,7 +24,7 @@ from pmoss_env.files import read_bytes, read_json, write_atomically
 PREFIX = "pmoss/"
 FOLDER = Path(__file__).parent / "shipped"
 #: Bytes of the largest checkpoint that ships.
-MAX_BYTES = 2 << 20
+MAX_BYTES = 8 << 20
 CARD = ".json"
 #: What begins the names of arrays that only go on with an interrupted training.
 _OPTIMISER = "optimiser/"
@@ -121,6 +124,8 @@ def find(name: str) -> Path:
 def slim(checkpoint: str | Path, out: Path) -> None:
     """Writes a checkpoint without what only an interrupted training needs.
 
+    Weights that would be too large are rounded to 16 bits: the agent then acts a little otherwise.
+
     Args:
         out: of the new one, ``.safetensors``.
 
@@ -130,10 +135,18 @@ def slim(checkpoint: str | Path, out: Path) -> None:
     """
     header, arrays = checkpoints.read(checkpoint)
     weights = {key: a for key, a in arrays.items() if not key.startswith(_OPTIMISER)}
+    if sum(array.nbytes for array in weights.values()) > MAX_BYTES:
+        weights = {key: _halved(array) for key, array in weights.items()}
     checkpoints.write(out, header, weights)
     if (size := out.stat().st_size) > MAX_BYTES:
         out.unlink()
         raise CheckpointError(f"{checkpoint}: has {size} bytes of weights: {MAX_BYTES} may ship")
+
+
+def _halved(array: Array) -> Array:
+    """Matrices in 16 bits; scales and offsets are few, and stay as they are."""
+    is_matrix = array.ndim > 1 and array.dtype == np.float32
+    return array.astype(np.float16) if is_matrix else array
 
 
 def write_card(path: Path, written: Card) -> None:

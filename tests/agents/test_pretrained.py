@@ -77,6 +77,13 @@ def test_slim_keeps_what_acts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     checkpoints.write(fat, header, {**arrays, "optimiser/0/exp_avg": np.zeros(3, np.float32)})
     pretrained.slim(fat, tmp_path / "slim.safetensors")
     assert set(checkpoints.read(tmp_path / "slim.safetensors")[1]) == set(arrays)
+    size = sum(array.nbytes for array in arrays.values())
+    monkeypatch.setattr(pretrained, "MAX_BYTES", size - 1)
+    pretrained.slim(fat, tmp_path / "half.safetensors")
+    assert (tmp_path / "half.safetensors").stat().st_size < 0.6 * size
+    agent, half = (pmoss_agents.load(tmp_path / f"{name}.safetensors") for name in ("slim", "half"))
+    for name, array in half._state()[0].items():
+        np.testing.assert_allclose(array, agent._state()[0][name], rtol=1e-3, atol=1e-6)
     monkeypatch.setattr(pretrained, "MAX_BYTES", 1000)
     with pytest.raises(CheckpointError, match="1000 may ship"):
         pretrained.slim(fat, tmp_path / "other.safetensors")

@@ -1,30 +1,39 @@
 """What the agents of core tiles that learn online through Stable-Baselines3 share.
 
-Masks are a part of every observation, and the networks give forbidden tiles the score FORBIDDEN. A
-fitted agent is a network of plain PyTorch: to load one and to act, Stable-Baselines3 need not be
-installed.
+Stable-Baselines3 computes losses and updates on a native vector environment. Networks, seeds,
+checkpoints and use are ours, because its own files are pickles and its generators global. Masks are
+a part of every observation, and the networks give forbidden tiles the score FORBIDDEN. A fitted
+agent is a network of plain PyTorch: to load one and to act, Stable-Baselines3 need not be there.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import random
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from pmoss_agents.agent import Array
+from pmoss_agents.agent import Array, OnlineAgent
+from pmoss_agents.devices import find_device, isolated_rng, seed_torch
 from pmoss_agents.pytorch import Tensor, torch
-from pmoss_agents.sb3_learner import POLICY, Probe, SB3Learner
 from pmoss_agents.spatial.base import refuse_nodes, task_of_env
 from pmoss_agents.spatial.episodes import spread
 from pmoss_agents.spatial.observations import full_shapes, in_full
 from pmoss_agents.spatial.tile_agent import TileAgent, TileConfig, set_up
-from pmoss_agents.weights import load_arrays
+from pmoss_agents.trainer import Course
+from pmoss_agents.weights import Parts, arrays_of, load_arrays, torch_threads
 from pmoss_env.envs.spatial.env import Reward
 from pmoss_env.envs.spatial.vector import SpatialVectorEnv
 from pmoss_env.envs.vector import SAME_STEP
+from pmoss_env.extras import require
+
+#: What names of the policy's arrays in a checkpoint begin with.
+POLICY = "policy."
 
 #: Random episodes that input statistics and the scale of rewards are taken from, and every how
 #: many steps of them.
@@ -56,11 +65,13 @@ def parts_of(observation: Tensor, shapes: Sequence[Sequence[int]]) -> list[Tenso
     return [part.reshape(-1, *shape) for part, shape in zip(parts, shapes, strict=True)]
 
 
-class SB3Agent(SB3Learner, TileAgent):
+class SB3Agent(TileAgent, OnlineAgent[Mapping[str, Any]]):
     """An agent of tiles whose networks Stable-Baselines3 trains.
 
-    An update plays whole episodes in every sub-environment, and learns from them. Its metric
-    ``return`` is their mean return as the config has it, Mq/s; they are played with exploration.
+    An update plays whole episodes in every sub-environment, and learns from them. Metrics are the
+    ``loss``, the ``steps`` of the environment so far, and ``return``, the mean return of the
+    episodes as the config has it, Mq/s; they are played with exploration. Updates take seconds
+    where the networks are large, so that a checkpoint is written after each.
     """
 
     #: Where in the policy the network lies that chooses.
@@ -68,13 +79,36 @@ class SB3Agent(SB3Learner, TileAgent):
     #: Whether the actor's scores are values, see TileScores.
     LEVEL: ClassVar[bool]
 
+    def __init__(self, **config: Any) -> None:
+        super().__init__(**config)
+        self._model: Any = None
+        self._arrays: dict[str, Array] = {}
+        self._steps = 0
+
     # ---- learning
 
+    def check_extras(self) -> None:
+        """Raises MissingExtraError if Stable-Baselines3 is not installed; to act it need not be."""
+        require("sb3_contrib")
+
+    @abstractmethod
+    def _new_model(self, env: Any, common: dict[str, Any]) -> Any:
+        """The learner for a VecEnv, with the arguments that all learners share."""
+
     def _steps_per_update(self) -> int:
+        """Steps of the environment, over all sub-environments."""
         return int(self.config.envs * self.task["slices"])
 
-    def _probe(self, env: Mapping[str, Any]) -> Probe:
-        """Plays random episodes; UnsupportedError for another backend than "analytic"."""
+    def _probe(self, env: Mapping[str, Any]) -> tuple[dict[str, Any], float, Callable[[Any], None]]:
+        """Plays random episodes before training.
+
+        Returns:
+            The task, the scale of the rewards, and what gives a new policy the statistics of its
+            inputs.
+
+        Raises:
+            UnsupportedError: another backend than "analytic".
+        """
         refuse_nodes(self.name, str(env.get("actions", "core")))
         arguments = {**env, "reward": self.config.reward}
         envs = SpatialVectorEnv(SAMPLE, autoreset_mode=SAME_STEP, **arguments)
@@ -85,22 +119,86 @@ class SB3Agent(SB3Learner, TileAgent):
             samples, returns = _random_episodes(envs, first, self.config.seed)
         finally:
             envs.close()
-        return Probe(
-            {**task_of_env(first), "shapes": shapes},
-            {"scale": spread(returns)},
-            lambda policy: set_up([policy], samples, first.machine),
-        )
+        task = {**task_of_env(first), "shapes": shapes}
+        return task, spread(returns), lambda policy: set_up([policy], samples, first.machine)
 
-    def _new_envs(self, env: Mapping[str, Any]) -> Any:
+    def _update(self, model: Any, total: int) -> dict[str, float]:
+        """Plays and learns for one update of ``total``."""
+        model.learn(self._steps_per_update(), reset_num_timesteps=False)
+        loss = float(model.logger.name_to_value["train/loss"])
+        return {"loss": loss, "return": float(np.mean(model.env.returns))}
+
+    @contextmanager
+    def _course(self, env: Mapping[str, Any]) -> Iterator[Course]:
+        from stable_baselines3.common.logger import Logger
+
         from pmoss_agents.spatial.flat_vec_env import FlatVecEnv
 
         config = self.config
-        kwargs = {**env, "reward": config.reward}
-        return FlatVecEnv(self.task["scale"], config.envs, threads=config.threads, **kwargs)
+        task, scale, give_statistics = self._probe(env)
+        self.check_task(task, "the environment")
+        device = find_device(config.device)
+        with _isolated_rngs(config.seed, device), torch_threads(config.threads):
+            begun = bool(self.task)
+            self.task = self.task or {**task, "scale": scale}
+            envs = FlatVecEnv(
+                self.task["scale"],
+                config.envs,
+                threads=config.threads,
+                **{**env, "reward": config.reward},
+            )
+            try:
+                common = {
+                    "learning_rate": config.learning_rate,
+                    "batch_size": config.batch_size,
+                    "gamma": config.gamma,
+                    "max_grad_norm": config.clip,
+                    "device": device,
+                }
+                model = self._new_model(envs, common)
+                # Its own would leave an empty folder among the temporary files.
+                model.set_logger(Logger(folder=None, output_formats=[]))
+                if begun:
+                    load_arrays(_parts(model), self._arrays)
+                else:
+                    model.policy.to("cpu")  # where the samples are
+                    give_statistics(model.policy)
+                    model.policy.to(device)
+                model.num_timesteps = self._steps
+                self._model = model
+                self._use(model.policy)
+                total = math.ceil(config.steps / self._steps_per_update())
+                yield Course(self._step(model, total), total, metrics=self._steps_so_far())
+            finally:
+                envs.close()
+                self._arrays = self._current_arrays()
+                if self._model is not None:
+                    self._model.policy.to("cpu")  # where its networks act
+                self._model = None
 
-    def _update(self, model: Any, total: int) -> dict[str, float]:
-        metrics = super()._update(model, total)
-        return {**metrics, "return": float(np.mean(model.env.returns))}
+    def _step(self, model: Any, total: int) -> Callable[[int], Callable[[], dict[str, float]]]:
+        config = self.config
+
+        def step(update: int) -> Callable[[], dict[str, float]]:
+            seed = int(np.random.SeedSequence((config.seed, update)).generate_state(1)[0])
+            _seed_all(seed, model.device)
+            rate = config.learning_rate * (1.0 - 0.9 * update / total)
+            model.lr_schedule = lambda _: rate
+            model.env.seed(seed)
+            model._last_obs = None  # so that learn() begins new episodes
+            return change
+
+        def change() -> dict[str, float]:
+            metrics = self._update(model, total)
+            self._steps = model.num_timesteps
+            return {**metrics, **self._steps_so_far()}
+
+        return step
+
+    def _steps_so_far(self) -> dict[str, float]:
+        return {"steps": float(self._steps)}
+
+    # ---- acting
 
     def _use(self, policy: Any) -> None:
         self.networks = {"actor": policy.get_submodule(self.ACTOR)}
@@ -111,12 +209,19 @@ class SB3Agent(SB3Learner, TileAgent):
 
     # ---- keeping
 
+    def _current_arrays(self) -> dict[str, Array]:
+        return arrays_of(_parts(self._model)) if self._model and self.task else self._arrays
+
+    def _state(self) -> tuple[dict[str, Array], dict[str, Any]]:
+        return self._current_arrays(), {"updates": self.updates, "steps": self._steps}
+
     def _restore(self, arrays: Mapping[str, Array], values: Mapping[str, Any]) -> None:
         with torch.random.fork_rng(devices=[]):
             actor = self.config.scores(self.task["shapes"], level=self.LEVEL)
         load_arrays({f"{POLICY}{self.ACTOR}.": actor}, arrays)
         self.networks = {"actor": actor}
-        super()._restore(arrays, values)
+        self._arrays = dict(arrays)
+        self.updates, self._steps = int(values["updates"]), int(values["steps"])
 
 
 def _random_episodes(
@@ -142,3 +247,26 @@ def _random_episodes(
         shown, rewards, _, _, infos = envs.step(actions)
         returns += rewards
     return {key: np.concatenate(parts) for key, parts in samples.items()}, returns
+
+
+def _parts(model: Any) -> Parts:
+    return {POLICY: model.policy, "optimiser/": model.policy.optimizer}
+
+
+@contextmanager
+def _isolated_rngs(seed: int, device: torch.device) -> Iterator[None]:
+    """Lends the global generators, which Stable-Baselines3 draws from; they are as before after."""
+    before = random.getstate(), np.random.get_state()  # noqa: NPY002
+    with isolated_rng(device):
+        try:
+            _seed_all(seed, device)
+            yield
+        finally:
+            random.setstate(before[0])
+            np.random.set_state(before[1])  # noqa: NPY002
+
+
+def _seed_all(seed: int, device: torch.device) -> None:
+    random.seed(seed)
+    np.random.seed(seed)  # noqa: NPY002
+    seed_torch(seed, device)

@@ -89,8 +89,8 @@ def check(wheel: Path, python: str) -> None:
         for tool in ("cc", "g++", "c++", "clang", "cmake", "ninja"):
             assert shutil.which(tool, path=bare["PATH"]) is None, f"{tool} is there"
         selftest = REPOSITORY / "packaging" / "selftest.py"
-        readme = REPOSITORY / "README.md"
-        run(bin_folder / "python", selftest, "--readme", readme, env=bare, cwd=folder)
+        page = REPOSITORY / "docs" / "start" / "first-episode.md"
+        run(bin_folder / "python", selftest, "--page", page, env=bare, cwd=folder)
     timed(f"{wheel.name} in a bare environment", began)
 
 

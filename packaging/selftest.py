@@ -1,9 +1,9 @@
 """Checks an installed pmoss_env by itself: no checkout, no compiler, no extra is needed.
 
-    python selftest.py [--readme README.md] [--portable]
+    python selftest.py [--page first-episode.md] [--portable]
 
 It runs the native indexes against NumPy. It plays an episode on each model and environment, and
-compares the bits with those that every build must give. ``--readme`` runs the loop of that file.
+compares the bits with those that every build must give. ``--page`` runs the Python of a page.
 """
 
 from __future__ import annotations
@@ -130,16 +130,15 @@ def check_hardware(portable: bool) -> str:
     raise AssertionError("a portable build measures this host")
 
 
-def run_loop(readme: Path) -> None:
-    """The first block of Python in a file."""
-    [code] = re.findall(r"```python\n(.*?)```", readme.read_text("utf-8"), re.DOTALL)[:1]
-    exec(compile(code, str(readme), "exec"), {})
+def programs(page: Path) -> list[str]:
+    """The blocks of Python in a page."""
+    return re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
 
 
 def main() -> None:
     """Runs all checks and says what they took."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--readme", type=Path)
+    parser.add_argument("--page", type=Path)
     parser.add_argument("--portable", action="store_true", help="the build must be a portable one")
     asked = parser.parse_args()
     began = time.perf_counter()
@@ -156,8 +155,8 @@ def main() -> None:
     for name, digest in digest_of.items():
         print(f"{name}: {digest}")
     assert digest_of == EXPECTED, f"other bits than everywhere else; expected {EXPECTED}"
-    if asked.readme:
-        run_loop(asked.readme)
+    for code in programs(asked.page) if asked.page else ():
+        exec(compile(code, str(asked.page), "exec"), {})
     print(f"hardware: {check_hardware(portable)}")
     print(f"passed in {time.perf_counter() - began:.1f} s")
 

@@ -52,6 +52,14 @@ def test_this_build_gives_the_bits_of_every_build() -> None:
     assert looks_at_host()
 
 
+def test_the_page_of_the_self_test_needs_the_core_alone() -> None:
+    code = "\n".join(load("selftest").programs(REPOSITORY / "docs" / "start" / "first-episode.md"))
+    assert set(re.findall(r"^(?:import|from) (\w+)", code, re.MULTILINE)) == {
+        "gymnasium",
+        "pmoss_env",
+    }
+
+
 def test_the_core_needs_numpy_and_gymnasium_alone() -> None:
     assert [re.split(r"\W", name)[0] for name in PROJECT["dependencies"]] == ["numpy", "gymnasium"]
 

@@ -93,12 +93,12 @@ def _heading(text: str, title: str) -> re.Match[str]:
 def commands(_: str) -> str:
     """What each command does, in a line that leads to its page, and the pages below this one."""
     every = [*_commands()]
-    rows = [
-        (f"[`{context.command_path}`](commands/{_slug(context)}.md)", _first_line(command))
+    lines = "\n".join(
+        f"- [`{context.command_path}`](commands/{_slug(context)}.md): {_first_line(command)}"
         for command, context in every
-    ]
+    )
     tree = "\n".join(f"commands/{_slug(context)}" for _, context in every)
-    return f"{_table(('command', 'what it does'), rows)}\n\n```{{toctree}}\n:hidden:\n\n{tree}\n```"
+    return f"{lines}\n\n```{{toctree}}\n:hidden:\n\n{tree}\n```"
 
 
 def _commands() -> Iterator[tuple[Any, Any]]:

@@ -1,4 +1,4 @@
-"""Environments that refuse arguments which they do not have."""
+"""What all environments do with their arguments, before anything is made."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, Self
 import gymnasium
 from gymnasium.core import ActType, ObsType
 
+from pmoss_env.envs.window import open_window
 from pmoss_env.errors import DescriptionError, unknown_key
 
 
@@ -19,6 +20,7 @@ class NamedArgumentsEnv(gymnasium.Env[ObsType, ActType]):
 
         Raises:
             DescriptionError: it names the nearest one that it has.
+            MissingExtraError: ``render_mode="human"`` without pygame.
         """
         parameters = inspect.signature(cls.__init__).parameters
         open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
@@ -26,4 +28,7 @@ class NamedArgumentsEnv(gymnasium.Env[ObsType, ActType]):
             if name not in parameters:
                 names = [own for own in parameters if own != "self"]
                 raise DescriptionError(unknown_key(f"environment argument {name!r}", name, names))
-        return super().__new__(cls)
+        env = super().__new__(cls)
+        if arguments.get("render_mode") == "human":
+            open_window(env)
+        return env

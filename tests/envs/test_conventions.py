@@ -5,6 +5,7 @@ import importlib
 import inspect
 import json
 import re
+import sys
 
 import gymnasium
 import numpy as np
@@ -16,7 +17,12 @@ from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 from stable_baselines3.common.env_checker import check_env as check_env_for_sb3
 
 from pmoss_env.envs.continual import FAMILIES
-from pmoss_env.errors import DescriptionError, IllegalActionError, UnknownNameError
+from pmoss_env.errors import (
+    DescriptionError,
+    IllegalActionError,
+    MissingExtraError,
+    UnknownNameError,
+)
 from pmoss_env.registration import environments, spatial_environments
 from tests.envs.episodes import CONTINUAL, PATHS, SMALL, SPATIAL, THREADS, bits, legal, play
 from tests.sources import REPOSITORY
@@ -248,7 +254,28 @@ def test_what_is_not_understood_is_refused(name):
         with pytest.raises(DescriptionError, match=re.escape(message)):
             made(name, machin="toy")
     with pytest.raises(UnknownNameError, match="ansi"):
-        type(env)(render_mode="human")
+        type(env)(render_mode="humane")
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_human_rendering_names_its_extra_or_opens_a_window(name, monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setitem(sys.modules, "pygame", None)
+        with pytest.raises(MissingExtraError, match=r"'\.\[human\]'"):
+            make(name, render_mode="human")
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    pygame = pytest.importorskip("pygame", reason="the extra human is not installed")
+    env = make(name, render_mode="human")
+    env.reset(seed=0)
+    shown = pygame.display.get_surface().copy()
+    for _ in range(3):
+        env.step(legal(env.unwrapped, np.random.default_rng(0)))
+    assert env.render() is None
+    assert pygame.image.tobytes(pygame.display.get_surface(), "RGB") != pygame.image.tobytes(
+        shown, "RGB"
+    )
+    env.close()
+    assert not pygame.display.get_init()
 
 
 @pytest.mark.parametrize("name", SMALL)

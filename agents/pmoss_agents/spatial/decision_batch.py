@@ -16,7 +16,11 @@ from pmoss_agents.devices import find_device
 from pmoss_agents.pytorch import F, Tensor, nn, torch
 from pmoss_agents.spatial.decision_network import Block, Model
 from pmoss_agents.spatial.decision_transformer import DecisionTransformer
+from pmoss_agents.spatial.planning.foresight import foresee
 from pmoss_env.errors import CheckpointError, UnsupportedError
+from pmoss_env.types import COUNTER_INDEX
+
+_QUERIES = COUNTER_INDEX["queries"]
 
 
 @dataclass(frozen=True)
@@ -85,10 +89,18 @@ def play_many(
     place = find_device(device)
     generator = torch.Generator(place).manual_seed(seed)
     total, parts = len(plays.episode), []
+    counters = beginnings.counters.shape[-1]
     agent.network.to(place).eval()
     try:
         with torch.inference_mode():
-            player = _Player(agent.network, agent.config.temperature, generator)
+            expected = None
+            if agent.config.falls == "observed":
+                meta = beginnings.meta
+                facts = np.log1p(
+                    np.hstack([meta, np.zeros((len(meta), counters))], dtype=np.float64)
+                )
+                expected = foresee(facts, np.asarray(agent.task["foresight"]))
+            player = _Player(agent.network, agent.config.temperature, generator, expected)
             for begin in range(0, total, rows):
                 part = slice(begin, min(begin + rows, total))
                 parts.append(player.play(beginnings, plays, part))
@@ -98,8 +110,16 @@ def play_many(
 
 
 class _Player:
-    def __init__(self, model: Model, temperature: float, generator: torch.Generator) -> None:
+    def __init__(
+        self,
+        model: Model,
+        temperature: float,
+        generator: torch.Generator,
+        expected: Array | None,
+    ) -> None:
+        """``expected`` is the best of each episode, Mq/s, where the return-to-go needs it."""
         self._model, self._temperature, self._generator = model, temperature, generator
+        self._expected = expected
         self._device = generator.device
 
     def play(self, beginnings: Beginnings, plays: Plays, part: slice) -> Array:
@@ -111,6 +131,9 @@ class _Player:
         wanted = torch.from_numpy(plays.wanted[part].astype(np.float32)).to(device)
         sampled = torch.from_numpy(plays.sampled[part]).to(device)
         limit = torch.from_numpy(plays.limit[part].astype(np.int64)).to(device)
+        expected = None
+        if self._expected is not None:
+            expected = torch.from_numpy(self._expected[episode].astype(np.float32)).to(device)
         size, steps, kinds = counters.shape
         workers = torch.from_numpy(beginnings.position_mask > 0).to(device)
         held = torch.zeros(size, workers.numel(), dtype=torch.int64, device=device)
@@ -129,7 +152,11 @@ class _Player:
                 "slice_view": unseen[:, :, 0].expand(size, 1, kinds),
             }
             features, token = model.states(state)
-            asked = model.wanted(wanted * (1 - step / steps))
+            if expected is None:
+                left = wanted * (1 - step / steps)
+            else:
+                left = wanted - view[..., _QUERIES].sum(-1) / expected
+            asked = model.wanted(left)
             place = model.places.weight[step]
             tokens = [asked + place, token[:, 0] + place]
             if model.meta_at == 3 * step:

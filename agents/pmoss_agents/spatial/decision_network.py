@@ -50,6 +50,10 @@ class Config(Settings):
     # paper's; what each placed slice is expected to serve is taken off. "improvement": what is
     # still to be gained; needs observe(reward) after each step.
     reward: Literal["improvement", "slice", "terminal"] = "terminal"
+    # How the return-to-go of "slice" falls at use. "even": each placed slice takes off its share of
+    # the incumbent's queries where they are seen, else the mean share. "observed": by what the
+    # placed slices serve in the machine view, as in the paper; it then never comes to 0.
+    falls: Literal["even", "observed"] = "even"
     # Wanted throughput at use, in multiples of what is to be expected at best.
     target_return: float = 1.1
     # What is to be expected is this expectile of the data's final throughputs.

@@ -276,10 +276,12 @@ class DecisionTransformer(SpatialAgent, NetworkAgent[Dataset]):
                 "machine_view": torch.from_numpy(counters),
                 "slice_view": torch.from_numpy(observation["slice_view"]),
             }
+            if self.config.reward == "slice" and self.config.falls == "observed":
+                self._earned = float(observation["machine_view"][..., _QUERIES].sum())
             wanted = (self._target - self._earned) / self._expected
             scores = player.scores(state, wanted, self._last_action)
             action = self._choose(scores, state, player.step - 1)
-        if self.config.reward == "slice":
+        if self.config.reward == "slice" and self.config.falls == "even":
             # The share of the wanted throughput that this slice had of the incumbent's; the mean
             # where the observation lacks it.
             share = 1 / self.task["slices"]

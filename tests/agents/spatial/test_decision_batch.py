@@ -40,9 +40,17 @@ def beginnings_of(seeds):
     return Beginnings(np.stack(counters).astype(np.float32), np.stack(metas), mask)
 
 
-@pytest.mark.parametrize(("meta_position", "context"), [("first", 256), ("last", 256), ("last", 3)])
-def test_the_same_actions_as_one_after_the_other(data, meta_position, context):
-    agent = learned(data, meta_position=meta_position, context=context, target_return=0.9)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"meta_position": "first"},
+        {"meta_position": "last"},
+        {"meta_position": "last", "context": 3},
+        {"meta_position": "last", "falls": "observed"},
+    ],
+)
+def test_the_same_actions_as_one_after_the_other(data, changes):
+    agent = learned(data, target_return=0.9, **changes)
     plays = Plays(
         np.array([1, 0, 1]), np.full(3, 0.9), np.zeros(3, dtype=bool), np.zeros(3, dtype=int)
     )

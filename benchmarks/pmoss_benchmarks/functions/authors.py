@@ -37,7 +37,7 @@ from pmoss_benchmarks.functions.imitation import CONFIG, curve_of
 from pmoss_benchmarks.functions.references import SEED
 from pmoss_benchmarks.offline.episodes import actions_of
 from pmoss_benchmarks.study.function import Cell, Figure, Progress, Row, Rows, Run, silent
-from pmoss_benchmarks.study.tables import TableOfRows, grouped, table_of
+from pmoss_benchmarks.study.tables import TableOfRows, grouped, percent, table_of
 from pmoss_datasets import Dataset, Recipe
 from pmoss_datasets.domain import find_domain
 from pmoss_datasets.evaluation import episode_seed, pack_actions
@@ -563,7 +563,7 @@ def _trainings(rows: Rows) -> TableOfRows:
             "server": "`{machine}`",
             ">training": "{seed}",
             ">updates": "{updates}",
-            f">seconds to {ACCURATE:.0%}": "{reached[seconds]:.0f}",
+            f">seconds to {percent(ACCURATE)}": "{reached[seconds]:.0f}",
             ">seconds": "{seconds:.0f}",
             ">accuracy": "{last[accuracy]:percent 1}",
             ">held out": "{held:percent 1}",

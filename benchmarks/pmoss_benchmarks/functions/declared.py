@@ -186,6 +186,25 @@ def is_inside(row: Mapping[str, Any], place: str | None = None) -> bool:
     return not target.distance(row["got"][judged(row) if place is None else place])
 
 
+def shown(rows: Rows, chosen: Sequence[Any]) -> dict[str, str]:
+    """What the declared setting says of some verdicts' statements, in words; empty where nothing.
+
+    Args:
+        rows: of the study.
+        chosen: with a ``target`` each.
+    """
+    of_number = {row["number"]: row for row in rows if row["case"] == DECLARED}
+    texts = {one.target.number: "" for one in chosen}
+    for number in texts:
+        if (row := of_number.get(number)) is not None:
+            texts[number] = ", ".join(
+                f"{row['got'][place]:.3g}{f' by {PLACES[place]}' if place else ''}"
+                for place in ("", "network", "best-logged", SEARCH)
+                if place in row["got"] and (place != SEARCH or "network" not in row["got"])
+            )
+    return texts if any(texts.values()) else {}
+
+
 def level_cases(rows: Rows) -> list[str]:
     """The switches under which all ratios are the same: all schedules serve alike."""
     values = {

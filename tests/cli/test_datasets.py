@@ -219,3 +219,7 @@ def test_data_without_a_licence_do_not_stop_an_export_of_all(
     assert exported == [suite.SHIPPED[0]] and f"left out: {ID} has no licence" in output
     run("data", "export", tmp_path, "--licence", "MIT")
     assert set(exported[1:]) == {ID, suite.SHIPPED[0]}
+    del exported[:]
+    monkeypatch.setattr(suite, "every_id", lambda: list(suite.SHIPPED))
+    run("data", "export", tmp_path, "--suite")
+    assert exported == list(suite.SHIPPED)

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from pmoss_benchmarks.study.store import find_root
-from pmoss_benchmarks.texts.render import Pages
+from pmoss_benchmarks.texts.render import Pages, render_page
 from pmoss_env.cli.app import make_app
 from pmoss_env.errors import DescriptionError, UnsupportedError
 
@@ -69,3 +69,12 @@ def test_a_folder_outside_a_checkout_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match="is in no checkout"):
         find_root(tmp_path)
     assert find_root(REPOSITORY / "tests") == REPOSITORY
+
+
+def test_a_page_is_printed_with_its_tags_filled(checkout: Path) -> None:
+    page = checkout / "docs" / "page.md"
+    page.write_text('{{ rows("core-node") | length }} tasks\n')
+    for named in (str(page), "docs/page.md"):
+        assert run(named, "--root", str(checkout)) == (0, "3 tasks\n\n")
+    with pytest.raises(DescriptionError, match=r"none.md: is no page of"):
+        render_page(Pages(checkout), Path("none.md"))

@@ -133,6 +133,12 @@ def test_tracks_choose_worlds_and_agents() -> None:
     assert {c["policy"] for c in chosen if c["track"] == "noise"} == {"lpt", AGENT}
     assert {c["seed"] for c in chosen if c["policy"] == "bc"} == {0}
     assert all(name in TRACKS for name in settings.tracks)
+    sister = "uv-300h-access-path-scans-16"
+    chosen = cells(Settings(tasks=(TOY, sister), seeds=1))
+    assert {(c["track"], c["task"]) for c in chosen} == {
+        ("same-task", TOY),
+        ("access-path", sister),
+    }
 
 
 @pytest.mark.parametrize(

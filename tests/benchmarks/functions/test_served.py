@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from pmoss_benchmarks.functions import counter_changes, play, served
+from pmoss_benchmarks.functions.served import starved_share
 from pmoss_benchmarks.study import Run
 from pmoss_benchmarks.study.store import write_stored
 from pmoss_datasets.suite import TOY
@@ -37,6 +39,11 @@ def test_stored_schedules_serve_what_was_recorded(results: Path) -> None:
     assert all(0 < one["mix"] <= 1.0001 * one["served"] for one in means.values())
     with pytest.raises(DatasetError, match="has no rows of"):
         served.measure(run(results, served.Settings("first", "noise", (TOY,))), cell)
+
+
+def test_a_slice_is_starved_below_half_of_its_share() -> None:
+    served, offered = np.array([4.0, 0.4, 1.0, 0.0]), np.array([0.5, 0.25, 0.25, 0.0])
+    assert starved_share(served, offered) == pytest.approx(1 / 3)
 
 
 def test_what_comes_out_different_is_refused(results: Path) -> None:

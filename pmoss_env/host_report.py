@@ -74,6 +74,19 @@ def _event_report(counter: Counter, event: Mapping[str, Any] | None) -> EventRep
     return EventReport(counter.event, event["source"], counter.lost if missing else "", str(reason))
 
 
+def _cpu_time(limit: str, cpus: int) -> tuple[str, str]:
+    """The limit of a control group (cpu.max), and what it does to a measurement."""
+    if limit == "none":
+        return "no limit", "threads that are bound to a CPU have all of it"
+    if float(limit) >= cpus:
+        return f"that of {limit} CPUs", "the limit of the control group is above what there is"
+    return (
+        f"that of {limit} CPUs",
+        f"the kernel stops threads on {cpus} CPUs again and again: raise the control group's "
+        "cpu.max, or use fewer CPUs",
+    )
+
+
 def _checks(
     topology: Mapping[str, Any], facts: Mapping[str, str], events: list[dict[str, Any]]
 ) -> tuple[Check, ...]:
@@ -93,6 +106,7 @@ def _checks(
             if allowed >= 4
             else "routers share cores with workers: throughput is a lower bound",
         ),
+        Check("CPU time", *_cpu_time(facts["cpu_limit"], allowed)),
         Check(
             "NUMA nodes",
             str(nodes),

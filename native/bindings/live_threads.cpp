@@ -39,7 +39,7 @@ class WhatCounts {
 
  private:
   WhatCounts() {
-    pmu::raise_descriptor_limit();
+    const pmu::RaisedDescriptorLimit many_files;
     // An epoch is long enough for the kernel to give every group its turns.
     options_.rotate = false;
     // A register holds the event of the thread that runs here, which is not the one that is asked
@@ -85,6 +85,7 @@ class CountersOfThread {
   }
 
  private:
+  const pmu::RaisedDescriptorLimit many_files_;
   pmu::Opener opener_;
   pmu::ThreadCounters counters_;
 };

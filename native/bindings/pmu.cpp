@@ -65,6 +65,7 @@ py::dict facts_dict(const std::string& root) {
   result["perf_event_paranoid"] = facts.perf_event_paranoid;
   result["governor"] = facts.governor;
   result["hypervisor"] = facts.hypervisor;
+  result["cpu_limit"] = facts.cpu_limit;
   return result;
 }
 

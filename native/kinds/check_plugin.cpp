@@ -91,6 +91,13 @@ class Client {
         case 4:
           lookup_batch();
           break;
+        case 5:
+          if (index_.has_erase()) {
+            erase();
+          } else {
+            lookup();
+          }
+          break;
         default:
           lookup();
           break;
@@ -133,6 +140,14 @@ class Client {
       say("update", key, at == model_.end() ? "1 for no key" : "0 for a key that is there");
     }
     if (at != model_.end()) at->second = value;
+  }
+
+  void erase() {
+    const std::uint64_t key = own_key();
+    const bool there = model_.erase(key) == 1;
+    if (index_.erase(key) != there) {
+      say("erase", key, there ? "0 for a key that is there" : "1 for no key");
+    }
   }
 
   void lookup() {
@@ -282,6 +297,43 @@ void insert_the_same(PluginIndex& index, unsigned threads, std::uint64_t block,
   }
 }
 
+/// Keys that all threads erase while all of them update them, block by block as in
+/// insert_the_same(). Of each key one call gives 1, and none is there in the end.
+void erase_the_same(PluginIndex& index, unsigned threads, std::uint64_t keys) {
+  constexpr std::uint64_t block = 8;
+  const std::uint64_t before = index.size();
+  const auto key_of = [](std::uint64_t number) { return mix64(number + (std::uint64_t{1} << 40)); };
+  for (std::uint64_t i = 0; i < keys; ++i) index.insert(key_of(i), key_of(i));
+  std::vector<std::atomic<unsigned>> winners(keys);
+  Together together(threads);
+  const auto work = [&](unsigned number) {
+    for (std::uint64_t i = 0; i < keys; ++i) {
+      if (i % block == 0 && !together.wait(i / block)) return;
+      const std::uint64_t key = key_of(i);
+      if ((i + number) % 2 == 0) index.update(key, key + number);
+      if (index.erase(key)) ++winners[i];
+    }
+  };
+  at_once(index, threads, work, &together.failed);
+  const auto require = [&](bool right, std::uint64_t key, const std::string& what) {
+    if (right) return;
+    throw index.library().error(what + " the key " + std::to_string(key) + ", which " +
+                                std::to_string(threads) + " threads updated and erased at once");
+  };
+  for (std::uint64_t i = 0; i < keys; ++i) {
+    const std::uint64_t key = key_of(i);
+    std::uint64_t value = 0;
+    require(!index.lookup(key, value), key, "an update brings back");
+    require(winners[i] == 1, key,
+            "erase() gives 1 to " + std::to_string(winners[i]) + " calls for");
+  }
+  if (index.size() != before) {
+    throw index.library().error("size() gives " + std::to_string(index.size()) +
+                                " after all new keys were erased: there are " +
+                                std::to_string(before) + " records");
+  }
+}
+
 /// Each shared key is written by one thread, with ascending values. Whoever reads it finds no older
 /// value than one whose update had ended, and none older than what this thread has read.
 void read_the_same(PluginIndex& index, unsigned threads, const PluginCheck& check,
@@ -345,10 +397,16 @@ void use_extreme_keys(PluginIndex& index) {
       require(index.lookup(key, value) && value == key + 1, "lookup() does not find its value");
       require(index.update(key, key + 2), "update() gives 0 for a key that is there");
       require(index.lookup(key, value) && value == key + 2, "lookup() does not find its value");
-      if (!index.has_scan()) continue;
-      std::uint64_t first = 0;
-      const std::size_t count = index.scan(key, 1, &first, &value);
-      require(count == 1 && first == key && value == key + 2, "scan() does not begin with it");
+      if (index.has_scan()) {
+        std::uint64_t first = 0;
+        const std::size_t count = index.scan(key, 1, &first, &value);
+        require(count == 1 && first == key && value == key + 2, "scan() does not begin with it");
+      }
+      if (!index.has_erase()) continue;
+      require(index.erase(key), "erase() gives 0 for a key that is there");
+      require(!index.erase(key), "erase() gives 1 for no key");
+      require(!index.lookup(key, value), "lookup() gives 1 after it was erased");
+      require(index.insert(key, key), "insert() gives 0 for a new key");
     } catch (const PluginError& error) {
       const std::string said = error.what();
       if (said.find("the key " + std::to_string(key)) != std::string::npos) throw;
@@ -514,12 +572,17 @@ std::vector<std::string> check_plugin(const std::string& path, const PluginCheck
   insert_the_same(index, sharing, 32, std::min<std::uint64_t>(check.operations, 50'000));
   {
     const PluginIndex::Thread thread(index);
+    if (index.has_erase()) {
+      erase_the_same(index, sharing, std::min<std::uint64_t>(check.operations, 50'000));
+    }
     read_the_same(index, sharing, check, progress);
     use_extreme_keys(index);
   }
   report.push_back(std::to_string(sharing) +
                    " threads on the same keys: one insert wins, no answer goes back in time, and 0 "
                    "and 2^64 - 1 are keys, too");
+  report.push_back(index.has_erase() ? "erase: of several for one key one wins, for good"
+                                     : "erase is missing: nothing is taken out");
   report.push_back(index.has_scan() ? "scan: in order, nothing missed"
                                     : "scan is missing: workloads with scans are refused");
   report.push_back(load_sorted(library, check));

@@ -55,6 +55,7 @@ class PluginIndex {
   std::uint64_t size() const { return api().size(index_.get()); }
   double bytes_per_record() const;
   bool has_scan() const noexcept { return api().scan != nullptr; }
+  bool has_erase() const noexcept { return api().erase != nullptr; }
   /// Whether the misses of lookups in a batch overlap; else a batch is one lookup after the other.
   bool overlaps_lookups() const noexcept { return api().lookup_batch != nullptr; }
   bool tells_memory() const noexcept { return api().visit_memory != nullptr; }
@@ -92,6 +93,7 @@ class PluginIndex {
     return api().update(index_.get(), key, value);
   }
   bool checked_update(int status) const { return answer(status, "update"); }
+  bool erase(std::uint64_t key) { return answer(api().erase(index_.get(), key), "erase"); }
   /// Looks at all records of one scan in eight, which its first key draws: looking takes a tenth of
   /// the time of a short scan.
   std::size_t scan(std::uint64_t first, std::size_t limit, std::uint64_t* keys,

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "numa/control_groups.hpp"
 #include "numa/sysfs.hpp"
 #include "numa/topology.hpp"
 
@@ -86,49 +87,11 @@ std::uint64_t left_in(const fs::path& group, const GroupFiles& files) {
   return limit - std::min(limit, held);
 }
 
-/// What a group and all groups above it leave. In a container the path may name folders of the
-/// host that are not there: then those that are there count.
-std::uint64_t left_up_from(const fs::path& mount, const std::string& path,
-                           const GroupFiles& files) {
-  fs::path inner;
-  for (const fs::path& part : fs::path(path).relative_path()) {
-    if (part != ".." && part != "." && !part.empty()) inner /= part;
-  }
-  std::uint64_t left = left_in(mount, files);
-  for (; !inner.empty(); inner = inner.parent_path()) {
-    left = std::min(left, left_in(mount / inner, files));
-  }
-  return left;
-}
-
-bool has_member(const std::string& list, std::string_view wanted) {
-  std::istringstream members(list);
-  for (std::string member; std::getline(members, member, ',');) {
-    if (member == wanted) return true;
-  }
-  return false;
-}
-
-/// Lines of proc/self/cgroup: "0::/PATH" of version 2, "4:memory:/PATH" of version 1.
 std::uint64_t left_in_groups(const fs::path& root) {
-  const fs::path mount = root / "sys/fs/cgroup";
-  // A container's own group is often mounted as the root, whatever its path is outside.
-  std::uint64_t left = std::min(left_in(mount, version_2), left_in(mount / "memory", version_1));
-  std::ifstream file(root / "proc/self/cgroup");
-  for (std::string line; std::getline(file, line);) {
-    const auto first = line.find(':');
-    const auto second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1);
-    const std::string path = line.substr(second + 1);
-    if (controllers.empty()) {
-      left = std::min(left, left_up_from(mount, path, version_2));
-    } else if (has_member(controllers, "memory")) {
-      for (const fs::path& at : {mount / "memory", mount / controllers}) {
-        left = std::min(left, left_up_from(at, path, version_1));
-      }
-    }
-  }
+  std::uint64_t left = no_limit;
+  sysfs::visit_groups(root, "memory", [&](const fs::path& group, int version) {
+    left = std::min(left, left_in(group, version == 2 ? version_2 : version_1));
+  });
   return left;
 }
 

@@ -2,9 +2,14 @@
 
 #include <sys/utsname.h>
 
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <limits>
 #include <map>
 #include <sstream>
 
+#include "numa/control_groups.hpp"
 #include "numa/sysfs.hpp"
 
 namespace pmoss::numa {
@@ -40,6 +45,32 @@ std::map<std::string, std::string> first_processor(const fs::path& cpuinfo) {
                    sysfs::trim(std::string_view(line).substr(colon + 1)));
   }
   return fields;
+}
+
+/// CPUs' time that one group gives.
+double cpus_of_group(const fs::path& group, int version) {
+  constexpr double unlimited = std::numeric_limits<double>::infinity();
+  double quota = 0.0, period = 0.0;
+  if (version == 2) {
+    // "250000 100000", or "max 100000"
+    std::ifstream file(group / "cpu.max");
+    if (!(file >> quota >> period)) return unlimited;
+  } else {
+    std::ifstream(group / "cpu.cfs_quota_us") >> quota;  // -1: no limit
+    std::ifstream(group / "cpu.cfs_period_us") >> period;
+  }
+  return quota > 0.0 && period > 0.0 ? quota / period : unlimited;
+}
+
+std::string cpu_limit(const fs::path& root) {
+  double limit = std::numeric_limits<double>::infinity();
+  sysfs::visit_groups(root, "cpu", [&](const fs::path& group, int version) {
+    limit = std::min(limit, cpus_of_group(group, version));
+  });
+  if (std::isinf(limit)) return "none";
+  std::ostringstream text;
+  text << std::round(limit * 100.0) / 100.0;
+  return text.str();
 }
 
 bool has_word(const std::string& text, const std::string& wanted) {
@@ -78,6 +109,7 @@ HostFacts read_facts(const fs::path& root) {
   facts.transparent_hugepages =
       selected_mode(text_or_unknown(root / "sys/kernel/mm/transparent_hugepage/enabled"));
   facts.perf_event_paranoid = text_or_unknown(root / "proc/sys/kernel/perf_event_paranoid");
+  facts.cpu_limit = cpu_limit(root);
   facts.governor = text_or_unknown(root / "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
   return facts;
 }

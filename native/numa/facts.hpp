@@ -17,6 +17,8 @@ struct HostFacts {
   std::string perf_event_paranoid;
   std::string governor;    ///< CPU frequency governor of CPU 0
   std::string hypervisor;  ///< "yes" if the CPU says that it is virtual, else "no"
+  /// How many CPUs' time the process's control groups give it, such as "2.5"; "none": no limit.
+  std::string cpu_limit;
 };
 
 HostFacts read_facts(const std::filesystem::path& root = "/");

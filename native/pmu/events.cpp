@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <iterator>
+#include <mutex>
 #include <system_error>
 
 #include "counters/encodings.hpp"
@@ -67,13 +68,33 @@ CpuIdentity this_cpu() {
   return identity;
 }
 
-std::size_t raise_descriptor_limit() noexcept {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 0;
-  const rlimit before = limit;
-  limit.rlim_cur = limit.rlim_max;
-  if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) limit = before;
-  return static_cast<std::size_t>(limit.rlim_cur);
+namespace {
+
+struct RaisedLimits {
+  std::mutex mutex;
+  std::size_t count = 0;
+  rlimit before{};
+};
+RaisedLimits raised_limits;
+
+}  // namespace
+
+RaisedDescriptorLimit::RaisedDescriptorLimit() noexcept {
+  const std::scoped_lock lock(raised_limits.mutex);
+  if (raised_limits.count++ > 0) return;
+  rlimit& before = raised_limits.before;
+  if (::getrlimit(RLIMIT_NOFILE, &before) != 0) {
+    before = {};
+    return;
+  }
+  const rlimit most{before.rlim_max, before.rlim_max};
+  ::setrlimit(RLIMIT_NOFILE, &most);
+}
+
+RaisedDescriptorLimit::~RaisedDescriptorLimit() {
+  const std::scoped_lock lock(raised_limits.mutex);
+  if (--raised_limits.count > 0 || raised_limits.before.rlim_max == 0) return;
+  ::setrlimit(RLIMIT_NOFILE, &raised_limits.before);
 }
 
 Opener system_opener(int thread) {

@@ -65,9 +65,15 @@ using Opener = std::function<int(perf_event_attr& attributes, int group)>;
 /// Opens events on the thread of this id; 0 is the calling thread.
 Opener system_opener(int thread = 0);
 
-/// Raises the limit of open files to the most that this process may have: a worker has one per
-/// event, and 1,024 are the usual limit. Returns the limit.
-std::size_t raise_descriptor_limit() noexcept;
+/// While there is one, the limit of open files is the most that this process may have: a worker has
+/// one file per event, and 1,024 is the usual limit. The last one puts back what the first found.
+class RaisedDescriptorLimit {
+ public:
+  RaisedDescriptorLimit() noexcept;
+  ~RaisedDescriptorLimit();
+  RaisedDescriptorLimit(const RaisedDescriptorLimit&) = delete;
+  RaisedDescriptorLimit& operator=(const RaisedDescriptorLimit&) = delete;
+};
 
 /// Tries each event by itself, so that one that fails costs no other. Always event_count entries,
 /// in the order of Event. An event that opens need not run: ThreadCounters::check_running().

@@ -54,9 +54,7 @@ Crew::Crew(const Plan& plan, ServedIndex& index, Homes& homes, Written& written,
       rounds_(plan.options.until_stopped ? std::numeric_limits<double>::infinity()
                                          : plan.options.seconds,
               plan.options.sweep_seconds),
-      stitcher_(plan.nodes, std::move(tell)) {
-  pmu::raise_descriptor_limit();
-}
+      stitcher_(plan.nodes, std::move(tell)) {}
 
 /// On the thread that runs it.
 void Crew::make_router(std::size_t number, NodeMemory& memory) {

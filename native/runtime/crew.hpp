@@ -103,6 +103,7 @@ class Crew {
   void report_rounds();
 
   const Plan& plan_;
+  const pmu::RaisedDescriptorLimit many_files_;
   ServedIndex& index_;
   Homes& homes_;
   const std::uint64_t origin_;  ///< clock ticks that stamps count from

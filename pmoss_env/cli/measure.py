@@ -284,6 +284,9 @@ def _print_counters(snapshot: object, name: str) -> None:
     for core in snapshot.provenance.get("shared_cores", []):
         cpus = ", ".join(map(str, core["cpus"]))
         console.print(f"One core serves {' and '.join(core['roles'])} (CPU {cpus}).")
+    limit = snapshot.provenance.get("host", {}).get("cpu_limit", "none")
+    if limit != "none":
+        console.print(f"The control group has the time of {limit} CPUs: more stops all threads.")
     for line in placement_lines(snapshot.provenance):
         console.print(line)
     for line in misplaced_lines(snapshot.provenance, name):

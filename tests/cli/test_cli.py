@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 import pytest
 
 from pmoss_datasets.evaluation import read_results
+from pmoss_env import host_report
 from pmoss_env.cli.signals import resume_hint
 from tests.cli.invoking import PMOSS, pmoss, pmoss_json
 
@@ -46,6 +47,19 @@ def test_doctor_judges_every_event() -> None:
     for event in ("cycles", "instructions", "dtlb_misses", "task_clock"):
         assert event in report
     assert re.search(r"\d+ of \d+ events can be counted here", report)
+
+
+@pytest.mark.parametrize(
+    ("limit", "value", "words"),
+    [
+        ("none", "no limit", "have all of it"),
+        ("2.5", "that of 2.5 CPUs", "stops threads on 4 CPUs again and again"),
+        ("8", "that of 8 CPUs", "above what there is"),
+    ],
+)
+def test_a_limit_of_cpu_time_is_judged(limit: str, value: str, words: str) -> None:
+    said = host_report._cpu_time(limit, 4)
+    assert said[0] == value and words in said[1]
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,8 @@ int update(pmoss_index* index, std::uint64_t key, std::uint64_t value) {
   return index->tree.update_count(*guard, key, value);
 }
 
+int erase(pmoss_index* index, std::uint64_t key) { return index->tree.erase(key) ? 1 : 0; }
+
 std::int64_t scan(pmoss_index* index, std::uint64_t first, std::size_t limit, std::uint64_t* keys,
                   std::uint64_t* values) {
   return static_cast<std::int64_t>(index->tree.scan(*guard, first, limit, keys, values));
@@ -140,6 +142,7 @@ extern "C" const struct pmoss_index_api* pmoss_index_get_api(void) {
       .detach_thread = detach_thread,
       .bytes_per_record = bytes_per_record,
       .load_sorted = load_sorted,
+      .erase = erase,
   };
   return &api;
 }

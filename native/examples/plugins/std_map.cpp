@@ -46,6 +46,11 @@ int update(pmoss_index* index, std::uint64_t key, std::uint64_t value) {
   return 1;
 }
 
+int erase(pmoss_index* index, std::uint64_t key) {
+  const std::unique_lock lock(index->lock);
+  return static_cast<int>(index->records.erase(key));
+}
+
 std::int64_t scan(pmoss_index* index, std::uint64_t first, std::size_t limit, std::uint64_t* keys,
                   std::uint64_t* values) {
   const std::shared_lock lock(index->lock);
@@ -89,6 +94,7 @@ extern "C" const struct pmoss_index_api* pmoss_index_get_api(void) {
       .scan = scan,
       .size = size,
       .visit_memory = visit_memory,
+      .erase = erase,
   };
   return &api;
 }

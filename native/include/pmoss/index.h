@@ -29,6 +29,8 @@ extern "C" {
 
 /* Changes when a library that was built before can no longer be used. */
 #define PMOSS_INDEX_ABI 1u
+/* Grows with each member that comes at the end. Libraries of all minor versions can be used. */
+#define PMOSS_INDEX_ABI_MINOR 1u
 
 /* What open() returns: whatever the library wants. */
 typedef struct pmoss_index pmoss_index;
@@ -91,6 +93,9 @@ struct pmoss_index_api {
    * denser. Other threads load other slices meanwhile. 1, or negative. */
   int (*load_sorted)(pmoss_index* index, uint64_t first, uint64_t last, const uint64_t* keys,
                      const uint64_t* values, size_t count) PMOSS_UNLESS_GIVEN;
+  /* From minor version 1 on. 1 if the key was there and is gone now, or 0. Of several calls for one
+   * key one gives 1, and no update brings it back. */
+  int (*erase)(pmoss_index* index, uint64_t key) PMOSS_UNLESS_GIVEN;
 };
 
 /* What the library exports. */

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdlib>
 #include <fstream>
 #include <stdexcept>
@@ -127,6 +128,15 @@ int insert_in_two_steps(pmoss_index* index, std::uint64_t key, std::uint64_t val
   return fresh ? 1 : 0;
 }
 
+/// Looks, then writes, in two steps: a key that is erased in between is there again.
+int update_in_two_steps(pmoss_index* index, std::uint64_t key, std::uint64_t value) {
+  std::uint64_t before = 0;
+  if (lookup(index, key, &before) == 0) return 0;
+  std::this_thread::yield();
+  insert(index, key, value);
+  return 1;
+}
+
 thread_local std::unordered_map<std::uint64_t, std::uint64_t> own_copies;
 
 /// Each thread goes on reading what it has read once.
@@ -215,7 +225,19 @@ std::string own_name() {
 /// Faults that would falsify a measurement.
 void add_evil(struct pmoss_index_api& api, const std::string& fault) {
   if (fault == "two_steps") api.insert = insert_in_two_steps;
+  if (fault == "brings_back") api.update = update_in_two_steps;
+  if (fault == "erases_twice") {
+    api.erase = [](pmoss_index* index, std::uint64_t key) {
+      std::uint64_t before = 0;
+      const int there = lookup(index, key, &before);
+      std::this_thread::yield();
+      erase(index, key);
+      return there;
+    };
+  }
+  if (fault == "minor_0") api.struct_size = offsetof(struct pmoss_index_api, erase);
   if (fault == "old_copies") {
+    api.erase = nullptr;
     api.lookup = lookup_old;
     api.lookup_batch = nullptr;
     api.update = update_own_copy;

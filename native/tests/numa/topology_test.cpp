@@ -197,6 +197,22 @@ TEST(Facts, ReadsAMadeUpHostAndLeavesTheRestUnknown) {
   EXPECT_EQ(facts.kernel, "6.1.0-test");
   EXPECT_EQ(facts.perf_event_paranoid, "unknown");
   EXPECT_EQ(facts.governor, "unknown");
+  EXPECT_EQ(facts.cpu_limit, "none");
+}
+
+TEST(Facts, TheLowestLimitOfCpuTimeOfAllGroupsCounts) {
+  const Tree second;
+  second.write("proc/self/cgroup", "0::/outer/inner");
+  second.write("sys/fs/cgroup/outer/inner/cpu.max", "max 100000");
+  EXPECT_EQ(read_facts(second.root()).cpu_limit, "none");
+  second.write("sys/fs/cgroup/outer/cpu.max", "250000 100000");
+  EXPECT_EQ(read_facts(second.root()).cpu_limit, "2.5");
+  const Tree first;
+  first.write("proc/self/cgroup", "4:cpu,cpuacct:/group");
+  first.write("sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us", "-1");
+  first.write("sys/fs/cgroup/cpu,cpuacct/group/cpu.cfs_quota_us", "50000");
+  first.write("sys/fs/cgroup/cpu,cpuacct/group/cpu.cfs_period_us", "100000");
+  EXPECT_EQ(read_facts(first.root()).cpu_limit, "0.5");
 }
 
 }  // namespace

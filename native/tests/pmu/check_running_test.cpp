@@ -146,16 +146,26 @@ TEST(CountersThatRun, WithoutAnyOnlyTheKernelsEventsRemain) {
   EXPECT_TRUE(counters.availability()[index_of(Event::task_clock)].available());
 }
 
-TEST(ProbeDescriptors, TheirLimitIsRaisedToTheMostThatIsAllowed) {
+TEST(ProbeDescriptors, TheirLimitIsRaisedToTheMostThatIsAllowedAndPutBack) {
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
   rlimit low = before;
   low.rlim_cur = 64;
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &low), 0);
-  EXPECT_EQ(raise_descriptor_limit(), static_cast<std::size_t>(before.rlim_max));
-  rlimit after{};
-  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &after), 0);
-  EXPECT_EQ(after.rlim_cur, before.rlim_max);
+  const auto limit = [] {
+    rlimit now{};
+    EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &now), 0);
+    return now.rlim_cur;
+  };
+  {
+    const RaisedDescriptorLimit raised;
+    EXPECT_EQ(limit(), before.rlim_max);
+    {
+      const RaisedDescriptorLimit again;
+    }
+    EXPECT_EQ(limit(), before.rlim_max);
+  }
+  EXPECT_EQ(limit(), low.rlim_cur);
   EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 

@@ -68,7 +68,7 @@ def obtain(id_: str, root: Path, mirror: str | None = None) -> Dataset:
         DatasetError: the dataset cannot be written.
     """
     mirror = mirror or os.environ.get(VARIABLE)
-    if mirror:
+    if mirror and not (root / id_).exists():  # what is there is nothing to replace
         address = _address(mirror)
         try:
             return _download(id_, root / id_, address)

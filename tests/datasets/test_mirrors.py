@@ -13,7 +13,7 @@ import pytest
 
 from pmoss_datasets import Recipe, collect, load, mirrors, open_dataset, suite, write_dataset
 from pmoss_datasets.hub import CHECKSUMS, COMPACT
-from pmoss_env.errors import DescriptionError, UnknownNameError
+from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError
 
 ID = f"pmoss/{suite.TOY}/random-v0"
 PLACE = f"{suite.TOY}/random-v0/{COMPACT}"
@@ -131,6 +131,12 @@ def test_without_a_network_the_data_are_made(
         assert len(dataset) == 12 and f"not from the mirror {mirror}" in caplog.text
     with pytest.raises(DescriptionError, match=r"mirror 'ftp://x': must begin with hf://"):
         load(ID, tmp_path / "ftp", mirror="ftp://x")
+    kept = tmp_path / "other" / ID / "mine.txt"
+    kept.parent.mkdir(parents=True)
+    kept.touch()
+    with pytest.raises(DatasetError, match=r"metadata\.json: is missing"):
+        load(ID, tmp_path / "other", mirror="http://127.0.0.1:9")
+    assert kept.exists()
     with pytest.raises(UnknownNameError, match="dataset"):
         load("pmoss/toy-btree-ycsb-a/nothing-v0", tmp_path)
     with pytest.raises(UnknownNameError, match="dataset"):

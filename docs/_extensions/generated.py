@@ -134,7 +134,8 @@ def _command_page(command: Any, context: Any) -> str:
         f"```console\n$ {context.command_path} {usage}\n```",
         _examples(inspect.cleandoc(command.help or "")),
     ]
-    rows = [_parameter(each) for each in command.params if each.name != "help"]
+    named = (each for each in command.params if each.name != "help")
+    rows = [_parameter(each) for each in named if not getattr(each, "hidden", False)]
     if rows:
         parts.append(_table(("argument or option", "what it says", "default"), rows))
     return "\n\n".join(parts) + "\n"

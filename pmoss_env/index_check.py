@@ -5,8 +5,10 @@ The library runs in a process of its own, so that its crash or deadlock is only 
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -93,9 +95,10 @@ def check_index(
 def _main(parent: int) -> None:
     """The child: checks a library, and sends its progress at most ten times a second."""
     die_with_parent(parent)
-    # All other output is the library's, and goes to the log.
+    # All other output is the library's.
     replies = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
+    printed = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process lives
+    os.dup2(printed.fileno(), 1)
     request = read_frame(sys.stdin.buffer)
     assert request is not None
     own_process = os.getpid()
@@ -121,7 +124,15 @@ def _main(parent: int) -> None:
 
     try:
         summary = _native.check_plugin(library, **request["arguments"], progress=report)
+        ctypes.CDLL(None).fflush(None)  # what the library has printed into a buffer
+        printed.seek(0)
+        words = printed.readline(200).decode(errors="replace").strip()
         answer: dict[str, object] = {"summary": summary}
+        if printed.tell():
+            answer = {
+                "error": f"plugin {library!r}: the library writes to the standard output, where "
+                f"results of a program belong: {words!r}"
+            }
     except _native.IndexPluginError as error:
         answer = {"error": str(error)}
     except Exception as error:

@@ -94,6 +94,7 @@ def test_wrong_answers_are_named(faulty) -> None:
         ("no_extremes", r"insert\(\) gives -1 at the key 0"),
         ("leaks", r"memory grows by \d+ bytes for each lookup.*a leak"),
         ("forks", r"starts processes \(fork\)"),
+        ("prints", "writes to the standard output"),
         ("forks_at_once", r"starts processes \(fork\)"),
         ("pins", r"changes the CPUs of threads"),
     ],

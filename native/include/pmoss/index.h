@@ -8,7 +8,8 @@
  * function but open and close may be called by several threads at the same time, on the same keys.
  * Of several inserts of a new key one gives 1. Once an update has ended, no lookup gives an older
  * value. Every number is a key, 0 and 2^64 - 1 as well. A call must not fork, and must not change
- * signals or the CPUs of its thread. `pmoss index check` holds a library against all of that.
+ * signals or the CPUs of its thread, and writes nothing to the standard output. `pmoss index check`
+ * holds a library against all of that.
  */
 #ifndef PMOSS_INDEX_H
 #define PMOSS_INDEX_H

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <stdexcept>
@@ -249,6 +250,12 @@ void add_evil(struct pmoss_index_api& api, const std::string& fault) {
   if (fault == "forks_at_once") {
     api.open = [](const pmoss_index_options* options) {
       if (::fork() == 0) ::_exit(0);
+      return good_api()->open(options);
+    };
+  }
+  if (fault == "prints") {
+    api.open = [](const pmoss_index_options* options) {
+      std::printf("hello from %s\n", own_name().c_str());
       return good_api()->open(options);
     };
   }

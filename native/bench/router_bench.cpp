@@ -193,7 +193,7 @@ int main(int argc, char** argv) {
     serve(argc > 2 ? std::stoull(argv[2]) : 10'000'000);
     return 0;
   }
-  const std::size_t turns = argc > 1 ? std::stoul(argv[1]) : 2000;
+  const std::size_t turns = argc > 1 ? std::stoul(argv[1]) : 400;
   std::vector<std::size_t> workers{2, 4, 8, 14, 32, 64, 128};
   if (argc > 2) workers.clear();
   for (int i = 2; i < argc; ++i) workers.push_back(std::stoul(argv[i]));

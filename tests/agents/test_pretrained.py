@@ -17,7 +17,7 @@ from pmoss_env.errors import CheckpointError, UnknownNameError
 
 NAMES = pretrained.names()
 #: Bytes of all that ships together: it is in every package.
-ALL = 6 << 20
+ALL = 12 << 20
 
 
 def test_what_ships_is_small() -> None:

@@ -21,7 +21,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple, cast
 
@@ -140,7 +140,8 @@ class Generalist(Surrogate):
         """
         if not isinstance(dataset, WorldSet):
             with super()._course(dataset) as course:
-                yield course
+                clock = Clock(self.config.updates, self.config.seconds)
+                yield replace(course, is_over=clock.is_over)
             return
         config = self.config
         if len(dataset) <= config.held:

@@ -28,13 +28,16 @@ from pmoss_benchmarks.offline.training import trained
 from pmoss_benchmarks.study.function import Cell, Progress, Row, Rows, Run, silent
 from pmoss_benchmarks.study.tables import TableOfRows, grouped, interval, side
 from pmoss_datasets import Dataset, Recipe
+from pmoss_datasets.domain import find_domain
 from pmoss_datasets.evaluation import Difference, evaluate, paired_difference
 from pmoss_datasets.policies import Measured, Policy, SchedulePolicy
 from pmoss_datasets.recipes import tier
+from pmoss_datasets.schema import FIRST_DOMAIN
 from pmoss_datasets.suite import build, load_task, obtain
 from pmoss_env.errors import DescriptionError
 from pmoss_env.types import Float64Array
 
+_SPATIAL = find_domain(FIRST_DOMAIN)
 #: What a world is to a training, by the track that it is played on.
 KINDS = {
     "same-task": "tasks that its data lack",
@@ -251,7 +254,7 @@ class Work:
 
 
 def _rules(settings: Settings) -> dict[str, Policy]:
-    return {name: SchedulePolicy(name) for name in settings.rules}
+    return {name: _SPATIAL.policy(name) for name in settings.rules}
 
 
 def _play(run: Run, world: str, policies: Mapping[str, Policy]) -> dict[str, dict[str, Any]]:
@@ -301,8 +304,10 @@ def _agent(row: Mapping[str, Any]) -> str:
 
 
 def _best_rule(row: Mapping[str, Any]) -> str:
+    """Of the rules that place slices, as the agent does: under others, workers share them."""
     rules: Mapping[str, Any] = row["rules"]
-    return max(rules, key=lambda name: float(rules[name]["score"]))
+    placing = [name for name in rules if name not in _SPATIAL.unplaced]
+    return max(placing, key=lambda name: float(rules[name]["score"]))
 
 
 def _ahead(rows: Rows) -> Difference:

@@ -66,12 +66,12 @@ def test_a_checkpoint_is_trained_once_and_plays_beside_all_rules(
 
 
 def test_an_agent_that_ships_plays_as_it_is(tmp_path: Path) -> None:
-    shipped = Training(shipped="pmoss/generalist-v0")
+    shipped = Training(shipped="pmoss/generalist-v1")
     settings = Settings(
-        {"at once": shipped}, agent="generalist", tasks=(TOY,), rules=("lpt",), **FEW
+        {"at once": shipped}, agent="generalist", tasks=(TOY,), rules=("lpt", "os-default"), **FEW
     )
     run, (row,) = _work(settings, tmp_path)
-    assert row["checkpoint"] == pretrained.card("pmoss/generalist-v0").sha256
+    assert row["checkpoint"] == pretrained.card("pmoss/generalist-v1").sha256
     assert list(row["policies"]) == ["generalist"] and not row["learned"]
     assert not list(tmp_path.glob("*.safetensors")) and recheck(trainings, run, row) == []
 

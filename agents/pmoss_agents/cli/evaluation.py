@@ -61,7 +61,7 @@ def evaluate(
     Where no rule is named, eight rules and a search play, what Linux does by itself among them. Of
     another domain than spatial all play.
 
-    Example: pmoss evaluate pmoss/generalist-v0 -e interference=busy_core
+    Example: pmoss evaluate pmoss/generalist-v1 -e interference=busy_core
 
     Example: pmoss evaluate runs/dt.safetensors -e interference=busy_core --out runs/r.jsonl
 

@@ -81,7 +81,7 @@ def explain(
 
     Example: pmoss explain grouped lpt-capacity -e interference=busy_core --html runs/why.html
 
-    Example: pmoss explain incumbent pmoss/generalist-v0 -e interference=busy_core
+    Example: pmoss explain incumbent pmoss/generalist-v1 -e interference=busy_core
 
     Example: pmoss explain runs/demo/results.jsonl:lpt runs/demo/results.jsonl:surrogate
     """

@@ -85,7 +85,7 @@ def rollout(
     Other domains play on their models. Only spatial has something to undo. Where no rule is named,
     lpt and os-default play, or all of another domain.
 
-    Example: pmoss run rollout pmoss/generalist-v0 --machine toy --backend analytic
+    Example: pmoss run rollout pmoss/generalist-v1 --machine toy --backend analytic
     Example: pmoss run rollout lpt -e slices=64 --export kubernetes --export-to runs/placement
     Example: pmoss run rollout runs/dt.safetensors lpt -e slices=16 --out runs/r.jsonl
     Example: pmoss run rollout my_agent:Mine --machine toy --backend simulated --undo worse

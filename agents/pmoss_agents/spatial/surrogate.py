@@ -62,6 +62,7 @@ class Config(Settings):
         "learning_rate": "[0, inf)",
         "weight_decay": "[0, inf)",
         "tries": "[0, 1000000]",
+        "looks": "[0, 1000000]",
     }
 
     members: int = 3  # of the ensemble
@@ -84,6 +85,9 @@ class Config(Settings):
     # Random exchanges after each balancing of the first plan, see balancing.refine(). With any, a
     # plan for cores that are all alike is weighed, too. A million takes minutes.
     tries: int = 0
+    # Rounds in which the model weighs changes of the whole first plan: where hot slices fill cores,
+    # these find what no balancing finds. Thirty take seconds.
+    looks: int = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -218,6 +222,7 @@ class Surrogate(PlanningAgent):
             rounds=config.rounds,
             max_per_core=max_per_core,
             tries=config.tries,
+            looks=config.looks,
         )
         planner.observe(counters, columns)
         return planner

@@ -164,3 +164,18 @@ def test_it_says_what_it_waits_for(worlds, tmp_path, monkeypatch):
     monkeypatch.setattr(WorldSet, "made", lambda self, count: False)
     with pytest.raises(DatasetError, match="goes on making it"):
         Generalist(**SMALL, updates=1).fit(worlds)
+
+
+def test_looking_on_finds_what_the_model_expects_more_of(agent, worlds):
+    machine, record = load_machine(draw_world("train", 1).machine), worlds[1]
+    slices, plans = int(record["slices"]), {}
+    counters, columns = record["counters"][0, 0, :slices], record["columns"][0, 0, :slices]
+    for looks in (0, 4):
+        other = Generalist(**{**SMALL, "looks": looks}, updates=300)
+        other.task, other.network = agent.task, agent.network
+        other.use(machine)
+        planner = other.planner(counters, columns.astype(np.int64), max_per_core=slices // 4)
+        plans[looks] = planner.plan()
+    worths = {looks: planner.worth(plan) for looks, plan in plans.items()}
+    assert worths[4] >= worths[0]
+    assert np.bincount(plans[4]).max() <= slices // 4

@@ -35,6 +35,8 @@ _ROUNDS = 2
 NOISE = 0.022
 #: Those of the parts of an error before anything is measured: machine, node, core, slice and pair.
 SPREADS = (0.2, 0.1, 0.1, 0.03, 0.04)
+#: Schedules that the model weighs at a look.
+_LOOKED_AT = 32
 #: Rounds of backfitting.
 _FITS = 30
 
@@ -118,6 +120,7 @@ class Planner:
         rounds: int,
         max_per_core: int | None = None,
         tries: int = 0,
+        looks: int = 0,
     ) -> None:
         """Makes a planner; observe() comes before all else.
 
@@ -129,7 +132,10 @@ class Planner:
             max_per_core: slices that a core may get; None: any number.
             tries: of refine(), after each balancing of the first plan; with any, a plan for like
                 cores is weighed.
+            looks: rounds of changes that the model itself weighs, after the first plan; see
+                _searched().
         """
+        self._looks = looks
         self._members, self._topology = members, topology
         self._tries, self._rng = tries, np.random.default_rng(0)
         self._pessimism, self._rounds, self._max_per_core = pessimism, rounds, max_per_core
@@ -188,7 +194,48 @@ class Planner:
             alike = np.broadcast_to(times.mean(1, keepdims=True), times.shape)
             plans.append(longest_first(alike, self._max_per_core))
             plans.append(self._balanced(times, plans[-1], tries))
-        return max(plans, key=self.worth)
+        best = max(plans, key=self.worth)
+        return self._searched(best) if start is None else best
+
+    def _searched(self, best: Array) -> Array:
+        """Looks for changes of a plan that the model expects more of.
+
+        Times are those of a slice while the others stay. So balancing cannot see that a hot slice
+        is faster on a node that others leave. Here the model is asked about whole schedules: a few
+        slices leave the node of the fullest core, or one leaves that core, or cores change hands.
+        """
+        nodes, workers = self._topology.node.numpy(), self._topology.workers
+        limit = self._max_per_core or len(best)
+        top = self.worth(best)
+        for _ in range(self._looks):
+            logs = self._predicted(best[None])[0].mean(0)[0]
+            load = np.bincount(best, self.shares * np.exp(logs), workers)
+            full, idle = int(load.argmax()), np.argsort(load)[: max(4, workers // 3)]
+            mine = np.flatnonzero(best == full)
+            if not mine.size:
+                break  # no slice takes any time
+            beside = np.flatnonzero((nodes == nodes[full])[best] & (best != full))
+            far = idle[nodes[idle] != nodes[full]]
+            plans = []
+            for draw in self._rng.random(_LOOKED_AT):
+                plan = best.copy()
+                if draw < 0.6 and beside.size and far.size:
+                    size = min(beside.size, int(self._rng.choice([1, 2, 4, 8])))
+                    leaving = self._rng.choice(beside, size, replace=False)
+                    plan[leaving] = self._rng.choice(far, size)
+                elif draw < 0.8:
+                    plan[self._rng.choice(mine)] = self._rng.choice(idle)
+                else:
+                    other = int(self._rng.integers(workers))
+                    plan[best == full], plan[best == other] = other, full
+                if np.bincount(plan, minlength=workers).max() <= limit:
+                    plans.append(plan)
+            if not plans:
+                continue
+            worths = self.worths(np.stack(plans))
+            if worths[chosen := int(worths.argmax())] > top:
+                best, top = plans[chosen], float(worths[chosen])
+        return best
 
     def _balanced(self, times: Array, start: Array, tries: int) -> Array:
         limit = self._max_per_core

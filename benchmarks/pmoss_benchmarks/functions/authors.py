@@ -37,7 +37,7 @@ from pmoss_benchmarks.functions.imitation import CONFIG, curve_of
 from pmoss_benchmarks.functions.references import SEED
 from pmoss_benchmarks.offline.episodes import actions_of
 from pmoss_benchmarks.study.function import Cell, Figure, Progress, Row, Rows, Run, silent
-from pmoss_benchmarks.study.tables import TableOfRows, grouped, percent, table_of
+from pmoss_benchmarks.study.tables import TableOfRows, grouped, means, percent, table_of
 from pmoss_datasets import Dataset, Recipe
 from pmoss_datasets.domain import find_domain
 from pmoss_datasets.evaluation import episode_seed, pack_actions
@@ -61,9 +61,7 @@ RULES = (*NAMED, "random", "lpt", "best-fit", "two-level")
 SHARED = ("os-default", "os-interleave", "shared-everything", "shared-nothing-node")
 #: Wanted returns, in multiples of the best to be expected.
 WANTED = (0.3, 0.7, 1.1, 2.0)
-#: Those that are asked on fresh hot keys, too. The paper has both.
-ASKED = (1.1, 2.0)
-#: The wanted return that is asked several times, and whose schedules are kept.
+#: The one that is asked several times and on fresh hot keys, too, and whose schedules are kept.
 USUAL = 1.1
 #: The training accuracy that the paper reports (section 7.1), after 18 CPU hours.
 ACCURATE = 0.95
@@ -72,7 +70,7 @@ _UNSEEN = 77
 #: Episodes that a shipped agent plays, which takes longest: the first ones.
 _OF_AGENTS = 4
 #: Rows that a network plays at once; what it samples depends on it.
-_AT_ONCE = 1024
+_AT_ONCE = 64
 #: Whether the hot keys are those of the data, or drawn for each episode.
 KEYS = ("logged", "fresh")
 
@@ -83,6 +81,7 @@ class Settings:
 
     Attributes:
         machines: with a network each.
+        trained_only: machines whose networks play nothing: what came of the training is all.
         workloads: of its data.
         loads: of its data.
         new_workloads: that are in no data, and are played as well.
@@ -92,15 +91,16 @@ class Settings:
         seeds: trainings of a machine.
         seeds_of: of machines with another number of them.
         episodes: that are played of each workload, load and kind of keys.
-        tries: answers to the same question, the greedy one aside.
+        tries: answers to the usual question, drawn within the limit.
         unseen: further episodes of each workload and load whose actions the network predicts.
         search_budget: evaluations of the search, for the load of the row.
         agents: shipped agents that play the same episodes.
     """
 
-    AXES: ClassVar = ("machines", "seeds_of")
+    AXES: ClassVar = ("machines", "trained_only", "seeds_of")
 
     machines: tuple[str, ...]
+    trained_only: tuple[str, ...] = ()
     workloads: tuple[str, ...] = ("ycsb-a", "lookups", "scans")
     loads: tuple[str, ...] = ("closed", "saturated")
     new_workloads: tuple[str, ...] = ()
@@ -129,8 +129,10 @@ class Settings:
 
 
 def cells(settings: Settings) -> list[Cell]:
-    """Every load and workload of every machine."""
-    return [
+    """Every load and workload of every machine; of those that only trained the first."""
+    load, workload = settings.worlds()[0]
+    trained = [{"machine": m, "load": load, "workload": workload} for m in settings.trained_only]
+    return trained + [
         {"machine": machine, "load": load, "workload": workload}
         for machine, (load, workload) in product(settings.machines, settings.played())
     ]
@@ -153,9 +155,9 @@ def recipes_of(settings: Settings, machine: str, **changes: Any) -> list[Recipe]
 
 def prepare(run: Run, progress: Progress) -> None:
     """Makes the data, trains the networks and lets them play, as far as that was not done."""
-    for machine in run.settings.machines:
+    for machine in (*run.settings.machines, *run.settings.trained_only):
         for seed in run.settings.training_seeds(machine):
-            if not stem_of(run, machine, seed).with_suffix(".npz").exists():
+            if not _of(stem_of(run, machine, seed), ".npz").exists():
                 train(run, machine, seed, progress)
 
 
@@ -185,6 +187,11 @@ def stem_of(run: Run, machine: str, seed: int) -> Path:
     return run.keep / "authors" / f"{machine}-{seed}-{digest}"
 
 
+def _of(stem: Path, suffix: str) -> Path:
+    """One of the files of a training."""
+    return stem.with_name(stem.name + suffix)
+
+
 def train(
     run: Run, machine: str, seed: int, progress: Progress, deadline: float = math.inf, **how: Any
 ) -> None:
@@ -197,14 +204,14 @@ def train(
     stem = stem_of(run, machine, seed)
     parts: Any = Several(data_of(run, machine, progress))
     stem.parent.mkdir(parents=True, exist_ok=True)
-    checkpoint, began = stem.with_name(stem.name + SUFFIX), time.time()
+    checkpoint, began = _of(stem, SUFFIX), time.time()
     if checkpoint.exists():
         agent = pmoss_agents.load(checkpoint, "decision-transformer")
     else:
         values = {**read_config(CONFIG), **run.settings.changes, "seed": seed, **how}
         agent = pmoss_agents.make(values.pop("agent"), **values)
     assert isinstance(agent, DecisionTransformer)
-    log = TrainingLog(stem.with_name(stem.name + ".jsonl"), agent.updates)
+    log = TrainingLog(_of(stem, ".jsonl"), agent.updates)
 
     def keep(done: int, total: int, metrics: Mapping[str, float]) -> None:
         log(done, total, {**metrics, "seconds": time.time() - began})
@@ -254,19 +261,22 @@ def _keep_plays(run: Run, machine: str, agent: DecisionTransformer, stem: Path) 
         "data": agent.dataset,
         "unseen": unseen,
     }
-    write_atomically(stem.with_name(stem.name + ".json"), json.dumps(about))
-    aside = stem.with_name(stem.name + ".part.npz")
+    write_atomically(_of(stem, ".json"), json.dumps(about))
+    aside = _of(stem, ".part.npz")
     np.savez_compressed(aside, actions=actions.astype(np.uint8), **arrays)
-    aside.replace(stem.with_name(stem.name + ".npz"))
+    aside.replace(_of(stem, ".npz"))
 
 
 def _questions(settings: Settings, keys: str, limit: int) -> list[dict[str, Any]]:
     """What a network is asked in each episode."""
     questions: list[dict[str, Any]] = []
     for wanted, most, sampled in product(WANTED, (0, limit), (False, True)):
-        if keys == "fresh" and wanted not in ASKED:
+        # Other returns than the usual one are asked for once, in the plainest way.
+        if wanted != USUAL and (keys == "fresh" or most or sampled):
             continue
-        several = sampled and keys == "logged" and wanted == USUAL
+        if keys == "fresh" and sampled:
+            continue
+        several = sampled and most and keys == "logged"
         for attempt in range(settings.tries if several else 1):
             asked = {"wanted": wanted, "limit": most, "sampled": sampled, "attempt": attempt}
             questions.append(asked)
@@ -295,14 +305,19 @@ def measure(run: Run, cell: Cell) -> Row:
     Returns:
         ``new``: whether the workload is in no data. ``files``: of each logged schedule the mean
         that was ``logged``, by the first workload where this one is new, and what it serves here;
-        the packed tiles of the ``best`` by what was logged.
-        ``opponents``: by kind of keys and name what was served in each episode. ``networks``: of
-        each training ``plays``, which hold by question what was ``served`` in each episode. The
-        share of slices that ``agree`` is that with the closest logged schedule. Of some of them
-        there are packed ``actions``, too. ``trainings``, in a machine's first row: the ``curve`` of
-        each, and ``unseen``, loss and accuracy in further episodes.
+        the packed tiles of the ``best`` by what was logged. ``opponents``: by kind of keys and name
+        what was served in each episode. ``networks``: of each training ``plays``, which hold by
+        question what was ``served`` in each episode. The share of slices that ``agree`` is that
+        with the closest logged schedule. Of some plays there are packed ``actions``, too.
+        ``trainings``, in a machine's first row, which is all of one that only trained: the
+        ``curve`` of each, and ``unseen``, loss and accuracy in further episodes.
     """
     settings = run.settings
+    seeds = settings.training_seeds(cell["machine"])
+    first = settings.worlds()[0] == (cell["load"], cell["workload"])
+    trainings = [_training(run, cell["machine"], seed) for seed in seeds] if first else []
+    if cell["machine"] in settings.trained_only:
+        return {"new": False, "trainings": trainings, "networks": []}
     of_data = cell["workload"] in settings.workloads
     # What is new to the network was not logged either: then the first workload's log must do.
     logged_in = cell["workload"] if of_data else settings.workloads[0]
@@ -319,12 +334,10 @@ def measure(run: Run, cell: Cell) -> Row:
         served = [world.serves(0, cores) for cores in files]
     best = files[int(np.argmax(logged))]
     tiles = load_machine(cell["machine"]).tile_of_core[best].tolist()
-    seeds = settings.training_seeds(cell["machine"])
-    first = settings.worlds()[0] == (cell["load"], cell["workload"])
     return {
         "new": not of_data,
         "env_seeds": env_seeds(settings),
-        "trainings": [_training(run, cell["machine"], seed) for seed in seeds] if first else [],
+        "trainings": trainings,
         "files": {"logged": logged, "served": served, "best": pack_actions(tiles)},
         "opponents": {keys: _opponents(settings, cell, keys, best) for keys in KEYS},
         "networks": [{"seed": seed, "plays": _plays(run, cell, seed, files)} for seed in seeds],
@@ -406,15 +419,15 @@ def _opponents(settings: Settings, cell: Cell, keys: str, best: Any) -> dict[str
 def _training(run: Run, machine: str, seed: int) -> dict[str, Any]:
     """What is known of a training."""
     stem = stem_of(run, machine, seed)
-    about = parse_json(read_text(stem.with_name(stem.name + ".json")))
-    log = read_log(stem.with_name(stem.name + ".jsonl"))
+    about = parse_json(read_text(_of(stem, ".json")))
+    log = read_log(_of(stem, ".jsonl"))
     return {"seed": seed, **about, "curve": curve_of(log), "seconds": log[-1]["seconds"]}
 
 
 def _plays(run: Run, cell: Cell, seed: int, files: Any) -> list[dict[str, Any]]:
     """What a network served in a cell's episodes."""
     settings, stem = run.settings, stem_of(run, cell["machine"], seed)
-    path = stem.with_name(stem.name + ".npz")
+    path = _of(stem, ".npz")
     kept = dict(np.load(path, allow_pickle=False))
     if kept["actions"].shape != (len(kept["world"]), settings.slices):
         raise DatasetError(f"{path}: actions: {kept['actions'].shape}: delete it, to make it anew")
@@ -552,7 +565,9 @@ def _trainings(rows: Rows) -> TableOfRows:
             "last": training["curve"][-1],
             "reached": next((p for p in training["curve"] if p["accuracy"] > ACCURATE), None),
             "held": [p["held_out_accuracy"] for p in training["curve"] if "held_out_loss" in p][-1],
-            "others": float(np.mean([accuracy for _, accuracy in training["unseen"].values()])),
+            "others": means([{"accuracy": a} for _, a in training["unseen"].values()])["accuracy"]
+            if training["unseen"]
+            else None,
         }
         for row in rows
         for training in row["trainings"]
@@ -579,7 +594,7 @@ def _of_worlds(rows: Rows, columns: Mapping[str, Any]) -> TableOfRows:
 
 
 def _factors(rows: Rows) -> TableOfRows:
-    lines = [{**row, **factors(row)} for row in rows]
+    lines = [{**row, **factors(row)} for row in rows if row["networks"]]
     return _of_worlds(
         lines,
         {
@@ -596,7 +611,8 @@ def _factors(rows: Rows) -> TableOfRows:
 def _opponents_table(keys: str, rows: Rows) -> TableOfRows:
     lines = []
     for row in rows:
-        limit = _limits(row)[-1]
+        if not row["networks"]:
+            continue
         greedy = {"keys": keys, "wanted": USUAL, "sampled": False}
         others = {name: float(np.mean(v)) for name, v in row["opponents"][keys].items()}
         lines.append(
@@ -604,10 +620,10 @@ def _opponents_table(keys: str, rows: Rows) -> TableOfRows:
                 **row,
                 "named": max(others[name] for name in NAMED),
                 "others": {name.rpartition("/")[2]: value for name, value in others.items()},
-                "free": float(_served(row, **greedy, limit=0).mean()),
-                "limited": float(_served(row, **greedy, limit=limit).mean()),
             }
         )
+        for name, limit in zip(("free", "limited"), _limits(row), strict=True):
+            lines[-1][name] = float(_served(row, **greedy, limit=limit).mean())
     shown = {
         "OS default": "os-default",
         "`lpt`": "lpt",
@@ -629,7 +645,7 @@ def _opponents_table(keys: str, rows: Rows) -> TableOfRows:
 
 def _decoding(rows: Rows) -> TableOfRows:
     """Mean over worlds of what is served over the best logged schedule."""
-    lines = []
+    lines, rows = [], [row for row in rows if row["networks"]]
     for wanted, sampled, limited in product(WANTED, (False, True), (False, True)):
         line: dict[str, Any] = {"wanted": f"{wanted:g}"}
         line["decoding"] = "drawn" if sampled else "likeliest"
@@ -639,8 +655,12 @@ def _decoding(rows: Rows) -> TableOfRows:
             for row in of_load:
                 asked = {"keys": "logged", "wanted": wanted, "sampled": sampled}
                 served = _served(row, **asked, limit=_limits(row)[limited])
-                shares.append(served.mean() / row["opponents"]["logged"]["best-logged"][0])
-            line[load] = float(np.mean(shares))
+                if served.size:
+                    shares.append(served.mean() / row["opponents"]["logged"]["best-logged"][0])
+            if shares:
+                line[load] = float(np.mean(shares))
+        if len(line) == 3:
+            continue
         lines.append(line)
     loads = list(grouped(rows, "load"))
     columns = {">wanted": "{wanted}", "actions": "{decoding}", "limit": "{limit}"}
@@ -673,7 +693,7 @@ def summarise(settings: Settings, rows: Rows) -> dict[str, Any]:
     """
     trainings = [training for row in rows for training in row["trainings"]]
     accurate = [t for t in trainings if t["curve"][-1]["accuracy"] > ACCURATE]
-    learned = grouped([row for row in rows if not row["new"]], "load")
+    learned = grouped([row for row in rows if row["networks"] and not row["new"]], "load")
     learning = {load: [factors(row)["learning"] for row in own] for load, own in learned.items()}
     return {"trainings": len(trainings), "accurate": len(accurate), "learning": learning}
 

@@ -58,7 +58,7 @@ class Settings:
 
     cases: tuple[str, ...] = ()
     numbers: tuple[str, ...] = ()
-    authors: tuple[str, ...] = ("authors", "authors/milan", "authors/others")
+    authors: tuple[str, ...] = ("authors",)
 
     def __post_init__(self) -> None:
         check_names("switch", self.cases, SWITCHES)
@@ -112,9 +112,11 @@ class WithNetworks(Laboratory):
         number = -1 if name == "best-logged" else int(name.rpartition("-")[2])
         return load_machine(machine).local_schedule(self.answers[machine, workload][number])
 
-    def knows(self, question: Ratio) -> bool:
-        """Whether there are answers for all that a question asks about."""
-        return all((machine, question.workload) in self.answers for machine in question.machines)
+    def knows(self, question: Ratio, place: str) -> bool:
+        """Whether there are answers for all that a question asks about, in a place of PLACES."""
+        pairs = [(machine, question.workload) for machine in question.machines]
+        least = 1 if place == "best-logged" else 2
+        return all(len(self.answers.get(pair, ())) >= least for pair in pairs)
 
 
 def answers_of(results: Path, studies: Sequence[str]) -> dict[tuple[str, str], list[Any]]:
@@ -122,7 +124,7 @@ def answers_of(results: Path, studies: Sequence[str]) -> dict[tuple[str, str], l
     answers: dict[tuple[str, str], list[Any]] = {}
     for study in studies:
         for row in read_stored(file_of(results, study)).rows:
-            if row["load"] != "saturated":
+            if row["load"] != "saturated" or not row["networks"]:
                 continue
             machine = load_machine(row["machine"])
             plays = [
@@ -132,7 +134,8 @@ def answers_of(results: Path, studies: Sequence[str]) -> dict[tuple[str, str], l
                 and play["limit"] > 0
                 and "actions" in play
             ]
-            tiles = [*map(list, actions_of(plays[0])), unpack_actions(row["files"]["best"])]
+            tiles = [list(each) for play in plays for each in actions_of(play)]
+            tiles.append(unpack_actions(row["files"]["best"]))
             cores = [machine.core_of_tile[each] for each in tiles]
             answers.setdefault((row["machine"], row["workload"]), cores)
     return answers
@@ -164,7 +167,7 @@ class Work:
                 place: question.ask(laboratory, "analytic")
                 for place, question in asked.items()
                 if isinstance(question, Ratio)
-                and (place in (SEARCH, "random") or laboratory.knows(question))
+                and (place in (SEARCH, "random") or laboratory.knows(question, place))
             }
         }
 
@@ -274,13 +277,15 @@ def summarise(settings: Settings, rows: Rows) -> dict[str, Any]:
     """How many statements lie inside in the declared setting, in all and by who is judged."""
     declared = [row for row in rows if row["case"] == DECLARED]
     learned = [row for row in declared if "network" in row["got"]]
+    searched = [row for row in declared if SEARCH in row["got"] and is_inside(row, SEARCH)]
     return {
         "statements": len(declared),
         "inside": sum(map(is_inside, declared)),
         "learned": len(learned),
         "learned_inside": sum(map(is_inside, learned)),
         "retrieved_inside": sum(is_inside(row, "best-logged") for row in learned),
-        "random_inside": sum(is_inside(row, "random") for row in learned),
+        "searched_inside": len(searched),
+        "random_of_search": sum(is_inside(row, "random") for row in searched),
     }
 
 

@@ -1,6 +1,7 @@
 """The paper's network on data like its authors': trained, played at once, and replayed."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -99,6 +100,16 @@ def test_stored_actions_serve_the_same_again(run, row):
     plays = [{**play, "served": [0.0, 0.0]} for play in row["networks"][0]["plays"]]
     bent["networks"][0]["plays"] = plays
     assert authors.again(run, bent)["networks"] != bent["networks"]
+
+
+def test_of_a_machine_that_only_trained_the_training_is_kept(run, row):
+    settings = replace(run.settings, machines=(), trained_only=("toy",))
+    (cell,) = cells(settings)
+    trained = {**cell, **measure(replace(run, settings=settings), cell)}
+    assert trained["trainings"] == row["trainings"] and trained["networks"] == []
+    assert len(authors.TABLES["default"]([trained]).rows) == 1
+    assert authors.TABLES["played"]([trained]).rows == []
+    assert authors.summarise(settings, [trained])["trainings"] == 1
 
 
 def test_the_factors_of_a_gain(row):

@@ -220,8 +220,7 @@ class Client {
   std::uint64_t scanned_values_[longest_scan];
 };
 
-/// Runs a function for 0, 1, ... in a thread each; throws the first of what they throw. `failed` is
-/// set as soon as one does.
+/// Runs a function for 0, 1, ... in a thread each; throws the first error, once `failed` is set.
 void at_once(PluginIndex& index, unsigned count, const std::function<void(unsigned)>& function,
              std::atomic<bool>* failed = nullptr) {
   std::vector<std::exception_ptr> failures(count);

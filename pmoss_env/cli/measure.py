@@ -103,7 +103,6 @@ def measure(
     Example: pmoss measure --backend analytic --machine milan-nps4 --index rtree
     """
     from pmoss_env.backends import make_backend
-    from pmoss_env.errors import UnknownNameError
     from pmoss_env.measuring import measure_rounds
 
     if out:
@@ -111,14 +110,9 @@ def measure(
     check_export(export, export_to)
     names = rules or ["grouped", "lpt"]
     schedules: dict[str, Schedule] = {}
-    asked: dict[str, Any] = {"backend": backend, "machine": "host", "index": index}
-    asked |= {"workload": workload, "slices": slices, "load": load}
-    given = env_arguments(env, machine)
-    for name in given.keys() - asked.keys():
-        raise UnknownNameError("environment argument of a measurement", name, asked)
-    asked |= given
+    options_given = {"backend": backend, "index": index, "workload": workload, "load": load}
+    asked = _asked({"machine": "host", "slices": slices, **options_given}, env, machine)
     backend, load = asked.pop("backend"), asked["load"]
-    asked["index"], asked["workload"] = index_and_workload(asked["index"], asked["workload"])
     arguments = pairs(options)
     if records is not None:
         arguments["records"] = records
@@ -141,6 +135,18 @@ def measure(
     if export:
         export_placements(export, subject.machine, schedules, export_to)
     subject.close()
+
+
+def _asked(asked: dict[str, Any], env: list[str] | None, machine: str | None) -> dict[str, Any]:
+    """What is measured: arguments by their own options, or by those of environments."""
+    from pmoss_env.errors import UnknownNameError
+
+    given = env_arguments(env, machine)
+    for name in given.keys() - asked.keys():
+        raise UnknownNameError("environment argument of a measurement", name, asked)
+    asked |= given
+    asked["index"], asked["workload"] = index_and_workload(asked["index"], asked["workload"])
+    return asked
 
 
 def _add_callbacks(

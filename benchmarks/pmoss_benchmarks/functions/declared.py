@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pmoss_benchmarks.functions.authors import USUAL
 from pmoss_benchmarks.offline.episodes import actions_of
+from pmoss_benchmarks.spatial.author_networks import USUAL
 from pmoss_benchmarks.study.function import Cell, Row, Rows, Run, check_names
 from pmoss_benchmarks.study.store import file_of, read_stored
 from pmoss_benchmarks.study.tables import TableOfRows, grouped, table_of

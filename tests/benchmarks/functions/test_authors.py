@@ -9,17 +9,9 @@ import pytest
 pytest.importorskip("torch")
 
 from pmoss_benchmarks.functions import authors
-from pmoss_benchmarks.functions.authors import (
-    KEYS,
-    NAMED,
-    Settings,
-    best_of_random,
-    cells,
-    factors,
-    measure,
-    stem_of,
-    train,
-)
+from pmoss_benchmarks.functions.authors import cells, measure
+from pmoss_benchmarks.spatial.author_networks import KEYS, USUAL, WANTED, Settings, stem_of, train
+from pmoss_benchmarks.spatial.author_tables import NAMED, best_of_random, factors
 from pmoss_benchmarks.study import Run
 from pmoss_benchmarks.study.function import silent
 from pmoss_env.machines import load_machine
@@ -85,13 +77,13 @@ def test_the_network_is_asked_with_and_without_a_limit(run, row):
     (network,) = row["networks"]
     plays = network["plays"]
     assert {play["keys"] for play in plays} == set(KEYS)
-    assert {play["wanted"] for play in plays if play["keys"] == "logged"} == set(authors.WANTED)
+    assert {play["wanted"] for play in plays if play["keys"] == "logged"} == set(WANTED)
     limit = 16 // load_machine("toy").workers.size + 1
     kept = np.load(stem_of(run, "toy", 0).with_name(stem_of(run, "toy", 0).name + ".npz"))
     for actions, most in zip(kept["actions"], kept["limit"], strict=True):
         assert most in (0, limit) and np.bincount(actions).max() <= (most or 16)
     assert all(0 <= play["agree"] <= 1 for play in plays)
-    assert [play["wanted"] for play in plays if "actions" in play] == [authors.USUAL] * 2
+    assert [play["wanted"] for play in plays if "actions" in play] == [USUAL] * 2
 
 
 def test_stored_actions_serve_the_same_again(run, row):

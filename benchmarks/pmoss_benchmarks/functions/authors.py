@@ -36,7 +36,7 @@ from pmoss_benchmarks.spatial.author_networks import (
     stem_of,
     train,
 )
-from pmoss_benchmarks.spatial.author_tables import NAMED, summary_of
+from pmoss_benchmarks.spatial.author_tables import ACCURATE, NAMED, PLOTS, TABLES, summary_of
 from pmoss_benchmarks.study.function import Cell, Progress, Row, Rows, Run
 from pmoss_datasets.domain import find_domain
 from pmoss_datasets.evaluation import pack_actions
@@ -49,8 +49,16 @@ from pmoss_env.machines import Machine, load_machine
 from pmoss_env.types import Schedule
 
 __all__ = [
-    *("ACCURATE", "PLOTS", "TABLES", "USUAL", "Settings"),
-    *("again", "cells", "measure", "prepare", "summarise"),
+    "ACCURATE",
+    "PLOTS",
+    "TABLES",
+    "USUAL",
+    "Settings",
+    "again",
+    "cells",
+    "measure",
+    "prepare",
+    "summarise",
 ]
 
 #: Rules that play the same episodes.

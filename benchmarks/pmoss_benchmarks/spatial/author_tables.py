@@ -34,6 +34,16 @@ def _served(row: Mapping[str, Any], **asked: Any) -> Any:
     return np.array(served)
 
 
+def _plays_of(row: Mapping[str, Any], asked: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """A row's plays of a question, of all trainings."""
+    return [
+        play
+        for network in row["networks"]
+        for play in network["plays"]
+        if all(play[name] == value for name, value in asked.items())
+    ]
+
+
 def _limits(row: Mapping[str, Any]) -> tuple[int, ...]:
     """The limits of slices on a core that a row's plays had, 0 first."""
     return tuple(sorted({play["limit"] for play in row["networks"][0]["plays"]}))
@@ -56,12 +66,7 @@ def factors(row: Mapping[str, Any]) -> dict[str, Any]:
     answers = _served(row, **asked)
     mean, best = float(answers.mean()), float(answers.max(1).mean())
     retrieved = float(served[logged.argmax()])
-    agree = [
-        play["agree"]
-        for network in row["networks"]
-        for play in network["plays"]
-        if all(play[name] == value for name, value in asked.items())
-    ]
+    agree = [play["agree"] for play in _plays_of(row, asked)]
     return {
         "tries": answers.shape[1],
         "retrieval": retrieved / named,
@@ -217,15 +222,30 @@ def _curves(rows: Rows) -> Figure:
 
 
 def summary_of(rows: Rows) -> dict[str, Any]:
-    """How many trainings there are, and how many pass the paper's accuracy.
+    """How many trainings there are, and what the networks that played give again.
 
-    ``learning`` holds that factor of each workload of the data, by load.
+    Returns:
+        ``trainings``, and those of them that are ``accurate``: they pass the paper's accuracy.
+        Of networks that play the workloads of their data, and take the likeliest action without a
+        limit: ``agree``, the mean share of slices as in one logged schedule; and ``served``, over
+        the best logged schedule. Both are None where none plays.
     """
     trainings = [training for row in rows for training in row["trainings"]]
     accurate = [t for t in trainings if t["curve"][-1]["accuracy"] > ACCURATE]
-    learned = grouped([row for row in rows if row["networks"] and not row["new"]], "load")
-    learning = {load: [factors(row)["learning"] for row in own] for load, own in learned.items()}
-    return {"trainings": len(trainings), "accurate": len(accurate), "learning": learning}
+    asked = {"keys": "logged", "wanted": USUAL, "sampled": False, "limit": 0}
+    agree, served = [], []
+    for row in rows:
+        if not row["networks"] or row["new"]:
+            continue
+        agree += [play["agree"] for play in _plays_of(row, asked)]
+        best = row["opponents"]["logged"]["best-logged"]
+        served.append(float((_served(row, **asked) / np.array(best)).mean()))
+    return {
+        "trainings": len(trainings),
+        "accurate": len(accurate),
+        "agree": float(np.mean(agree)) if agree else None,
+        "served": float(np.mean(served)) if served else None,
+    }
 
 
 TABLES = {

@@ -196,9 +196,9 @@ def test_an_overload_is_told_in_words_and_numbers(backend: HardwareBackend) -> N
 
 
 def test_rounds_add_their_waits_and_keep_the_longest_lag(backend: HardwareBackend) -> None:
-    one = backend.measure(spread(backend), seed=0)
+    snapshot = backend.measure(spread(backend), seed=0)
     rounds = [
-        replace(one, provenance={**one.provenance, "seconds": 1.0, "dispatch": dispatch})
+        replace(snapshot, provenance={**snapshot.provenance, "seconds": 1.0, "dispatch": dispatch})
         for dispatch in ({"backpressure": 3, "lag_us": 7.0}, {"backpressure": 4, "lag_us": 5.0})
     ]
     assert mean_of(rounds).provenance["dispatch"] == {"backpressure": 7, "lag_us": 7.0}

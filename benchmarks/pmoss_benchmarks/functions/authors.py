@@ -180,14 +180,14 @@ def _opponents(settings: Settings, cell: Cell, keys: str, best: Any) -> dict[str
     with closing(_World(settings, cell, keys)) as world:
         for episode, seed in enumerate(env_seeds(settings)):
             world.begin(episode)
-            found = {"best-logged": world.serves(episode, best)}
+            by_name = {"best-logged": world.serves(episode, best)}
             for name in (*RULES, *SHARED):
                 context = world.env.context(np.random.default_rng((seed, 2)))
                 schedule = make_baseline(name, shared=True)(context)
-                found[name] = world.measured(schedule)
+                by_name[name] = world.measured(schedule)
             context = world.env.context(np.random.default_rng((seed, 1)), world.backend)
-            found["search"] = local_search(context, settings.search_budget).throughput
-            for name, value in found.items():
+            by_name["search"] = local_search(context, settings.search_budget).throughput
+            for name, value in by_name.items():
                 served.setdefault(name, []).append(value)
     served = {name: _short(values) for name, values in served.items()}
     domain = find_domain("spatial")

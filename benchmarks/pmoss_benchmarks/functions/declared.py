@@ -150,7 +150,7 @@ class Work:
         self._laboratory: WithNetworks | None = None
 
     def __call__(self, cell: Cell) -> Row:
-        """``got``: by who stands in the place of P-MOSS; "" where nobody does."""
+        """``got``: by what stands in the place of P-MOSS; "" where nothing does."""
         if cell["case"] != self._case or self._laboratory is None:
             self.close()
             self._case = cell["case"]

@@ -214,13 +214,14 @@ def routing_figures(texts: Sequence[str]) -> list[Figure]:
         costs.setdefault(workers, []).append([float(cost) for cost in measured])
     figures, first = [], next(iter(costs))
     for number, answers in enumerate(("all workers answer", "every eighth worker answers")):
-        of = {workers: [row[number] for row in rows] for workers, rows in costs.items()}
-        for workers, values in of.items():
+        by_workers = {workers: [row[number] for row in rows] for workers, rows in costs.items()}
+        for workers, values in by_workers.items():
             name = f"routing, {answers}, {workers} workers"
             kib = f"{costs[workers][0][2]:,.0f} KiB of queues for each router"
             figures.append(figure(name, "ns", values, kib))
-        growth = ratios(of[list(of)[-1]], of[first])
-        figures.append(figure(f"routing, {answers}, {list(of)[-1]} / {first} workers", "x", growth))
+        last = list(by_workers)[-1]
+        growth = ratios(by_workers[last], by_workers[first])
+        figures.append(figure(f"routing, {answers}, {last} / {first} workers", "x", growth))
     return figures
 
 

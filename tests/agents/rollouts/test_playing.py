@@ -180,7 +180,7 @@ def test_what_linux_does_by_itself_is_a_row(backend: str, tmp_path: Path) -> Non
 
 
 class Host:
-    """An environment whose episode is over on a host that serves as it is told.
+    """An environment whose episode is over on a host that serves given rates.
 
     Args:
         rates: Mq/s of each measurement: the incumbent, the final schedule, and the incumbent again.

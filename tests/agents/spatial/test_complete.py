@@ -52,10 +52,10 @@ def test_data_show_what_the_environment_shows(dataset) -> None:
     for step in range(dataset.steps):
         shown = source.at([dataset.steps + step]).observations[len(KEYS)][0]
         left = slices_left(observation, kwargs["order"])
-        seen = all_slices(observation["slice_counters"], left)
+        observed = all_slices(observation["slice_counters"], left)
         assert left.sum() == dataset.steps - step
         # In another order: the data's is that of placement.
-        np.testing.assert_array_equal(seen[episode.order], shown)
+        np.testing.assert_array_equal(observed[episode.order], shown)
         observation, *_ = env.step(int(episode.actions[step]))
     assert not slices_left(observation, kwargs["order"]).any()
     env.close()

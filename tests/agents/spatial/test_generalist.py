@@ -62,15 +62,15 @@ def test_a_machine_is_read_alike_among_larger_ones(agent, worlds):
         alone = []
         for row in range(6):
             workers = int(lesson.topologies.nodes[row].diagonal().sum())
-            one = object.__new__(Topologies)
-            one.workers = workers
+            small = object.__new__(Topologies)
+            small.workers = workers
             for name, part in vars(lesson.topologies).items():
                 if name != "workers":
                     own = part[row : row + 1, :workers]
                     square = name in ("siblings", "caches", "nodes")
-                    setattr(one, name, own[..., :workers] if square else own)
+                    setattr(small, name, own[..., :workers] if square else own)
             alone.append(
-                loss_of(model, Lesson(one, *(part[row : row + 1] for part in lesson[1:])))[0]
+                loss_of(model, Lesson(small, *(part[row : row + 1] for part in lesson[1:])))[0]
             )
     torch.testing.assert_close(together, torch.stack(alone).mean(), rtol=1e-4, atol=1e-5)
 

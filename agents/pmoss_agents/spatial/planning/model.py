@@ -269,11 +269,6 @@ class ThroughputModel(Reader):
         """Makes a model; arguments as of Reader, and two more.
 
         Args:
-            counters: H, of each slice.
-            width: of the hidden layers.
-            features: of a slice and of a core.
-            demands: of a slice on the core, cache, node and machine that it shares with others.
-            inputs: some of MORE_GROUPS.
             time_width: of the layers that predict a time; None: width.
             contexts: further features of a core under the schedule that is asked about.
         """

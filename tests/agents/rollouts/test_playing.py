@@ -142,7 +142,7 @@ def test_a_policy_of_another_task_is_refused_before_anything_is_measured() -> No
         roll_out(TOY, POLICIES, episodes=1, seed=0, undo="perhaps")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("limits", [{}, {"max_growth": 100.0}])
+@pytest.mark.parametrize("limits", [{}, {"max_growth": 10_000.0}])
 def test_on_this_host_an_incumbent_is_measured_before_and_after(limits: dict[str, float]) -> None:
     """By default on the same records; an index that has grown is another one."""
     options = {"records": 20_000, "seconds": 0.3, "warmup_seconds": 0.05, **limits}
@@ -151,6 +151,7 @@ def test_on_this_host_an_incumbent_is_measured_before_and_after(limits: dict[str
     restored, compared = row["restored"], row["comparison"]
     assert restored["mq_per_s"] > 0 and compared["again_mq_per_s"] > 0
     assert compared["ratio_low"] < compared["ratio"] < compared["ratio_high"]
+    # The limit is one that no host reaches: at it the index would be loaded anew.
     grown = compared["records"][0] < compared["records"][1] < compared["records"][2]
     assert grown == bool(limits)
     assert grown or set(compared["records"]) == {20_000}

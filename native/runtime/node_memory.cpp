@@ -27,12 +27,17 @@ void* NodeMemory::do_allocate(std::size_t bytes, std::size_t alignment) {
     if (alignment > page_bytes) throw std::bad_alloc();
     const std::size_t size = rounded_up(std::max(bytes, block_bytes), page_bytes);
     blocks_.reserve(blocks_.size() + 1);
-    void* const memory =
-        ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    // Writable only once it is placed. Before, it may be one kernel memory area with the stack of
+    // another thread, whose first touch brings a huge page that would cover a part of this.
+    void* const memory = ::mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) throw std::bad_alloc();
-    blocks_.push_back({static_cast<std::byte*>(memory), size});
     // If it is refused, the thread that touches it first is on the node.
     numa::set_placement(memory, size, numa::Placement::on(node_));
+    if (::mprotect(memory, size, PROT_READ | PROT_WRITE) != 0) {
+      ::munmap(memory, size);
+      throw std::bad_alloc();
+    }
+    blocks_.push_back({static_cast<std::byte*>(memory), size});
     at = 0;
   }
   used_in_last_ = at + bytes;

@@ -28,8 +28,8 @@ Table::Table(std::size_t rows, std::uint64_t seed, int node)
   if (rows > std::size_t{1} << 32) {
     throw std::invalid_argument("rows is " + std::to_string(rows) + "; at most 2^32");
   }
-  void* const memory =
-      ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  // Writable once it is placed: no huge page of a neighbour covers a part of it before.
+  void* const memory = ::mmap(nullptr, bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
   memory_ = static_cast<std::byte*>(memory);
   try {
@@ -41,6 +41,7 @@ Table::Table(std::size_t rows, std::uint64_t seed, int node)
             "node " + std::to_string(node) + ": " + numa::explain_memory_error(error));
       }
     }
+    if (::mprotect(memory, bytes_, PROT_READ | PROT_WRITE) != 0) throw std::bad_alloc();
   } catch (...) {
     ::munmap(memory_, bytes_);
     throw;

@@ -52,14 +52,19 @@ KeyValueLoad::KeyValueLoad(const LoadOptions& options) : options_(options), lock
   check(options.node >= -1, "node = " + std::to_string(options.node) + ": must be a node or -1");
   const std::size_t bytes = options.keys * options.value_bytes;
   check(bytes / options.keys == options.value_bytes, "keys x value_bytes: is too large");
-  void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  // Writable once it is placed: no huge page of a neighbour covers a part of it before.
+  void* const memory =
+      ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) {
     throw std::system_error(errno, std::generic_category(),
                             "cannot map " + std::to_string(bytes) + " bytes of values");
   }
   values_ = std::unique_ptr<std::byte[], Unmap>(static_cast<std::byte*>(memory), Unmap{bytes});
   if (options.node >= 0) bind_to_node(memory, bytes, options.node);
+  if (::mprotect(memory, bytes, PROT_READ | PROT_WRITE) != 0) {
+    throw std::system_error(errno, std::generic_category(),
+                            "cannot map " + std::to_string(bytes) + " bytes of values");
+  }
 
   table_.resize(std::bit_ceil(2 * options.keys));
   for (std::uint64_t number = 0; number < options.keys; ++number) {

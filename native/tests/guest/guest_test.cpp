@@ -21,6 +21,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <stop_token>
@@ -34,7 +35,22 @@
 #include "numa/memory.hpp"
 #include "numa/sysfs.hpp"
 #include "numa/topology.hpp"
+#include "runtime/node_memory.hpp"
 #include "runtime/runner.hpp"
+
+namespace {
+
+/// Called before pages are placed, if it is set: another thread may run there.
+std::function<void()> before_mbind;
+
+}  // namespace
+
+// In place of libnuma's, which is a weak symbol.
+extern "C" long mbind(void* start, unsigned long bytes, int mode, const unsigned long* nodes,
+                      unsigned long bits, unsigned flags) {
+  if (before_mbind) before_mbind();
+  return ::syscall(SYS_mbind, start, bytes, mode, nodes, bits, flags);
+}
 
 namespace pmoss::numa {
 namespace {
@@ -42,6 +58,11 @@ namespace {
 int expected(const char* name) {
   const char* const text = std::getenv(name);
   return text == nullptr ? 0 : std::atoi(text);
+}
+
+bool write_text(const std::string& path, const std::string& text) {
+  std::ofstream file(path);
+  return static_cast<bool>(file << text << std::flush);
 }
 
 class Guest : public testing::Test {
@@ -93,9 +114,50 @@ TEST_F(Guest, TellsItsFiles) {
   EXPECT_GT(files, 20U);
 }
 
-bool write_text(const std::string& path, const std::string& text) {
-  std::ofstream file(path);
-  return static_cast<bool>(file << text << std::flush);
+// A thread's stack below a worker's memory: the stack's first touch may come before that memory is
+// placed, and brings a huge page.
+void allocate_beside_a_neighbour() {
+  constexpr std::size_t huge_page = std::size_t{2} << 20, block = std::size_t{1} << 20;
+  pin_thread(0);  // of node 0, which touches first
+  const auto map = [](std::size_t bytes, int access) {
+    void* const memory = ::mmap(nullptr, bytes, access, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    EXPECT_NE(memory, MAP_FAILED);
+    return static_cast<std::byte*>(memory);
+  };
+  std::byte* const mapped = map(2 * huge_page, PROT_READ | PROT_WRITE);
+  std::byte* const neighbour =
+      mapped + (huge_page - reinterpret_cast<std::uintptr_t>(mapped) % huge_page) % huge_page;
+  std::byte* const gap = neighbour + block;
+  ::munmap(gap, block);
+  // The kernel maps at the highest place with room: that is the gap once all above it are filled.
+  std::vector<std::byte*> filled;
+  std::byte* at = nullptr;
+  while (filled.size() < 10'000 && (at = map(block, PROT_NONE)) != gap) filled.push_back(at);
+  ASSERT_EQ(at, gap);
+  ::munmap(gap, block);
+  std::size_t touches = 0;
+  before_mbind = [&] {
+    *static_cast<volatile std::byte*>(neighbour) = std::byte{1};
+    ++touches;
+  };
+  {
+    runtime::NodeMemory memory(1);
+    void* const first = memory.allocate(block, 64);
+    before_mbind = nullptr;
+    EXPECT_EQ(touches, 1U);
+    EXPECT_EQ(first, gap);
+    std::memset(first, 1, block);
+    const ResidentPages pages = memory.resident_pages();
+    EXPECT_EQ(pages.total(), block / 4096);
+    EXPECT_EQ(pages.on(1), pages.total());
+  }
+  for (std::byte* const filling : filled) ::munmap(filling, block);
+  ::munmap(mapped, 2 * huge_page);
+}
+
+TEST_F(Guest, AHugePageOfANeighbourTakesNoPartOfAWorkersMemory) {
+  ASSERT_TRUE(write_text("/sys/kernel/mm/transparent_hugepage/enabled", "always"));
+  std::jthread thread(allocate_beside_a_neighbour);
 }
 
 bool a_thread_is_bound_to(int cpu) {

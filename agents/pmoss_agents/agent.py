@@ -41,6 +41,7 @@ Learns = Literal["offline", "online", "nothing"]
 #: What to do where an environment differs from the task.
 _WAYS_OUT = {
     "grid": "; padding (--pad) takes it to a smaller grid",
+    "meta": "; padding (--pad) leaves out what a machine lacks",
     "slices": "; see -e slices",
     "order": "; see -e order",
     "observation": "; see -e observation",

@@ -27,8 +27,8 @@ Paths = Annotated[
         metavar="[POLICY] [DATASET...] OUT",
         help="A name from `pmoss list agents` or module:Class of your own, else the domain's "
         "usual one; folders or ids of the data; checkpoint to write (.safetensors). Without "
-        "data it learns by playing. surrogate and generalist learn from several datasets, "
-        "decision-transformer from several of one machine.",
+        "data it learns by playing. surrogate, generalist, pair-policy, decision-transformer and "
+        "qt learn from several datasets, of several machines, too.",
     ),
 ]
 StartOption = Annotated[

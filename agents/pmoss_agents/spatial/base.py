@@ -9,7 +9,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from pmoss_agents.agent import Agent, Array, Observation
-from pmoss_agents.spatial.encoders import check_era, places_of
+from pmoss_agents.spatial.encoders import check_era
+from pmoss_agents.spatial.observations import Layout
 from pmoss_datasets import Dataset
 from pmoss_datasets.policies import Policy
 from pmoss_env.envs.spatial.observation import meta_names
@@ -155,8 +156,7 @@ class PaddedAgent:
             )
         self.agent = agent
         self._grid: tuple[int, int] = tuple(agent.task["grid"])
-        self._column = {name: i for i, name in enumerate(agent.task["meta_names"])}
-        self._places: Array | None = None
+        self._layout: Layout | None = None
 
     def check_env(self, env: Any) -> None:
         """Takes the environment's machine; to be called before the first episode.
@@ -168,19 +168,11 @@ class PaddedAgent:
         env = env.unwrapped
         machine = env.machine
         refuse_nodes(self.agent.name, env.actions_kind)
-        if machine.rows > self._grid[0] or machine.cols > self._grid[1]:
-            raise CheckpointError(
-                f"{self.agent.name} was fitted for a grid of {list(self._grid)} core tiles: "
-                f"{machine.name} has {[machine.rows, machine.cols]}, which does not fit into it"
-            )
+        try:
+            self._layout = Layout(machine, self._grid, self.agent.task["meta_names"])
+        except CheckpointError as error:
+            raise CheckpointError(f"{self.agent.name} was fitted for {error}") from error
         self.agent.check_task({**_facts_of(env), "grid": None})
-        shared = [name for name in meta_names(machine) if name in self._column]
-        self._from = [meta_names(machine).index(name) for name in shared]
-        self._to = [self._column[name] for name in shared]
-        own = places_of(machine)
-        padded = np.full((len(own), *self._grid), -1)
-        padded[:, : machine.rows, : machine.cols] = own.reshape(-1, machine.rows, machine.cols)
-        self._places = padded.reshape(len(own), -1)
 
     def reset(self) -> None:
         """Begins an episode."""
@@ -192,7 +184,8 @@ class PaddedAgent:
 
     def act(self, observation: Observation, action_mask: Array | None = None) -> int:
         """See Agent.act; the tile is one of the environment's."""
-        if self._places is None:
+        layout = self._layout
+        if layout is None:
             raise CheckpointError(f"{self.agent.name}: call check_env() before the first episode")
         rows, cols = np.shape(observation["position_mask"])
         padded = {key: np.asarray(value) for key, value in observation.items()}
@@ -200,17 +193,15 @@ class PaddedAgent:
             padded["position_mask"] = np.asarray(action_mask).reshape(rows, cols)
         for key in _OF_TILES:
             if key in padded:
-                whole = np.zeros((*self._grid, *padded[key].shape[2:]), dtype=padded[key].dtype)
-                whole[:rows, :cols] = padded[key]
-                padded[key] = whole
-        meta = np.zeros(len(self._column), dtype=padded["meta"].dtype)
-        meta[self._to] = padded["meta"][self._from]
-        padded["meta"] = meta
+                further = padded[key].shape[2:]
+                whole = layout.spread(padded[key].reshape(rows * cols, *further), 0)
+                padded[key] = whole.reshape(*self._grid, *further)
+        padded["meta"] = layout.meta(padded["meta"])
         encoders = self.agent.encoders()
         own = [encoder.inputs.places.tolist() for encoder in encoders]
         try:
             for encoder in encoders:
-                encoder.inputs.set_places(self._places)
+                encoder.inputs.set_places(layout.places)
             row, col = divmod(self.agent.act(padded), self._grid[1])
         finally:
             for encoder, places in zip(encoders, own, strict=True):

@@ -6,16 +6,25 @@ and values; it is the form that is exported. decision_player.Player does the sam
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
+
+import numpy as np
 
 from pmoss_agents.agent import Array
 from pmoss_agents.configs import Settings
 from pmoss_agents.pytorch import F, Tensor, nn, torch
-from pmoss_agents.spatial.encoders import FORBIDDEN, GROUPS, SliceSet, StateEncoder, check_groups
+from pmoss_agents.spatial.encoders import (
+    FORBIDDEN,
+    GROUPS,
+    SliceSet,
+    StateEncoder,
+    TileInputs,
+    check_groups,
+)
+from pmoss_agents.spatial.observations import Layout
 from pmoss_agents.standardise import Standardise
-from pmoss_env.machines import Machine
 
 #: A gigabyte of them, four while it learns.
 _MAX_WEIGHTS = 2**28
@@ -176,20 +185,27 @@ class Model(nn.Module):
         # Last: without it the other layers begin as ever.
         self.every = SliceSet(counters, config.width) if config.complete else None
 
-    def set_up(self, samples: Mapping[str, Array], machine: Machine, returns: Tensor) -> None:
-        """Takes the machine, and statistics of its inputs and of the returns.
+    def set_up(self, parts: Sequence[tuple[Mapping[str, Array], Layout]], returns: Tensor) -> None:
+        """Takes a machine, and statistics of the inputs and of the returns.
 
         Args:
-            samples: of input_samples().
+            parts: of each machine samples of input_samples(), and how it is laid out.
             returns: (n,) float64, returns-to-go.
         """
-        self.states.inputs.set_up(samples, machine)
-        self.meta_standard.set(samples["meta"])
+        self.states.inputs.set_up(parts)
+        self.meta_standard.set(np.concatenate([samples["meta"] for samples, _ in parts]))
         if self.every is not None:
-            self.every.scale.set(samples["slice_view"])
+            slices = [samples["slice_view"] for samples, _ in parts]
+            self.every.scale.set(np.concatenate(slices))
         self.returns_mean.copy_(returns.mean())
         # Where all episodes end alike there is no scale to standardise to.
         self.returns_std.copy_(returns.std(unbiased=False).clamp(min=0.01))
+
+    def see(self, layout: Layout) -> None:
+        """Takes the machine of what comes next; the network's scales stay."""
+        for module in self.modules():
+            if isinstance(module, TileInputs):
+                module.set_places(layout.places)
 
     def forward(self, batch: Mapping[str, Tensor]) -> Tensor:
         """Scores of all tiles at all steps of whole episodes.

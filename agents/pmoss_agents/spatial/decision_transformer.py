@@ -31,14 +31,15 @@ from pmoss_agents.spatial.base import SpatialAgent, task_of
 from pmoss_agents.spatial.decision_network import Config, Model
 from pmoss_agents.spatial.decision_player import Player
 from pmoss_agents.spatial.encoders import StateEncoder
-from pmoss_agents.spatial.episodes import Episodes, check_learnable, parts_of
-from pmoss_agents.spatial.observations import in_full, in_own_counters
+from pmoss_agents.spatial.episodes import Episodes, check_learnable, layouts_of, parts_of
+from pmoss_agents.spatial.observations import Layout, in_full, in_own_counters
 from pmoss_agents.spatial.planning import beginning, foresee
 from pmoss_agents.trainer import Course, cosine
 from pmoss_agents.weights import torch_threads
 from pmoss_datasets import Dataset
 from pmoss_datasets.several import Several
 from pmoss_env.errors import CheckpointError, DatasetError
+from pmoss_env.machines import Machine
 from pmoss_env.types import COUNTER_INDEX
 
 _QUERIES = COUNTER_INDEX["queries"]
@@ -93,21 +94,26 @@ class DecisionTransformer(SpatialAgent, NetworkAgent[Dataset]):
     def task_of(self, dataset: Dataset | Several) -> dict[str, Any]:
         """See OfflineAgent.task_of.
 
+        Several machines share the least grid that holds all of them. An agent that has learned
+        keeps its grid; a machine that fits into it can be learned as well.
+
         Raises:
-            DatasetError: several datasets of different machines, slices or observations.
+            DatasetError: several datasets of other slices, orders, observations or counters.
         """
-        first, *others = parts_of(dataset)
-        task = task_of(first, complete=self.config.complete)
-        for other in others:
-            theirs = task_of(other, complete=self.config.complete)
-            if other.machine.name != first.machine.name:
-                theirs |= {"machine": other.machine.name}
-            if unlike := [key for key, value in theirs.items() if task.get(key) != value]:
+        first, *others = parts = parts_of(dataset)
+        task, *tasks = [task_of(part, complete=self.config.complete) for part in parts]
+        machine = {"grid", "meta_names"}
+        for other, theirs in zip(others, tasks, strict=True):
+            if unlike := [k for k in theirs if k not in machine and task.get(k) != theirs[k]]:
                 raise DatasetError(
                     f"{other.path}: {unlike[0]}: is not as in {first.path}: {self.name} learns "
-                    "from several workloads and loads of one machine; generalist from any"
+                    "from several machines, workloads and loads with the same slices"
                 )
-        return task
+        shared = layouts_of(parts)[0]
+        own = {"grid": list(shared.grid), "meta_names": list(shared.names)}
+        if self.task and all(np.less_equal(shared.grid, self.task["grid"])):
+            own = {key: self.task[key] for key in own}
+        return {**task, **own}
 
     @contextmanager
     def _course(self, dataset: Dataset | Several) -> Iterator[Course]:
@@ -128,18 +134,19 @@ class DecisionTransformer(SpatialAgent, NetworkAgent[Dataset]):
                 f"{dataset.path}: was collected with observation='paper', which lacks the "
                 "incumbent's throughput that reward='improvement' starts from"
             )
-        source = Episodes(dataset, config, find_device(config.device))
+        layouts = layouts_of(parts_of(dataset), task["grid"], task["meta_names"])
+        source = Episodes(dataset, config, find_device(config.device), layouts)
         if self.network is None:
             foresight = source.foresight()
             task |= {"meta": source.meta_size, "foresight": foresight.tolist()}
 
         def set_up(model: Model) -> None:
-            machine = parts_of(dataset)[0].machine
-            model.set_up(source.samples(), machine, source.returns(foresight))
+            model.set_up(source.samples(), source.returns(foresight))
 
         with self.learning(task, set_up) as device:
             model = self.network
             assert model is not None
+            model.see(layouts[0])
             model.train()
             try:
                 yield Course(
@@ -159,6 +166,8 @@ class DecisionTransformer(SpatialAgent, NetworkAgent[Dataset]):
         config = self.config
         seed_torch(config.seed * 1_000_003 + update, device)  # dropout of this update
         batch = source.batch(update, self._foresight())
+        if source.machines > 1:
+            model.see(source.layout(source.rows(update)[0]))
         with torch.autocast(device.type, torch.bfloat16, enabled=config.precision == "bfloat16"):
             scores = model(batch).float()
         actions = batch["actions"]
@@ -201,10 +210,12 @@ class DecisionTransformer(SpatialAgent, NetworkAgent[Dataset]):
         """
         if self.network is None:
             raise CheckpointError(f"{self.name}: call fit() or load a checkpoint first")
-        self.check_task(self.task_of(dataset), f"the dataset {dataset.id}")
+        task = self.task_of(dataset)
+        self.check_task(task, f"the dataset {dataset.id}")
         config = replace(self.config, held_out=0.0, keep_best=1.0)
+        layouts = layouts_of(parts_of(dataset), task["grid"], task["meta_names"])
         with torch_threads(config.threads):
-            source = Episodes(dataset, config)
+            source = Episodes(dataset, config, layouts=layouts)
             return self._agreement(source, np.arange(source.size))
 
     def _agreement(self, source: Episodes, rows: Array) -> tuple[Array, Array]:
@@ -216,6 +227,7 @@ class DecisionTransformer(SpatialAgent, NetworkAgent[Dataset]):
         with torch.no_grad():
             for number, row in enumerate(rows):
                 batch = source.whole([int(row)], self._foresight())
+                self.network.see(source.layout(int(row)))
                 scores = self.network(batch)
                 losses[number] = imitation_loss(scores, batch["actions"], self.config.doubt)
                 accuracies[number] = _accuracy(scores, batch["actions"])
@@ -223,6 +235,14 @@ class DecisionTransformer(SpatialAgent, NetworkAgent[Dataset]):
         return losses, accuracies
 
     # ---- acting
+
+    def check_env(self, env: Any) -> None:
+        """See SpatialAgent.check_env. Of several machines that it learned on it takes this one."""
+        super().check_env(env)
+        machine = getattr(getattr(env, "unwrapped", env), "machine", None)
+        if self.network is not None and isinstance(machine, Machine):
+            self.network.see(Layout(machine))
+            self._player = None
 
     def encoders(self) -> list[StateEncoder]:
         """See SpatialAgent.encoders."""

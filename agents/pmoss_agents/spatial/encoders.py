@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from pmoss_agents.agent import Array
 from pmoss_agents.pytorch import F, Tensor, nn, torch
-from pmoss_agents.spatial.observations import ALL_SLICES, KEYS
+from pmoss_agents.spatial.observations import ALL_SLICES, KEYS, LEVELS, Layout
 from pmoss_agents.standardise import Standardise
 from pmoss_env.errors import CheckpointError, DescriptionError
 from pmoss_env.machines import Machine
@@ -29,8 +29,6 @@ GROUPS = ("slice", "core", "cache", "node", "machine", "topology")
 #: Score of a forbidden tile. Finite: an infinite one turns into NaN in gradients, and where a
 #: target is multiplied by 0, as at the end of an episode.
 FORBIDDEN = -1e9
-#: Rows of places_of(): the last-level cache and the node of a tile.
-_LEVELS = ("cache", "node")
 
 
 def check_groups(
@@ -62,15 +60,6 @@ def check_era(config: Mapping[str, Any]) -> None:
         )
 
 
-def places_of(machine: Machine) -> npt.NDArray[np.int64]:
-    """(2, tiles): the last-level cache and the node of the worker on each tile, -1: no worker."""
-    places = np.full((len(_LEVELS), machine.tiles), -1, dtype=np.int64)
-    workers = machine.workers
-    for row, kind in zip(places, (machine.llc_of_core, machine.node_of_core), strict=True):
-        row[machine.tile_of_core[workers]] = kind[workers]
-    return places
-
-
 class TileInputs(nn.Module):
     """A linear layer over all inputs of each core tile, every sum multiplied only once.
 
@@ -93,7 +82,7 @@ class TileInputs(nn.Module):
         """
         super().__init__()
         self.groups = check_groups(groups)
-        self.register_buffer("places", torch.full((len(_LEVELS), tiles), -1, dtype=torch.int64))
+        self.register_buffer("places", torch.full((len(LEVELS), tiles), -1, dtype=torch.int64))
         self.masks = nn.Linear(2, outputs)
         self.scales, self.weights = nn.ModuleDict(), nn.ModuleDict()
         for name in self.sums():
@@ -119,29 +108,34 @@ class TileInputs(nn.Module):
         """Takes (2, tiles) places, see places_of()."""
         self.places.copy_(torch.from_numpy(np.array(places, dtype=np.int64)))
 
-    def set_up(self, samples: Mapping[str, Array], machine: Machine) -> None:
-        """Takes the machine, and the statistics of its inputs.
+    def set_up(self, parts: Sequence[tuple[Mapping[str, Array], Layout]]) -> None:
+        """Takes a machine, the last one, and the statistics of the inputs of all.
 
         Args:
-            samples: ``machine_view`` and ``incumbent_view`` (n, tiles, H), ``slice_view`` (n, H).
+            parts: of each machine samples, ``machine_view`` and ``incumbent_view`` (n, tiles, H)
+                and ``slice_view`` (n, H), and how it is laid out.
         """
-        self.set_places(places_of(machine))
-        views = {"placed": samples["machine_view"], "before": samples["incumbent_view"]}
-        for name in self.sums():
-            if name == "slice":
-                values = samples["slice_view"]
-            else:
+        values: dict[str, list[Array]] = {name: [] for name in self.sums()}
+        for samples, layout in parts:
+            self.set_places(layout.places)
+            views = {"placed": samples["machine_view"], "before": samples["incumbent_view"]}
+            for name in self.sums():
+                if name == "slice":
+                    values[name].append(samples["slice_view"])
+                    continue
                 level, when = name.split("_")
-                # It is set up before it learns: network and samples lie on the CPU.
-                view = torch.from_numpy(np.ascontiguousarray(views[when]))
                 if level == "core":
                     # Tiles without a worker are always 0.
-                    values = views[when][:, machine.worker_tiles]
+                    values[name].append(views[when][:, layout.tiles[layout.machine.worker_tiles]])
                 else:
-                    values = self.summed(view, level).numpy()
+                    # It is set up before it learns: network and samples lie on the CPU.
+                    view = torch.from_numpy(np.ascontiguousarray(views[when]))
+                    values[name].append(self.summed(view, level).numpy())
+        for name, of_machines in values.items():
             scale = self.scales[name]
             assert isinstance(scale, Standardise)
-            scale.set(values.reshape(-1, values.shape[-1]))
+            rows = [each.reshape(-1, each.shape[-1]) for each in of_machines]
+            scale.set(rows[0] if len(rows) == 1 else np.concatenate(rows))
 
     def summed(self, view: Tensor, level: str) -> Tensor:
         """(..., groups, H) sums of (..., tiles, H) over the places of a level."""
@@ -151,7 +145,7 @@ class TileInputs(nn.Module):
 
     def member(self, level: str) -> Tensor:
         """(tiles, groups) 1 = the tile is of the group; groups go by their number."""
-        place = self.places[_LEVELS.index(level)]
+        place = self.places[LEVELS.index(level)]
         return place[:, None] == torch.arange(int(place.max()) + 1, device=place.device)
 
     def standardised(self, state: Mapping[str, Tensor]) -> list[Tensor]:
@@ -193,7 +187,7 @@ class TileInputs(nn.Module):
             if name == "slice":
                 weighted = weighted.unsqueeze(2)
             level = name.split("_")[0]
-            if level in _LEVELS:
+            if level in LEVELS:
                 weighted = self.member(level).to(weighted.dtype) @ weighted
             # In place: no gradient needs what was there before.
             total += weighted
@@ -343,7 +337,7 @@ class TileEncoder(nn.Module):
 
     def set_up(self, samples: Mapping[str, Array], machine: Machine) -> None:
         """Takes the machine, and the statistics of its inputs; see input_samples()."""
-        self.states.inputs.set_up(samples, machine)
+        self.states.inputs.set_up([(samples, Layout(machine))])
         self.meta_standard.set(samples["meta"])
         if self.every is not None:
             self.every.scale.set(samples["slice_view"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,13 +11,14 @@ import numpy.typing as npt
 from pmoss_agents.agent import Array
 from pmoss_agents.devices import moved
 from pmoss_agents.pytorch import Tensor, torch
-from pmoss_agents.spatial.observations import FullSequenceView
+from pmoss_agents.spatial.observations import FullSequenceView, Layout
 from pmoss_agents.spatial.planning.foresight import beginning, fit_expectile, foresee
 from pmoss_datasets import Dataset
 from pmoss_datasets.formats.episodes import worth
 from pmoss_datasets.several import Several
 from pmoss_datasets.spatial.expansion import Expander
 from pmoss_env.envs.spatial.env import Reward
+from pmoss_env.envs.spatial.observation import meta_names
 from pmoss_env.errors import DatasetError
 from pmoss_env.machines import Machine
 
@@ -62,6 +63,11 @@ def best_episodes(dataset: Dataset | Several, share: float, reward: Reward = "te
     returns = _column(dataset, "final_throughput")
     if reward == "improvement":
         returns = returns - _column(dataset, "incumbent_throughput")
+    return best_of(returns, share)
+
+
+def best_of(returns: Array, share: float) -> Array:
+    """Numbers, ascending, of the highest returns; at least one."""
     keep = max(1, round(share * returns.size))
     return np.sort(np.argsort(-returns, kind="stable")[:keep])
 
@@ -137,16 +143,82 @@ class Laps:
         return batch
 
 
-class Joined:
-    """Episodes of several datasets as one row of them; see FullSequenceView."""
+def layouts_of(
+    parts: Sequence[Dataset],
+    grid: Sequence[int] | None = None,
+    names: Sequence[str] | None = None,
+) -> list[Layout]:
+    """How the machine of each dataset lies in one grid; without one, in the least that holds all.
 
-    def __init__(self, parts: Sequence[Dataset], reward: Reward) -> None:
+    Raises:
+        CheckpointError: a machine does not fit into the grid.
+    """
+    machines = [part.machine for part in parts]
+    if grid is None:
+        grid = [max(each.rows for each in machines), max(each.cols for each in machines)]
+    if names is None:
+        names = list(dict.fromkeys(name for machine in machines for name in meta_names(machine)))
+    return [Layout(machine, grid, names) for machine in machines]
+
+
+class Joined:
+    """Episodes of several datasets as one row of them, in one grid; see FullSequenceView."""
+
+    def __init__(self, parts: Sequence[Dataset], reward: Reward, layouts: Sequence[Layout]) -> None:
         self._views = [FullSequenceView(part, reward) for part in parts]
         self._ends = np.cumsum([len(part) for part in parts])
+        self._layouts = layouts
+
+    def part_of(self, row: int) -> int:
+        """Which of the datasets an episode is of."""
+        return int(np.searchsorted(self._ends, row, side="right"))
 
     def __getitem__(self, row: int) -> dict[str, Tensor]:
-        part = int(np.searchsorted(self._ends, row, side="right"))
-        return self._views[part][row - int(self._ends[part]) + len(self._views[part])]
+        part = self.part_of(row)
+        episode = self._views[part][row - int(self._ends[part]) + len(self._views[part])]
+        layout = self._layouts[part]
+        if layout.is_own:
+            return episode
+        arrays = {key: value.numpy() for key, value in episode.items()}
+        for key in ("view_mask", "position_mask"):
+            arrays[key] = layout.spread(arrays[key], -1)
+        for key in ("machine_view", "incumbent_view"):
+            arrays[key] = layout.spread(arrays[key], -2)
+        for key in ("actions", "incumbent_tiles", "slice_tiles"):
+            if key in arrays:
+                arrays[key] = layout.tiles[arrays[key]]
+        arrays["meta"] = layout.meta(arrays["meta"])
+        return {key: torch.from_numpy(value) for key, value in arrays.items()}
+
+
+class _OfMachine(NamedTuple):
+    """The episodes of a machine: those that are kept, their order, and its tiles that are alike."""
+
+    kept: Array
+    laps: Laps
+    layout: Layout
+    alike: list[Array]
+
+
+def _by_machine(parts: Sequence[Dataset]) -> list[Array]:
+    """Of each machine the numbers of its episodes, ascending."""
+    names = np.concatenate([np.full(len(part), part.machine.name) for part in parts])
+    return [np.flatnonzero(names == name) for name in dict.fromkeys(names.tolist())]
+
+
+def _shuffle(
+    batch: dict[str, Tensor], i: int, alike: Sequence[Array], rng: np.random.Generator
+) -> None:
+    """Gives the tiles that are alike other places in one episode of a batch."""
+    source = np.arange(batch["position_mask"].shape[-1])
+    for tiles in alike:
+        source[tiles] = rng.permutation(tiles)
+    device = batch["position_mask"].device
+    target = torch.from_numpy(np.argsort(source)).to(device)
+    order = torch.from_numpy(source).to(device)
+    for key in ("view_mask", "position_mask", "machine_view", "incumbent_view"):
+        batch[key][i] = batch[key][i][:, order]
+    batch["actions"][i] = target[batch["actions"][i]]
 
 
 class Episodes:
@@ -161,26 +233,40 @@ class Episodes:
     """
 
     def __init__(
-        self, dataset: Dataset | Several, config: Any, device: torch.device | None = None
+        self,
+        dataset: Dataset | Several,
+        config: Any,
+        device: torch.device | None = None,
+        layouts: Sequence[Layout] | None = None,
     ) -> None:
         """Reads the episodes; ``config`` is a Decision Transformer's.
 
-        Several datasets count as one, and are of the same machine.
+        Datasets of one machine count as one. ``layouts`` are of their machines; None: see
+        layouts_of().
         """
         parts = parts_of(dataset)
+        layouts = layouts_of(parts) if layouts is None else layouts
         finals = _column(dataset, "final_throughput")
-        kept = best_episodes(dataset, config.keep_best)
-        # Every so many of them, by final throughput: the good and the bad alike.
-        count = min(round(config.held_out * kept.size), kept.size - 1)
-        ranked = kept[np.argsort(-finals[kept], kind="stable")]
-        self.held = np.sort(ranked[np.linspace(0, kept.size - 1, count).astype(int)])
-        self._kept = np.setdiff1d(kept, self.held)
-        self._laps = Laps(self._kept, config.seed)
+        self._view = Joined(parts, config.reward, layouts)
+        held, self._of_machines = [], []
+        for numbers in _by_machine(parts):
+            kept = numbers[best_of(finals[numbers], config.keep_best)]
+            # Every so many of them, by final throughput: the good and the bad alike.
+            count = min(round(config.held_out * kept.size), kept.size - 1)
+            ranked = kept[np.argsort(-finals[kept], kind="stable")]
+            held.append(np.sort(ranked[np.linspace(0, kept.size - 1, count).astype(int)]))
+            mine = np.setdiff1d(kept, held[-1])
+            layout = layouts[self._view.part_of(int(numbers[0]))]
+            alike = alike_tiles(layout.machine) if config.shuffle_cores else []
+            self._of_machines.append(
+                _OfMachine(
+                    mine, Laps(mine, config.seed), layout, [layout.tiles[each] for each in alike]
+                )
+            )
+        self.held = np.concatenate(held)
+        self._kept = np.concatenate([each.kept for each in self._of_machines])
         self._finals, self.size = finals, finals.size
-        self._alike = alike_tiles(parts[0].machine) if config.shuffle_cores else []
-        self._config = config
-        self._machine = parts[0].machine
-        self._view = Joined(parts, config.reward)
+        self._config, self._layouts = config, layouts
         self.device = torch.device("cpu") if device is None else device
         first = self._view[0]
         self.meta_size = int(first["meta"].numel())
@@ -188,6 +274,15 @@ class Episodes:
         self._held_there: dict[int, dict[str, Tensor]] | None = None
         if self.device.type != "cpu" and size < _SHARE * torch.cuda.mem_get_info(self.device)[0]:
             self._held_there = {}
+
+    @property
+    def machines(self) -> int:
+        """How many machines the episodes are of."""
+        return len(self._of_machines)
+
+    def layout(self, row: int) -> Layout:
+        """How the machine of an episode is laid out."""
+        return self._layouts[self._view.part_of(row)]
 
     def foresight(self) -> Array:
         """Weights that predict the best to be expected at an episode's beginning, see foresee()."""
@@ -198,15 +293,16 @@ class Episodes:
     def batch(self, update: int, foresight: Array | None = None) -> dict[str, Tensor]:
         """The training batch of an update; see whole()."""
         batch = self.whole(self.rows(update), foresight)
-        if self._alike:
+        if alike := self._of_machines[update % self.machines].alike:
             rng = np.random.default_rng([self._config.seed, update, 1])
             for i in range(len(batch["actions"])):
-                self._shuffle(batch, i, rng)
+                _shuffle(batch, i, alike, rng)
         return batch
 
     def rows(self, update: int) -> list[int]:
-        """Numbers of the episodes in the batch of an update."""
-        return self._laps.batch(update, self._config.batch_size)
+        """Numbers of the episodes in the batch of an update: of one machine, each in its turn."""
+        lap, machine = divmod(update, self.machines)
+        return self._of_machines[machine].laps.batch(lap, self._config.batch_size)
 
     def whole(self, rows: list[int], foresight: Array | None = None) -> dict[str, Tensor]:
         """Whole episodes as they are, on ``device``.
@@ -227,20 +323,9 @@ class Episodes:
             self._held_there[row] = moved(episode, self.device)
         return self._held_there[row]
 
-    def _shuffle(self, batch: dict[str, Tensor], i: int, rng: np.random.Generator) -> None:
-        """Gives the tiles that are alike other places in one episode of a batch."""
-        source = np.arange(batch["position_mask"].shape[-1])
-        for tiles in self._alike:
-            source[tiles] = rng.permutation(tiles)
-        target = torch.from_numpy(np.argsort(source)).to(self.device)
-        order = torch.from_numpy(source).to(self.device)
-        for key in ("view_mask", "position_mask", "machine_view", "incumbent_view"):
-            batch[key][i] = batch[key][i][:, order]
-        batch["actions"][i] = target[batch["actions"][i]]
-
-    def samples(self) -> dict[str, Array]:
-        """See input_samples()."""
-        return input_samples(self._view, self._kept)
+    def samples(self) -> list[tuple[dict[str, Array], Layout]]:
+        """Of each machine what input_samples() gives, and how it is laid out."""
+        return [(input_samples(self._view, each.kept), each.layout) for each in self._of_machines]
 
     def returns(self, foresight: Array) -> Tensor:
         """(n,) float64 returns of all steps of all episodes trained on, in the unit of whole()."""

@@ -9,10 +9,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from gymnasium import spaces
 
 from pmoss_agents.agent import Array
 from pmoss_datasets.formats import SequenceView
+from pmoss_env.envs.spatial.observation import meta_names
+from pmoss_env.errors import CheckpointError
+from pmoss_env.machines import Machine
 from pmoss_env.types import COUNTER_INDEX, COUNTER_NAMES
 
 _QUERIES = COUNTER_INDEX["queries"]
@@ -29,6 +33,8 @@ KEYS = (
 )
 
 
+#: Rows of places_of(): the last-level cache and the node of a tile.
+LEVELS = ("cache", "node")
 #: Behind KEYS, of learners that see all slices at each step; see all_slices().
 ALL_SLICES = "all_slices"
 
@@ -99,6 +105,74 @@ def full_shapes(space: spaces.Dict) -> list[tuple[int, ...]]:
     absent = {"incumbent_view": machine, "slice_view": machine[-1:]}
     shapes = absent | {key: part.shape or () for key, part in space.spaces.items()}
     return [shapes[key] for key in KEYS]
+
+
+def places_of(machine: Machine) -> npt.NDArray[np.int64]:
+    """(2, tiles): the last-level cache and the node of the worker on each tile, -1: no worker."""
+    places = np.full((len(LEVELS), machine.tiles), -1, dtype=np.int64)
+    workers = machine.workers
+    for row, kind in zip(places, (machine.llc_of_core, machine.node_of_core), strict=True):
+        row[machine.tile_of_core[workers]] = kind[workers]
+    return places
+
+
+class Layout:
+    """Where the core tiles of a machine lie in a network's grid: in the upper left corner.
+
+    The rest of the grid is masked. Entries of ``meta`` go by their names: nodes and links that the
+    machine lacks carry no traffic, those that the network never had are not shown to it.
+
+    Attributes:
+        machine: that is laid out.
+        grid: rows and columns of the network's grid.
+        names: of the entries of the network's ``meta``.
+        is_own: whether grid and names are the machine's, so that nothing is padded.
+        tiles: (machine.tiles,) the network's tile of each of the machine's.
+        places: (2, tiles) of the network's, see places_of().
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        grid: Sequence[int] | None = None,
+        names: Sequence[str] | None = None,
+    ) -> None:
+        """Lays a machine out; without a grid and names they are its own.
+
+        Raises:
+            CheckpointError: it does not fit into the grid.
+        """
+        own = meta_names(machine)
+        rows, cols = (machine.rows, machine.cols) if grid is None else grid
+        names = own if names is None else names
+        if machine.rows > rows or machine.cols > cols:
+            raise CheckpointError(
+                f"a grid of {[rows, cols]} core tiles: {machine.name} has "
+                f"{[machine.rows, machine.cols]}, which does not fit into it"
+            )
+        self.machine, self.grid, self.names = machine, (rows, cols), tuple(names)
+        numbers = np.arange(rows * cols).reshape(rows, cols)
+        self.tiles = numbers[: machine.rows, : machine.cols].ravel()
+        self.places = np.full((len(LEVELS), rows * cols), -1, dtype=np.int64)
+        self.places[:, self.tiles] = places_of(machine)
+        column = {name: number for number, name in enumerate(names)}
+        shared = [name for name in own if name in column]
+        self._from, self._to = [own.index(n) for n in shared], [column[n] for n in shared]
+        self.is_own = self.grid == (machine.rows, machine.cols) and self.names == tuple(own)
+
+    def spread(self, values: Array, axis: int) -> Array:
+        """Values of the machine's tiles along an axis as those of the network's; 0 elsewhere."""
+        shape = list(values.shape)
+        shape[axis] = self.places.shape[1]
+        whole = np.zeros(shape, dtype=values.dtype)
+        np.moveaxis(whole, axis, 0)[self.tiles] = np.moveaxis(values, axis, 0)
+        return whole
+
+    def meta(self, values: Array) -> Array:
+        """(entries,) of the network's ``meta``, given the machine's."""
+        whole = np.zeros(len(self.names), dtype=values.dtype)
+        whole[self._to] = values[self._from]
+        return whole
 
 
 class FullSequenceView(SequenceView):

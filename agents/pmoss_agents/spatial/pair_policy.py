@@ -28,6 +28,7 @@ from pmoss_agents.configs import Settings
 from pmoss_agents.devices import seed_torch
 from pmoss_agents.pytorch import F, Tensor, nn, torch
 from pmoss_agents.spatial.encoders import GROUPS as SUMS
+from pmoss_agents.spatial.episodes import parts_of
 from pmoss_agents.spatial.pair_network import PairNetwork, Scores, draw, greedy
 from pmoss_agents.spatial.planning import (
     ELAPSED,
@@ -42,6 +43,8 @@ from pmoss_agents.spatial.surrogate import Surrogate
 from pmoss_agents.trainer import Course, check_loss, cosine
 from pmoss_agents.weights import set_rate, torch_threads
 from pmoss_datasets import Dataset
+from pmoss_datasets.several import Several
+from pmoss_env.machines import Machine
 
 
 @dataclass(frozen=True)
@@ -112,6 +115,7 @@ def time_loss(network: PairNetwork, topology: Topology, batch: PairBatch) -> Ten
 class _Lesson(NamedTuple):
     """What an update needs."""
 
+    machine: Machine
     pairs: Pairs
     topology: Topology
     network: PairNetwork
@@ -122,6 +126,7 @@ class PairPolicy(PlanningAgent):
     """The agent; see the module's docstring. What may be measured it leaves alone."""
 
     name = "pair-policy"
+    several = True
     Config = Config
     network: PairNetwork | None
 
@@ -136,8 +141,12 @@ class PairPolicy(PlanningAgent):
 
     # ---- learning
 
+    def task_of(self, dataset: Dataset | Several) -> dict[str, Any]:
+        """See Surrogate.task_of."""
+        return self.judge.task_of(dataset)
+
     @contextmanager
-    def _course(self, dataset: Dataset) -> Iterator[Course]:
+    def _course(self, dataset: Dataset | Several) -> Iterator[Course]:
         """Updates of the judge and of the policy's times, then of the policy by its draws.
 
         Metrics are those of the judge, and ``times``: the loss of the times. Once it draws there is
@@ -145,22 +154,29 @@ class PairPolicy(PlanningAgent):
         the schedule that the policy would choose.
         """
         config = self.config
-        topology = Topology(dataset.machine)
+        parts = parts_of(dataset)
         self.judge.updates = min(self.updates, config.judge_updates)
         with torch_threads(config.threads), ExitStack() as learning:
             judging = learning.enter_context(self.judge.course(dataset))
-            pairs = Pairs(dataset, topology)
-            self.judge.use(dataset.machine)
+            topologies = [Topology(part.machine) for part in parts]
+            pairs = [Pairs(part, own) for part, own in zip(parts, topologies, strict=True)]
             if self.network is None:
                 self.task = self.task_of(dataset)
                 with torch.random.fork_rng(devices=[]):
                     seed_torch(config.seed)
                     self.network = self.new_network()
-                self.network.set_up(pairs.samples())
+                self.network.set_up(torch.cat([each.samples() for each in pairs]))
                 self.optimiser = self.new_optimiser(self.network)
-            lesson = _Lesson(pairs, topology, self.network, self.optimiser)
+            lessons = [
+                _Lesson(part.machine, each, topology, self.network, self.optimiser)
+                for part, each, topology in zip(parts, pairs, topologies, strict=True)
+            ]
 
             def step(update: int) -> Callable[[], dict[str, float]]:
+                lesson = lessons[0]
+                if len(lessons) > 1:
+                    rng = np.random.default_rng([config.seed, 3000, update])
+                    lesson = lessons[int(rng.integers(len(lessons)))]
                 if update < config.judge_updates:
                     of_judge = judging.step(update)
                     of_times = self._time_step(update, lesson)
@@ -192,7 +208,8 @@ class PairPolicy(PlanningAgent):
     def _draw_step(self, update: int, lesson: _Lesson) -> Callable[[], dict[str, float]]:
         """One gradient step towards the best of the policy's own draws, and the logged times."""
         config = self.config
-        pairs, topology, network, optimiser = lesson
+        machine, pairs, topology, network, optimiser = lesson
+        self.judge.use(machine)
         own, total = update - config.judge_updates, config.updates - config.judge_updates
         warm = min(1.0, (own + 1) / 20)
         set_rate(optimiser, config.draw_rate * warm * cosine(math.pi * own / total))

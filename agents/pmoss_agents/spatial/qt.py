@@ -14,7 +14,7 @@ deviations of the returns. The critics see states of every ``n_steps``-th step o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -26,8 +26,8 @@ from pmoss_agents.spatial.decision_network import Model
 from pmoss_agents.spatial.decision_transformer import DecisionTransformer
 from pmoss_agents.spatial.encoders import FORBIDDEN, StateEncoder
 from pmoss_agents.spatial.episodes import Episodes
+from pmoss_agents.spatial.observations import Layout
 from pmoss_agents.standardise import Standardise
-from pmoss_env.machines import Machine
 
 #: What of a batch has one entry per step.
 _PER_STEP = ("view_mask", "position_mask", "machine_view", "slice_view")
@@ -102,13 +102,13 @@ class GuidedModel(Model):
         self.targets.load_state_dict(self.critics.state_dict())
         self.targets.requires_grad_(False)
 
-    def set_up(self, samples: Mapping[str, Any], machine: Machine, returns: Tensor) -> None:
+    def set_up(self, parts: Sequence[tuple[Mapping[str, Any], Layout]], returns: Tensor) -> None:
         """See Model.set_up."""
-        super().set_up(samples, machine, returns)
+        super().set_up(parts, returns)
         for critic in (*self.critics, *self.targets):
             assert isinstance(critic, Critic)
-            critic.states.inputs.set_up(samples, machine)
-            critic.meta_standard.set(samples["meta"])
+            critic.states.inputs.set_up(parts)
+            critic.meta_standard.set(np.concatenate([samples["meta"] for samples, _ in parts]))
 
 
 def goals(returns: Tensor, next_values: Tensor, mean: Tensor, std: Tensor) -> Tensor:

@@ -32,6 +32,7 @@ from pmoss_agents.configs import Settings
 from pmoss_agents.pytorch import F, Tensor, nn, torch
 from pmoss_agents.spatial.encoders import GROUPS as SUMS
 from pmoss_agents.spatial.encoders import check_groups
+from pmoss_agents.spatial.episodes import parts_of
 from pmoss_agents.spatial.planning import (
     ELAPSED,
     GROUPS,
@@ -131,7 +132,7 @@ class Surrogate(PlanningAgent):
 
     def task_of(self, dataset: Dataset | Several) -> dict[str, Any]:
         """See PlanningAgent.task_of; DatasetError if datasets hold different counters."""
-        first, *others = datasets = _datasets(dataset)
+        first, *others = datasets = parts_of(dataset)
         task, *tasks = [super(Surrogate, self).task_of(part) for part in datasets]
         for other, of_other in zip(others, tasks, strict=True):
             if of_other != task:
@@ -142,7 +143,7 @@ class Surrogate(PlanningAgent):
     def _course(self, dataset: Dataset | Several) -> Iterator[Course]:
         """Updates of all members; metrics are ``loss`` and ``error`` of log throughput."""
         config = self.config
-        task, datasets = self.task_of(dataset), _datasets(dataset)
+        task, datasets = self.task_of(dataset), parts_of(dataset)
         topologies = [Topology(part.machine) for part in datasets]
         pairs = [Pairs(part, own) for part, own in zip(datasets, topologies, strict=True)]
 
@@ -243,10 +244,6 @@ class Surrogate(PlanningAgent):
         if isinstance(config, Mapping):
             header = {**header, "config": {"inputs": list(SUMS), **config}}
         return super().from_checkpoint(path, header, arrays)
-
-
-def _datasets(dataset: Dataset | Several) -> tuple[Dataset, ...]:
-    return dataset.parts if isinstance(dataset, Several) else (dataset,)
 
 
 def models_of(members: nn.ModuleList | None) -> list[ThroughputModel]:

@@ -11,7 +11,9 @@ import pmoss_agents
 from pmoss_agents import checkpoints
 from pmoss_agents.checkpoints import best_path
 from pmoss_datasets import open_dataset
+from pmoss_datasets.evaluation import evaluate
 from pmoss_datasets.several import Several
+from pmoss_env.envs.spatial import meta_names
 from pmoss_env.errors import CheckpointError, DatasetError, DescriptionError
 from tests.agents.spatial.playing import BUSY, TRANSFORMER, check_masks, collected, play
 
@@ -23,7 +25,7 @@ from pmoss_agents.spatial.decision_transformer import (  # noqa: E402
     imitation_loss,
 )
 from pmoss_agents.spatial.encoders import FORBIDDEN  # noqa: E402
-from pmoss_agents.spatial.episodes import Episodes  # noqa: E402
+from pmoss_agents.spatial.episodes import Episodes, layouts_of  # noqa: E402
 
 
 def learned(dataset, **changes):
@@ -69,9 +71,62 @@ def _values(agent):
     return list(weights(agent).values())
 
 
-def test_other_machines_are_refused(dataset, tmp_path):
-    other = collected({**BUSY, "machine": "random:1"}, tmp_path / "other", episodes=4)
-    with pytest.raises(DatasetError, match=r"is not as in .* of one machine"):
+@pytest.fixture(scope="module")
+def of_machines(dataset, tmp_path_factory):
+    """The busy task on another machine, and on a third one whose grid is smaller."""
+    folder = tmp_path_factory.mktemp("machines")
+    return [
+        collected({**BUSY, "machine": name}, folder / name.replace(":", "-"), episodes=4)
+        for name in ("rome-7302", "random:1")
+    ]
+
+
+def test_it_learns_from_several_machines_in_one_grid(dataset, of_machines):
+    other = of_machines[0].machine
+    both = Several([dataset, of_machines[0]])
+    agent = learned(both, batch_size=2, shuffle_cores=True)
+    assert agent.task["grid"] == [other.rows, max(other.cols, dataset.machine.cols)]
+    assert set(agent.task["meta_names"]) >= {*meta_names(dataset.machine), *meta_names(other)}
+    layouts = layouts_of(both.parts)
+    source = Episodes(both, agent.config, layouts=layouts)
+    for update, layout in enumerate(layouts):
+        batch = source.batch(update, agent._foresight())
+        assert source.layout(source.rows(update)[0]) is layout
+        # Only workers of the machine may be chosen, and each is where its grid lies.
+        workers = np.isin(np.arange(layout.places.shape[1]), layout.tiles) & (layout.places[1] >= 0)
+        assert not batch["position_mask"][..., ~workers].any()
+        assert batch["position_mask"].gather(2, batch["actions"][..., None]).all()
+    # What the padding adds is 0, and the rest is as it was.
+    plain = Episodes(dataset, agent.config).whole([3])
+    padded = source.whole([3])
+    tiles = torch.from_numpy(layouts[0].tiles)
+    for key in ("machine_view", "view_mask"):
+        axis = 2
+        assert torch.equal(padded[key].index_select(axis, tiles), plain[key])
+        assert padded[key].sum() == pytest.approx(float(plain[key].sum()))
+    losses, _ = agent.agreement(both)
+    assert np.array_equal(losses[-4:], agent.agreement(of_machines[0])[0])
+
+
+def test_what_learned_on_some_machines_is_fine_tuned_on_another_and_plays_there(
+    dataset, of_machines
+):
+    other, third = of_machines
+    begun = learned(Several([dataset, other]), batch_size=2)
+    tuned = begun.renewed(updates=2, batch_size=2)
+    tuned.fit(third)
+    assert tuned.task["grid"] == begun.task["grid"] and tuned.updates == 2
+    env = {**BUSY, "machine": "random:1"}
+    rows = evaluate(env, {"tuned": tuned.padded()}, [101], 1, 20, 5).rows
+    assert [row.illegal_actions for row in rows] == [0]
+    small = learned(third)
+    with pytest.raises(CheckpointError, match=r"grid = .* has grid"):
+        small.renewed(updates=1).fit(other)
+
+
+def test_datasets_with_other_slices_are_refused(dataset, tmp_path):
+    other = collected({**BUSY, "slices": 12}, tmp_path / "other", episodes=4)
+    with pytest.raises(DatasetError, match=r"slices: is not as in .* with the same slices"):
         learned(Several([dataset, other]))
 
 

@@ -19,6 +19,7 @@ from pmoss_agents.spatial.encoders import (  # noqa: E402
     TileInputs,
     check_groups,
 )
+from pmoss_agents.spatial.observations import Layout  # noqa: E402
 from pmoss_agents.standardise import OUTLIER, Standardise  # noqa: E402
 
 H = len(COUNTER_NAMES)
@@ -46,7 +47,8 @@ def inputs(machine, groups=GROUPS, outputs=5):
     layer = TileInputs(machine.tiles, H, outputs, groups)
     state = states(machine.tiles, machine.worker_tiles)
     keys = ("machine_view", "incumbent_view", "slice_view")
-    layer.set_up({key: state[key].flatten(0, 1).numpy() for key in keys}, machine)
+    samples = {key: state[key].flatten(0, 1).numpy() for key in keys}
+    layer.set_up([(samples, Layout(machine))])
     return layer, state
 
 

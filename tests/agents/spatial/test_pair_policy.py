@@ -10,8 +10,10 @@ from pmoss_agents.spatial.pair_policy import PairPolicy, log_likelihood  # noqa:
 from pmoss_agents.spatial.planning import Pairs, Topology  # noqa: E402
 from pmoss_datasets.evaluation import evaluate  # noqa: E402
 from pmoss_datasets.policies import SchedulePolicy  # noqa: E402
+from pmoss_datasets.several import Several  # noqa: E402
 from pmoss_env.errors import CheckpointError, DescriptionError  # noqa: E402
 from pmoss_env.types import COUNTER_NAMES  # noqa: E402
+from tests.agents.spatial.playing import collected  # noqa: E402
 
 TOY = {"machine": "toy", "slices": 16, "interference": "busy_core"}
 SMALL = {
@@ -94,6 +96,16 @@ def test_it_learns_from_its_own_draws(agent, data):
     assert mean["pair-policy"] > 50
     assert max(mean[f"frozen {seed}"] for seed in range(3)) < mean["lpt"] + 10
     assert not any(row.illegal_actions for row in rows)
+
+
+def test_it_learns_from_several_machines(data, tmp_path):
+    other = collected({**TOY, "machine": "random:1"}, tmp_path / "other", episodes=6)
+    agent = PairPolicy(**{**SMALL, "judge_updates": 6, "updates": 12})
+    metrics = agent.fit(Several([data, other]))
+    assert agent.updates == 12 and metrics["likelihood"] > 0
+    assert agent.dataset["id"] == f"{data.id} + {other.id}"
+    rows = evaluate({**TOY, "machine": "random:1"}, {"both": agent}, [101], 1, 20, 5).rows
+    assert [row.illegal_actions for row in rows] == [0]
 
 
 def test_what_it_cannot_do_is_said(tmp_path):

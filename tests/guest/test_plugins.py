@@ -1,22 +1,13 @@
 """Users' libraries on four nodes: pages follow their slices, or loaders touch them there first."""
 
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.guest.virtual_machine import Member, Shape, need_guest, run_in_guest
+from tests.guest.virtual_machine import Member, Shape, need_guest, run_in_guest, with_libraries
 from tests.native.builds import build_native
 from tests.native.examples import EXAMPLES, need_example
-
-
-def with_libraries(path: Path) -> dict[str, Member]:
-    """A program or library and all that it is linked with, by their paths."""
-    output = subprocess.run(["ldd", path], capture_output=True, text=True, check=True).stdout
-    paths = re.findall(r"^\t(?:\S+ => )?(/\S+) \(0x", output, re.MULTILINE)
-    # By the names under which they are asked for, which are links here.
-    return {name.lstrip("/"): Member(Path(name).read_bytes(), 0o100755) for name in paths}
 
 
 @pytest.fixture(scope="module")

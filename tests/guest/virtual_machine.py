@@ -140,6 +140,14 @@ class Member:
         return cls(content, status.st_mode, int(status.st_mtime))
 
 
+def with_libraries(path: Path) -> dict[str, Member]:
+    """All that a program or library of this host is linked with, by the paths in the guest."""
+    output = subprocess.run(["ldd", path], capture_output=True, text=True, check=True).stdout
+    paths = re.findall(r"^\t(?:\S+ => )?(/\S+) \(0x", output, re.MULTILINE)
+    # By the names under which they are asked for, which are links here.
+    return {name.lstrip("/"): Member(Path(name).read_bytes(), 0o100755) for name in paths}
+
+
 def archive(files: Mapping[str, Member]) -> bytes:
     """A "newc" archive for the kernel to unpack, of files by their path; folders come first."""
     folders = sorted({part.as_posix() for path in files for part in Path(path).parents} - {"."})

@@ -54,6 +54,7 @@ void mount_at(const char* type, const char* at) {
 int main() {
   mount_at("proc", "/proc");
   mount_at("sysfs", "/sys");
+  mount_at("cgroup2", "/sys/fs/cgroup");
   mount_at("devtmpfs", "/dev");
   // The root lies in memory anyway; a mount would hide files that came with it.
   ::mkdir("/tmp", 0755);

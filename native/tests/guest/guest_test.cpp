@@ -397,6 +397,69 @@ TEST_F(GuestWithoutMemory, ItsCpusServeDataFromElsewhereAndDataAreNotPlacedThere
   ::munmap(memory, size);
 }
 
+// In a process that an exported placement has put into a unit (test_numa.py): on the CPUs and the
+// nodes that the environment names.
+class GuestUnit : public Guest {
+ protected:
+  static std::string text_of(const char* name) {
+    const char* const text = std::getenv(name);
+    return text == nullptr ? "" : text;
+  }
+
+  /// Where pages lie that threads of the unit have touched; each thread looks at its CPU as well.
+  static ResidentPages touch_by_threads(const std::vector<int>& cpus) {
+    constexpr std::size_t bytes = std::size_t{2} << 20;
+    std::array<std::byte*, 4> memory{};
+    for (std::byte*& at : memory) {
+      void* const mapped =
+          ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      EXPECT_NE(mapped, MAP_FAILED);
+      ::madvise(mapped, bytes, MADV_NOHUGEPAGE);
+      at = static_cast<std::byte*>(mapped);
+    }
+    std::vector<std::jthread> threads;
+    for (std::byte* const at : memory) {
+      threads.emplace_back([at, &cpus] {
+        EXPECT_EQ(allowed_cpus(), cpus);
+        for (std::size_t page = 0; page < bytes; page += 4096) {
+          at[page] = std::byte{1};
+          EXPECT_EQ(std::count(cpus.begin(), cpus.end(), current_cpu()), 1);
+        }
+      });
+    }
+    threads.clear();
+    ResidentPages pages;
+    for (std::byte* const at : memory) {
+      pages += resident_pages(at, bytes);
+      ::munmap(at, bytes);
+    }
+    EXPECT_EQ(pages.total(), memory.size() * bytes / 4096);
+    return pages;
+  }
+};
+
+TEST_F(GuestUnit, ItsThreadsAndItsMemoryAreWhereTheExportSays) {
+  const std::vector<int> cpus = parse_cpu_list(text_of("PMOSS_UNIT_CPUS"));
+  const std::vector<int> nodes = parse_cpu_list(text_of("PMOSS_UNIT_NODES"));
+  if (cpus.empty()) GTEST_SKIP() << "in no unit";
+  ASSERT_EQ(allowed_cpus(), cpus);
+  const ResidentPages pages = touch_by_threads(cpus);
+  EXPECT_EQ(pages.home(Placement::interleaved(nodes)), pages.total());
+  if (text_of("PMOSS_UNIT_MEMORY") == "interleave") {
+    for (const int node : nodes) {
+      const double share = static_cast<double>(pages.on(node)) / static_cast<double>(pages.total());
+      EXPECT_NEAR(share, 1.0 / static_cast<double>(nodes.size()), 0.02) << "node " << node;
+    }
+  }
+  if (text_of("PMOSS_UNIT_MEMORY") != "cgroup") return;
+  // A group leaves nothing else to the process.
+  EXPECT_EQ(memory_nodes(), nodes);
+  for (const Cpu& cpu : read_topology().cpus) {
+    if (std::count(cpus.begin(), cpus.end(), cpu.id) > 0) continue;
+    EXPECT_THROW(pin_thread(cpu.id), AffinityError) << "CPU " << cpu.id;
+  }
+}
+
 // Last: what the process may use stays cut down.
 TEST_F(GuestFaults, WhatTheCpusetLeavesOutIsRefusedWithItsNumber) {
   const std::string groups = "/tmp/cgroup";

@@ -87,7 +87,7 @@ class Config(Settings):
     # plan for cores that are all alike is weighed, too. A million takes minutes.
     tries: int = 0
     # Rounds in which the model weighs changes of the whole first plan: where hot slices fill cores,
-    # these find what no balancing finds. Thirty take seconds.
+    # these find what no balancing finds. Eight take a second.
     looks: int = 0
 
     def __post_init__(self) -> None:

@@ -103,6 +103,10 @@ class MixingModel(ThroughputModel):
         prediction = self.predict(topology, reading, columns.unsqueeze(1))
         return prediction.times.squeeze(1), prediction.total.squeeze(1)
 
+    def totals(self, topology: Sharing, reading: Reading, columns: Tensor) -> Tensor:
+        """See ThroughputModel.totals."""
+        return self.predict(topology, reading, columns.unsqueeze(0)).total.squeeze(0)
+
     def predict(self, topology: Sharing, reading: Reading, columns: Tensor) -> Prediction:
         """Predicts n schedules for each incumbent, as forward() does up to rounding, but faster.
 

@@ -329,6 +329,11 @@ class ThroughputModel(Reader):
         bound = top.squeeze(-1).log() + norm.log() / self.sharpness.exp()
         return times, self.scale - bound
 
+    def totals(self, topology: Sharing, reading: Reading, columns: Tensor) -> Tensor:
+        """(n,) logarithms of the throughput of (n, S) schedules, for one incumbent: P = 1."""
+        _, totals = self.forward(topology, reading.repeated(len(columns)), columns)
+        return totals
+
     def context(self, topology: Topology, reading: Reading, columns: Tensor) -> Tensor:
         """(W, contexts) further features of the cores under one schedule, P = 1."""
         raise NotImplementedError

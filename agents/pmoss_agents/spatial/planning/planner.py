@@ -35,8 +35,10 @@ _ROUNDS = 2
 NOISE = 0.022
 #: Those of the parts of an error before anything is measured: machine, node, core, slice and pair.
 SPREADS = (0.2, 0.1, 0.1, 0.03, 0.04)
-#: Schedules that the model weighs at a look.
-_LOOKED_AT = 32
+#: Schedules that the model weighs at a look: for other prices of nodes, and with a few changes.
+_PRICED, _CHANGED = 24, 8
+#: Standard deviation of a price's logarithm at first.
+_PRICE_SPREAD = 0.3
 #: Rounds of backfitting.
 _FITS = 30
 
@@ -201,41 +203,59 @@ class Planner:
         """Looks for changes of a plan that the model expects more of.
 
         Times are those of a slice while the others stay. So balancing cannot see that a hot slice
-        is faster on a node that others leave. Here the model is asked about whole schedules: a few
-        slices leave the node of the fullest core, or one leaves that core, or cores change hands.
+        is faster on a node that others leave. Here the model is asked about whole schedules: most
+        are balanced for times that are dearer on some nodes, the others differ in a few slices.
         """
-        nodes, workers = self._topology.node.numpy(), self._topology.workers
-        limit = self._max_per_core or len(best)
-        top = self.worth(best)
+        times, prices = self.times(best), np.zeros(self._topology.workers)
+        top, spread = float(self._weighed(best[None])[0]), _PRICE_SPREAD
         for _ in range(self._looks):
-            logs = self._predicted(best[None])[0].mean(0)[0]
-            load = np.bincount(best, self.shares * np.exp(logs), workers)
-            full, idle = int(load.argmax()), np.argsort(load)[: max(4, workers // 3)]
-            mine = np.flatnonzero(best == full)
-            if not mine.size:
-                break  # no slice takes any time
-            beside = np.flatnonzero((nodes == nodes[full])[best] & (best != full))
-            far = idle[nodes[idle] != nodes[full]]
-            plans = []
-            for draw in self._rng.random(_LOOKED_AT):
-                plan = best.copy()
-                if draw < 0.6 and beside.size and far.size:
-                    size = min(beside.size, int(self._rng.choice([1, 2, 4, 8])))
-                    leaving = self._rng.choice(beside, size, replace=False)
-                    plan[leaving] = self._rng.choice(far, size)
-                elif draw < 0.8:
-                    plan[self._rng.choice(mine)] = self._rng.choice(idle)
-                else:
-                    other = int(self._rng.integers(workers))
-                    plan[best == full], plan[best == other] = other, full
-                if np.bincount(plan, minlength=workers).max() <= limit:
-                    plans.append(plan)
-            if not plans:
-                continue
-            worths = self.worths(np.stack(plans))
-            if worths[chosen := int(worths.argmax())] > top:
+            priced = [self._priced(times, prices, spread, best) for _ in range(_PRICED)]
+            plans = [plan for plan, _ in priced] + self._changed(best)
+            worths = self._weighed(np.stack(plans))
+            chosen = int(worths.argmax())
+            if worths[chosen] > top:
                 best, top = plans[chosen], float(worths[chosen])
+                prices = priced[chosen][1] if chosen < len(priced) else prices
+            else:
+                spread *= 0.8
         return best
+
+    def _priced(
+        self, times: Array, prices: Array, spread: float, best: Array
+    ) -> tuple[Array, Array]:
+        """(S,) a plan for other prices than (W,) logarithms of today's, and these prices."""
+        rng, nodes = self._rng, self._topology.node.numpy()
+        step = spread * rng.standard_normal(nodes.max() + 1)[nodes]
+        if rng.random() < 0.3:  # of one node only
+            step[nodes != rng.integers(nodes.max() + 1)] = 0.0
+        prices = prices + step
+        dear, limit = times * np.exp(prices), self._max_per_core
+        start = best if rng.random() < 0.5 else longest_first(dear, limit)
+        return balance(dear, start, max_per_core=limit), prices
+
+    def _changed(self, best: Array) -> list[Array]:
+        """Plans in which slices leave the node of the fullest core, or that core's change."""
+        rng, nodes, workers = self._rng, self._topology.node.numpy(), self._topology.workers
+        logs = self._predicted(best[None])[0].mean(0)[0]
+        load = np.bincount(best, self.shares * np.exp(logs), workers)
+        full, idle = int(load.argmax()), np.argsort(load)[: max(4, workers // 3)]
+        mine = np.flatnonzero(best == full)
+        beside = np.flatnonzero((nodes == nodes[full])[best] & (best != full))
+        far = idle[nodes[idle] != nodes[full]]
+        plans = []
+        for draw in rng.random(_CHANGED):
+            plan = best.copy()
+            if draw < 0.6 and beside.size and far.size:
+                size = min(beside.size, int(rng.choice([1, 2, 4, 8])))
+                plan[rng.choice(beside, size, replace=False)] = rng.choice(far, size)
+            elif draw < 0.8 and mine.size:
+                plan[rng.choice(mine)] = rng.choice(idle)
+            else:
+                other = int(rng.integers(workers))
+                plan[best == full], plan[best == other] = other, full
+            if np.bincount(plan, minlength=workers).max() <= (self._max_per_core or len(best)):
+                plans.append(plan)
+        return plans
 
     def _balanced(self, times: Array, start: Array, tries: int) -> Array:
         limit = self._max_per_core
@@ -307,6 +327,19 @@ class Planner:
         # Nothing runs where no query was counted.
         worth: Array = -np.log(np.maximum(np.max(busy, axis=1), 1e-30))
         return worth
+
+    def _weighed(self, columns: Array) -> Array:
+        """worths() before anything is measured, up to rounding, but faster."""
+        chosen = torch.from_numpy(columns).long()
+        with torch.inference_mode():
+            totals = torch.stack(
+                [
+                    member.totals(self._topology, reading, chosen)
+                    for member, reading in zip(self._members, self._readings, strict=True)
+                ]
+            )
+            worth = totals.mean(0) - self._pessimism * totals.std(0, correction=0)
+        return worth.double().numpy()
 
     def _cautious(self, mean: Array, variance: Array, correction: Correction | None) -> Array:
         if correction is not None:

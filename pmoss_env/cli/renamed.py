@@ -10,7 +10,7 @@ from pmoss_env.errors import UnsupportedError
 _STUDIES = (
     *("ablation", "access-path", "autopilot", "budget", "continual"),
     *("core-node", "counter-changes", "datasets", "fidelity", "headroom"),
-    *("imitation", "measured-data", "paper", "performance"),
+    *("measured-data", "paper", "performance"),
     *("published", "references", "served", "threads"),
     *("transfer", "validation"),
 )
@@ -51,6 +51,7 @@ RENAMED: Mapping[str, str] = {
     "leaderboard show": "study leaderboard",
     "report": "dev report",
     **{f"benchmark {name}": f"study run {name}" for name in _STUDIES},
+    "benchmark imitation": "study run authors",
     "benchmark offline": "study run core",
     "benchmark pretrained": "dev pretrained",
 }

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
 from pmoss_agents.agent import Agent, Array, Observation
-from pmoss_agents.spatial.encoders import check_era
 from pmoss_agents.spatial.observations import Layout
 from pmoss_datasets import Dataset
 from pmoss_datasets.policies import Policy
@@ -51,17 +48,6 @@ class SpatialAgent(Agent):
         env = getattr(env, "unwrapped", env)
         refuse_nodes(self.name, getattr(env, "actions_kind", "core"))
         self.check_task(_facts_of(env))
-
-    @classmethod
-    def from_checkpoint(cls, path: Path, header: Mapping[str, Any], arrays: Any) -> Self:
-        """See Agent.from_checkpoint; CheckpointError for inputs that no longer exist, too."""
-        config = header.get("config")
-        if isinstance(config, dict):
-            try:
-                check_era(config)
-            except CheckpointError as error:
-                raise CheckpointError(f"{path}: {error}") from error
-        return super().from_checkpoint(path, header, arrays)
 
     def padded(self) -> Policy:
         """See PaddedAgent."""

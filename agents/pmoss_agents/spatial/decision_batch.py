@@ -13,8 +13,9 @@ import numpy as np
 
 from pmoss_agents.agent import Array
 from pmoss_agents.devices import find_device
-from pmoss_agents.pytorch import F, Tensor, nn, torch
-from pmoss_agents.spatial.decision_network import Block, Model
+from pmoss_agents.pytorch import Tensor, torch
+from pmoss_agents.spatial.decision_network import Model
+from pmoss_agents.spatial.decision_player import Player
 from pmoss_agents.spatial.decision_transformer import DecisionTransformer
 from pmoss_agents.spatial.planning.foresight import foresee
 from pmoss_env.errors import CheckpointError, UnsupportedError
@@ -127,7 +128,7 @@ class _Player:
         model, device = self._model, self._device
         episode = plays.episode[part]
         counters = torch.from_numpy(beginnings.counters[episode]).to(device)
-        opening = model.opening(torch.from_numpy(beginnings.meta[episode]).to(device), None)
+        meta = torch.from_numpy(beginnings.meta[episode]).to(device)
         wanted = torch.from_numpy(plays.wanted[part].astype(np.float32)).to(device)
         sampled = torch.from_numpy(plays.sampled[part]).to(device)
         limit = torch.from_numpy(plays.limit[part].astype(np.int64)).to(device)
@@ -139,77 +140,33 @@ class _Player:
         held = torch.zeros(size, workers.numel(), dtype=torch.int64, device=device)
         view = torch.zeros(size, workers.numel(), kinds, device=device)
         unseen = torch.zeros(1, 1, workers.numel(), kinds, device=device)
-        caches = [self._cache(block, size) for block in model.blocks]
+        player = Player(model, size)
         actions = torch.zeros(size, steps, dtype=torch.int64, device=device)
-        every, end = torch.arange(size, device=device), 0
+        every = torch.arange(size, device=device)
         for step in range(steps):
             allowed = workers & ((limit == 0)[:, None] | (held < limit[:, None]))
             state = {
+                "meta": meta,
                 "view_mask": (held > 0).float()[:, None],
                 "position_mask": allowed.float()[:, None],
                 "machine_view": view[:, None],
                 "incumbent_view": unseen,
                 "slice_view": unseen[:, :, 0].expand(size, 1, kinds),
             }
-            features, token = model.states(state)
             if expected is None:
                 left = wanted * (1 - step / steps)
             else:
                 left = wanted - view[..., _QUERIES].sum(-1) / expected
-            asked = model.wanted(left)
-            place = model.places.weight[step]
-            tokens = [asked + place, token[:, 0] + place]
-            if model.meta_at == 3 * step:
-                tokens.insert(0, opening)
-            if step > 0:
-                before = model.actions(actions[:, step - 1]) + model.places.weight[step - 1]
-                tokens.insert(0, before)
-            x, begin = torch.stack(tokens, 1), end
-            end += len(tokens)
-            sight = model.sight[begin:end, :end]
-            for block, cache in zip(model.blocks, caches, strict=True):
-                assert isinstance(block, Block)
-                x = _attended(block, x, cache, begin, end, sight)
-            scores = model.scores(
-                model.norm(x[:, -1:]), asked[:, None], features, state["position_mask"]
-            )
-            actions[:, step] = self._chosen(scores[:, 0], sampled)
+            scores = player.scores(state, left, actions[:, step - 1])
+            actions[:, step] = self._chosen(scores, sampled)
             chosen = actions[:, step]
             held[every, chosen] += 1
             view[every, chosen] += counters[:, step]
         result: Array = actions.to(torch.int16).cpu().numpy()
         return result
 
-    def _cache(self, block: nn.Module, size: int) -> Tensor:
-        assert isinstance(block, Block)
-        width = self._model.norm.normalized_shape[0]
-        shape = (2, size, block.heads, 3 * self._model.slices + 1, width // block.heads)
-        return torch.empty(shape, device=self._device)
-
     def _chosen(self, scores: Tensor, sampled: Tensor) -> Tensor:
         """(rows,) tiles of (rows, tiles) scores."""
         odds = torch.softmax(scores / self._temperature, -1)
         drawn = torch.multinomial(odds, 1, generator=self._generator)[:, 0]
         return torch.where(sampled, drawn, scores.argmax(-1))
-
-
-def _attended(
-    block: Block, x: Tensor, cache: Tensor, begin: int, end: int, sight: Tensor
-) -> Tensor:
-    """(rows, n, width) of the same; see Block.forward().
-
-    Args:
-        cache: (2, rows, heads, L, width / heads), in which keys and values go from ``begin`` on.
-        sight: (n, end) bool.
-    """
-    rows, n, width = x.shape
-    qkv = block.qkv(block.norm_1(x)).view(rows, n, 3, block.heads, width // block.heads)
-    query, key, value = qkv.permute(2, 0, 3, 1, 4)
-    cache[0][:, :, begin:end], cache[1][:, :, begin:end] = key, value
-    # A few queries over many keys: two plain products. A fused kernel met bad memory on an H100.
-    odds = query @ cache[0][:, :, :end].transpose(-1, -2) / query.shape[-1] ** 0.5
-    odds = odds.masked_fill(~sight, -torch.inf).softmax(-1)
-    y = odds @ cache[1][:, :, :end]
-    x = x + block.out(y.transpose(1, 2).reshape(rows, n, width))
-    after: Tensor = x + block.down(F.gelu(block.up(block.norm_2(x))))
-    return after

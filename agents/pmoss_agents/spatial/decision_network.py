@@ -1,7 +1,7 @@
 """The Decision Transformer's settings and network: tokens in, scores of core tiles out.
 
-``Model`` takes a batch of whole episodes at once. ``Step`` goes step by step with a cache of keys
-and values; it is the form that is exported. decision_player.Player does the same in less time.
+``Model`` takes a batch of whole episodes at once. ``decision_player.Player`` goes step by step with
+a cache of keys and values.
 """
 
 from __future__ import annotations

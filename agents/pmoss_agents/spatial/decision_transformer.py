@@ -124,8 +124,6 @@ class DecisionTransformer(SpatialAgent, NetworkAgent[Dataset]):
         so far, a second checkpoint is written, see best_path().
         """
         config = self.config
-        if self.task and self.network is None:
-            raise CheckpointError(f"{self.name}: an exported policy cannot learn")
         for part in parts_of(dataset):
             check_learnable(part, config.reward)
         task = self.task_of(dataset)
@@ -293,14 +291,14 @@ class DecisionTransformer(SpatialAgent, NetworkAgent[Dataset]):
                 **self._static,
                 "view_mask": _tiles(observation["view_mask"]),
                 "position_mask": _tiles(mask),
-                "machine_view": torch.from_numpy(counters),
-                "slice_view": torch.from_numpy(observation["slice_view"]),
+                "machine_view": torch.from_numpy(counters)[None, None],
+                "slice_view": torch.from_numpy(observation["slice_view"])[None, None],
             }
             if self.config.reward == "slice" and self.config.falls == "observed":
                 self._earned = float(observation["machine_view"][..., _QUERIES].sum())
-            wanted = (self._target - self._earned) / self._expected
-            scores = player.scores(state, wanted, self._last_action)
-            action = self._choose(scores, state, player.step - 1)
+            wanted = torch.tensor([(self._target - self._earned) / self._expected])
+            scores = player.scores(state, wanted, torch.tensor([self._last_action]))
+            action = self._choose(scores[0], state, player.step - 1)
         if self.config.reward == "slice" and self.config.falls == "even":
             # The share of the wanted throughput that this slice had of the incumbent's; the mean
             # where the observation lacks it.
@@ -339,15 +337,17 @@ class DecisionTransformer(SpatialAgent, NetworkAgent[Dataset]):
                 f"{len(self.task['counters'])}); use observation='full'"
             )
         self._static = {
-            "incumbent_view": torch.from_numpy(observation["incumbent_view"].reshape(-1, view[-1])),
-            "meta": torch.from_numpy(observation["meta"]),
+            "incumbent_view": torch.from_numpy(
+                observation["incumbent_view"].reshape(1, 1, -1, view[-1])
+            ),
+            "meta": torch.from_numpy(observation["meta"])[None],
         }
         if self.config.complete:
             if "slice_counters" not in observation:
                 raise CheckpointError(
                     f"{self.name} was fitted with complete = true: use observation='complete'"
                 )
-            self._static["slice_counters"] = torch.from_numpy(observation["slice_counters"])
+            self._static["slice_counters"] = torch.from_numpy(observation["slice_counters"])[None]
         self._queries = float(observation["incumbent_view"][..., _QUERIES].sum())
         facts_of_all = beginning(observation["meta"], observation["incumbent_view"])
         self._expected = float(foresee(facts_of_all, self._foresight()))
@@ -386,8 +386,6 @@ class DecisionTransformer(SpatialAgent, NetworkAgent[Dataset]):
         return torch.optim.AdamW(groups, lr=self.config.learning_rate, betas=(0.9, 0.95))
 
     def _state(self) -> tuple[dict[str, Array], dict[str, Any]]:
-        if self.network is None:
-            raise CheckpointError(f"{self.name}: an exported policy is no checkpoint to save")
         arrays, values = super()._state()
         return arrays, {
             **values,
@@ -421,7 +419,7 @@ def _gpu_of(values: Mapping[str, Any]) -> str | None:
 
 
 def _tiles(mask: Array) -> Tensor:
-    return torch.from_numpy(np.asarray(mask, dtype=np.float32).reshape(-1))
+    return torch.from_numpy(np.asarray(mask, dtype=np.float32).reshape(1, 1, -1))
 
 
 def _rate(update: int, config: Config) -> float:

@@ -20,7 +20,7 @@ from pmoss_agents.agent import Array
 from pmoss_agents.pytorch import F, Tensor, nn, torch
 from pmoss_agents.spatial.observations import ALL_SLICES, KEYS, LEVELS, Layout
 from pmoss_agents.standardise import Standardise
-from pmoss_env.errors import CheckpointError, DescriptionError
+from pmoss_env.errors import DescriptionError
 from pmoss_env.machines import Machine
 
 #: The groups of inputs: the counters of the next slice, those of each core, those summed over
@@ -45,19 +45,6 @@ def check_groups(
             f"{field} = {groups!r}: must be a list of some of {', '.join(allowed)}, each once"
         )
     return tuple(name for name in allowed if name in given)
-
-
-def check_era(config: Mapping[str, Any]) -> None:
-    """Refuses the config of a checkpoint or export from before raw inputs.
-
-    Raises:
-        CheckpointError: it has the switch of the inputs that were taken out.
-    """
-    if "derived" in config:
-        raise CheckpointError(
-            "was made with inputs that no longer exist: they held a rule's decision; train the "
-            "agent anew, on raw counters"
-        )
 
 
 class TileInputs(nn.Module):

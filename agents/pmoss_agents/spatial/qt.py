@@ -219,10 +219,8 @@ class QT(DecisionTransformer):
         assert model is not None
         odds = torch.softmax(scores.double() / config.temperature, -1).numpy()
         drawn = self._rng.choice(odds.size, size=config.proposals, p=odds / odds.sum())
-        part = {name: state[name][None, None] for name in (*_PER_STEP, "incumbent_view")}
-        part["meta"] = state["meta"][None]
         where = torch.tensor([step])
-        values = torch.stack([critic(part, where) for critic in model.critics]).amin(0)[0, 0]
+        values = torch.stack([critic(state, where) for critic in model.critics]).amin(0)[0, 0]
         return int(drawn[int(values[torch.from_numpy(drawn)].argmax())])
 
     # ---- keeping

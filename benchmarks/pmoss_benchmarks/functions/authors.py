@@ -21,8 +21,7 @@ from typing import Any
 import numpy as np
 
 import pmoss_agents
-from pmoss_agents.training_log import read_log
-from pmoss_benchmarks.functions.imitation import curve_of
+from pmoss_agents.training_log import MOMENT, means_of_windows, read_log
 from pmoss_benchmarks.offline.episodes import actions_of
 from pmoss_benchmarks.spatial.author_networks import (
     KEYS,
@@ -67,6 +66,8 @@ RULES = (*NAMED, "random", "lpt", "best-fit", "two-level")
 SHARED = ("os-default", "os-interleave", "shared-everything", "shared-nothing-node")
 #: Episodes that a shipped agent plays, which takes longest: the first ones.
 _OF_AGENTS = 4
+#: Points of a stored training curve, at most.
+_POINTS = 60
 
 
 def cells(settings: Settings) -> list[Cell]:
@@ -209,7 +210,8 @@ def _training(run: Run, machine: str, seed: int) -> dict[str, Any]:
     stem = stem_of(run, machine, seed)
     about = parse_json(read_text(file_of(stem, ".json")))
     log = read_log(file_of(stem, ".jsonl"))
-    return {"seed": seed, **about, "curve": curve_of(log), "seconds": log[-1]["seconds"]}
+    curve = means_of_windows(log, _POINTS, (*MOMENT, "held_out_loss", "held_out_accuracy"))
+    return {"seed": seed, **about, "curve": curve, "seconds": log[-1]["seconds"]}
 
 
 def _plays(run: Run, cell: Cell, seed: int, files: Any) -> list[dict[str, Any]]:

@@ -373,11 +373,6 @@ def _problems(
     yield from (
         f"{key}: is not the round's" for key, value in wanted.items() if header[key] != value
     )
-    notes = header.get("notes")
-    if not isinstance(notes, Mapping):
-        yield "notes: must be a table"
-    elif unknown := notes.keys() - {"entrant"}:
-        yield f"notes: {', '.join(sorted(unknown))}: a row of the board has none"
     if any(row.seed != game.seed(game.round.secret) for row in rows):
         yield "seed: does not come from the round's secret"
     if any(row.score is None and row.search_throughput > row.random_throughput for row in rows):

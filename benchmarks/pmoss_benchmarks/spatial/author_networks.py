@@ -22,7 +22,6 @@ from pmoss_agents.configs import read_config
 from pmoss_agents.spatial.decision_batch import Beginnings, Plays, play_many
 from pmoss_agents.spatial.decision_transformer import DecisionTransformer
 from pmoss_agents.training_log import TrainingLog
-from pmoss_benchmarks.functions.imitation import CONFIG
 from pmoss_benchmarks.functions.references import SEED
 from pmoss_benchmarks.study.function import Progress, Run, silent
 from pmoss_datasets import Dataset, Recipe
@@ -35,6 +34,8 @@ from pmoss_env.envs.spatial.observation import observed_counters
 from pmoss_env.files import write_atomically
 from pmoss_env.machines import load_machine
 
+#: The committed config of the paper's network.
+CONFIG = "decision-transformer-paper"
 #: Wanted returns, in multiples of the best to be expected.
 WANTED = (0.3, 0.7, 1.1, 2.0)
 #: The one that is asked several times and on fresh hot keys, too, and whose schedules are kept.

@@ -13,9 +13,6 @@ from pmoss_datasets.evaluation.results import EpisodeResult, read_results
 from pmoss_datasets.interfaces import score_of
 from pmoss_env.errors import DatasetError, DescriptionError
 
-#: Evaluations of a search that is not needed: the fewest that one takes.
-_LEAST_SEARCH = 3
-
 
 @dataclass(frozen=True)
 class Replay:
@@ -34,8 +31,7 @@ def replay(path: Path, progress: Progress | None = None, *, episodes: int | None
     """Runs a result file's episodes again and compares every bit of what they recorded.
 
     That is all but ``policy`` and ``seconds_per_decision``: who chose the actions, and how fast,
-    no file can prove. The random schedules and the search behind the scores are run again too. A
-    score of 100 by long searches is taken as it stands: the file of references proves it.
+    no file can prove. The random schedules and the search behind the scores are run again too.
 
     Args:
         path: of a result file.
@@ -57,24 +53,17 @@ def replay(path: Path, progress: Progress | None = None, *, episodes: int | None
     env = domain.make_env(header["env_kwargs"], header["env_id"])
     judge = domain.judge(env)
     references: dict[int, tuple[float, float]] = {}
-    notes = header.get("notes") or {}
-    common, long_search = notes.get("common_seed"), notes.get("long_search")
-    mismatches = _unequal_episodes(rows, common is not None)
+    mismatches = _unequal_episodes(rows)
     try:
         for number, index in enumerate(lines, 1):
             row = rows[index]
-            env_seed = episode_seed(
-                row.seed if common is None else common, row.episode, header["seed_bits"]
-            )
+            env_seed = episode_seed(row.seed, row.episode, header["seed_bits"])
             if env_seed not in references:
                 env.reset(seed=env_seed)
                 judge.begin()
-                low, high = judge.reference(
-                    env_seed,
-                    _LEAST_SEARCH if long_search else header["search_budget"],
-                    header["random_schedules"],
+                references[env_seed] = judge.reference(
+                    env_seed, header["search_budget"], header["random_schedules"]
                 )
-                references[env_seed] = low, row.search_throughput if long_search else high
             low, high = references[env_seed]
             now: dict[str, Any] = {
                 "env_seed": env_seed,
@@ -117,7 +106,7 @@ def _spread_over(pairs: Sequence[tuple[int, int]], count: int | None) -> set[tup
     return {pairs[i * len(pairs) // count] for i in range(count)}
 
 
-def _unequal_episodes(rows: Sequence[EpisodeResult], common: bool) -> list[str]:
+def _unequal_episodes(rows: Sequence[EpisodeResult]) -> list[str]:
     """One line for each row that occurs twice, and for each episode that a policy did not play."""
     unequal = []
     played: dict[tuple[str, int, int], int] = {}
@@ -125,17 +114,10 @@ def _unequal_episodes(rows: Sequence[EpisodeResult], common: bool) -> list[str]:
         first = played.setdefault((row.policy, row.seed, row.episode), number)
         if first != number:
             unequal.append(f"line {number}: the same policy and episode as line {first}")
-    if common:
-        # Rules play once for all training seeds.
-        numbers = dict.fromkeys(row.episode for row in rows)
-        runs = dict.fromkeys((row.policy, row.seed) for row in rows)
-        wanted = [(policy, seed, number) for policy, seed in runs for number in numbers]
-    else:
-        episodes = dict.fromkeys((row.seed, row.episode) for row in rows)
-        policies = dict.fromkeys(row.policy for row in rows)
-        wanted = [(policy, *episode) for policy in policies for episode in episodes]
+    episodes = dict.fromkeys((row.seed, row.episode) for row in rows)
     return unequal + [
         f"{policy}, seed {seed}, episode {episode}: is missing"
-        for policy, seed, episode in wanted
+        for policy in dict.fromkeys(row.policy for row in rows)
+        for seed, episode in episodes
         if (policy, seed, episode) not in played
     ]

@@ -148,17 +148,15 @@ def test_cached_decoding_equals_the_whole_sequence(dataset, meta_position, rewar
     with torch.inference_mode():
         whole = agent.network(batch)[0]
         player = Player(agent.network)
-        action = 0
+        action = torch.tensor([0])
         for t in range(dataset.steps):
-            state = {name: batch[name][0] for name in ("incumbent_view", "meta")}
+            state = {name: batch[name][:1] for name in ("incumbent_view", "meta")}
             state |= {
-                name: batch[name][0, t]
+                name: batch[name][:1, t : t + 1]
                 for name in ("view_mask", "position_mask", "machine_view", "slice_view")
             }
-            state["incumbent_view"] = state["incumbent_view"][0]
-            wanted = float(batch["returns"][0, t])
-            scores = player.scores(state, wanted, action)
-            action = int(batch["actions"][0, t])
+            (scores,) = player.scores(state, batch["returns"][:1, t], action)
+            action = batch["actions"][:1, t]
             torch.testing.assert_close(scores, whole[t], rtol=1e-4, atol=1e-4)
             assert scores.argmax() == whole[t].argmax()
 

@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 
 import pmoss_agents
-from pmoss_env.errors import CheckpointError, DescriptionError
+from pmoss_env.errors import DescriptionError
 from pmoss_env.machines import load_machine
 from pmoss_env.types import COUNTER_NAMES
 
 torch = pytest.importorskip("torch")
 
-from pmoss_agents.registry import agent_class  # noqa: E402
 from pmoss_agents.spatial.encoders import (  # noqa: E402
     GROUPS,
     TileInputs,
@@ -108,10 +107,3 @@ def test_standardised_counters_are_centred_and_bounded():
     assert values[:, 0].std() == pytest.approx(1.0, rel=1e-3)
     np.testing.assert_allclose(values[:, 1], 0.0, atol=1e-5)  # a constant says nothing
     assert float(standard(torch.tensor([[1e30, 7.0]]))[0, 0]) == OUTLIER
-
-
-@pytest.mark.parametrize("name", ["decision-transformer", "bc", "dqn"])
-def test_a_checkpoint_with_inputs_of_a_rule_is_refused(name):
-    header = {"agent": "decision-transformer", "config": {"derived": True}, "task": {}}
-    with pytest.raises(CheckpointError, match=r"old\.npz: was made with inputs that no longer"):
-        agent_class(name).from_checkpoint(Path("old.npz"), header, {})

@@ -47,13 +47,13 @@ def test_of_its_proposals_it_takes_the_one_of_the_highest_value(dataset):
     agent.fit(dataset)
     batch = Episodes(dataset, agent.config).batch(0, agent._foresight())
     names = ("view_mask", "position_mask", "machine_view", "slice_view")
-    state = {name: batch[name][0, 3] for name in names}
-    state |= {"incumbent_view": batch["incumbent_view"][0, 0], "meta": batch["meta"][0]}
+    state = {name: batch[name][:1, 3:4] for name in names}
+    state |= {name: batch[name][:1] for name in ("incumbent_view", "meta")}
     with torch.no_grad():
         for critic in agent.network.critics:
             critic.pointer.weight.normal_(generator=torch.Generator().manual_seed(1))
         whole = torch.stack([c(batch, torch.arange(8)) for c in agent.network.critics])
-        scores = torch.where(state["position_mask"] == 0, FORBIDDEN, 0.0)
+        scores = torch.where(state["position_mask"][0, 0] == 0, FORBIDDEN, 0.0)
         assert agent._choose(scores, state, 3) == int(whole.amin(0)[0, 3].argmax())
 
 

@@ -156,6 +156,7 @@ double BTreeProfiler::even_share() const {
 SliceProfiles BTreeProfiler::profiles(std::uint64_t seed) const {
   SliceProfiles profiles;
   profiles.slices = slices_;
+  profiles.reserve(static_cast<std::size_t>(slices_));
   profiles.first_class.push_back(0);
   profiles.first_page_class.push_back(0);
   WorkloadSpec instance = workload_;

@@ -16,9 +16,9 @@ namespace baseline {
 #include "analytic/decay_kernels.inc"
 #undef PMOSS_WIDTH
 #undef PMOSS_TARGET
-constexpr DecayKernels kernels{"baseline", absent,    decay,    row_decay, row_left,
-                               logarithms, queue,     greatest, mix_rows,  sum_row,
-                               age,        sum_lines, sum_pages};
+constexpr DecayKernels kernels{"baseline", absent,      decay,     row_decay, row_left,
+                               logarithms, queue,       greatest,  mix_rows,  sum_row,
+                               age,        gone_within, sum_lines, sum_pages};
 }  // namespace baseline
 
 #if defined(__x86_64__)
@@ -28,8 +28,9 @@ namespace avx2 {
 #include "analytic/decay_kernels.inc"
 #undef PMOSS_WIDTH
 #undef PMOSS_TARGET
-constexpr DecayKernels kernels{"avx2",   absent,   decay,   row_decay, row_left,  logarithms, queue,
-                               greatest, mix_rows, sum_row, age,       sum_lines, sum_pages};
+constexpr DecayKernels kernels{"avx2",     absent,      decay,     row_decay, row_left,
+                               logarithms, queue,       greatest,  mix_rows,  sum_row,
+                               age,        gone_within, sum_lines, sum_pages};
 }  // namespace avx2
 
 namespace avx512 {
@@ -42,8 +43,9 @@ namespace avx512 {
 #include "analytic/decay_kernels.inc"
 #undef PMOSS_WIDTH
 #undef PMOSS_TARGET
-constexpr DecayKernels kernels{"avx512", absent,   decay,   row_decay, row_left,  logarithms, queue,
-                               greatest, mix_rows, sum_row, age,       sum_lines, sum_pages};
+constexpr DecayKernels kernels{"avx512",   absent,      decay,     row_decay, row_left,
+                               logarithms, queue,       greatest,  mix_rows,  sum_row,
+                               age,        gone_within, sum_lines, sum_pages};
 }  // namespace avx512
 #endif
 

@@ -66,7 +66,8 @@ struct ClassRows {
   const double *waits, *dirty_share;  ///< of lines only
   const std::uint8_t* dirty;          ///< of lines only: per row, whether any of it is dirtied
   /// [phase] of each: probability that it is touched within the time of a point; see table_phases.
-  const double* gone[2];
+  /// The sums leave those of the points that follow.
+  double* gone[2];
   std::size_t rows;
 };
 
@@ -76,9 +77,8 @@ inline constexpr std::size_t table_phases = 2, table_octaves = 2;
 /// Sums over lines, and over pages, at one point of a table; see SliceTables.
 inline constexpr std::size_t line_sums = 8, page_sums = 4;
 
-/// Where sums are taken: points of each phase, `octaves` after those of `gone`.
+/// Where sums are taken: at points of each phase, from those of `gone` on.
 struct TableTimes {
-  std::size_t octaves;         ///< between `gone` and the first point
   double times[table_phases];  ///< of the first points
   double per_point;            ///< distance of two points in logarithmic time
 };
@@ -105,8 +105,11 @@ struct DecayKernels {
   /// A line goes back to memory if any touch wrote it while it stayed: of the touches of one stay,
   /// 1 / past_llc on average, each writes with the dirty share.
   RowSums (*sum_row)(const Row& row);
-  /// gone[i] becomes that of 2^octaves times the time; n is padded.
-  void (*age)(double* gone, std::size_t n, std::size_t octaves);
+  /// out[i]: gone[i] of 2^octaves times the time; n is padded. `out` may be `gone`.
+  void (*age)(const double* gone, std::size_t n, std::size_t octaves, double* out);
+  /// out[i] = 1 - exp(-rates[i] time) in the bits of portable::exp(), without cancellation; n is
+  /// padded.
+  void (*gone_within)(const double* rates, std::size_t n, double time, double* out);
   /// out[point][line_sums][decay_lanes], the points in the order of time.
   void (*sum_lines)(const ClassRows& lines, const TableTimes& at, double* out);
   /// out[point][page_sums][decay_lanes]

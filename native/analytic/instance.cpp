@@ -15,8 +15,8 @@ double wait_of(const SliceProfiles& profiles, std::size_t k, const Machine& mach
 
 }  // namespace
 
-void Instance::set(SliceProfiles new_profiles, const Machine& machine) {
-  profiles = std::move(new_profiles);
+void Instance::set(const SliceProfiles& new_profiles, const Machine& machine) {
+  profiles = new_profiles;  // into the memory of the instance before
   const std::size_t n = slices();
   row_.assign(1, 0);
   for (std::size_t slice = 0; slice < n; ++slice) {
@@ -24,7 +24,7 @@ void Instance::set(SliceProfiles new_profiles, const Machine& machine) {
     row_.push_back(row_.back() + (count + row_lanes - 1) / row_lanes * row_lanes);
   }
   for (auto* values : {&lines, &rates, &waits, &touches, &dependent, &dirty_share, &locks}) {
-    values->assign(row_.back(), 0.0);
+    values->resize(row_.back());
   }
   for (std::size_t slice = 0; slice < n; ++slice) {
     std::size_t to = row_[slice];
@@ -37,6 +37,11 @@ void Instance::set(SliceProfiles new_profiles, const Machine& machine) {
       dependent[to] = profiles.dependent[k];
       dirty_share[to] = profiles.dirty_share[k];
       locks[to] = profiles.locks[k];
+    }
+    for (; to < row_[slice + 1]; ++to) {
+      for (auto* values : {&lines, &rates, &waits, &touches, &dependent, &dirty_share, &locks}) {
+        (*values)[to] = 0.0;
+      }
     }
   }
   computation_ns.resize(n);

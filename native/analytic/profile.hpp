@@ -48,6 +48,19 @@ struct SliceProfiles {
 
   std::size_t classes() const { return lines.size(); }
   std::size_t page_classes() const { return pages.size(); }
+  /// Makes room for so many slices of a usual number of classes.
+  void reserve(std::size_t count) {
+    constexpr std::size_t classes = 24, page_classes = 8;
+    for (auto* values : {&lines, &line_rate, &dependent, &streaming, &dirty_share, &locks}) {
+      values->reserve(count * classes);
+    }
+    for (auto* values : {&pages, &page_rate}) values->reserve(count * page_classes);
+    for (auto* values : {&share, &instructions, &branch_misses, &dependent_touches,
+                         &streaming_touches, &variation}) {
+      values->reserve(count);
+    }
+    for (auto* values : {&first_class, &first_page_class}) values->reserve(count + 1);
+  }
   void add_class(double count, double rate, double waits, double streams, double dirty,
                  double taken_locks) {
     lines.push_back(count);

@@ -2,31 +2,26 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cmath>
 
 #include "numa/huge_memory.hpp"
-#include "workload/portable_math.hpp"
 
 namespace pmoss::analytic {
 namespace {
 
-/// out[i] = 1 - exp(-rates[i] time), without cancellation.
-void absent_at_first(const std::vector<double>& rates, double time, double* out) {
-  for (std::size_t i = 0; i < rates.size(); ++i) {
-    const double x = rates[i] * time;
-    out[i] = x * (1.0 - 0.5 * x);
-  }
-  // Few lines are that hot.
-  for (std::size_t i = 0; i < rates.size(); ++i) {
-    const double x = rates[i] * time;
-    if (!(x < 1e-5)) out[i] = 1.0 - portable::exp(-std::min(x, 700.0));
-  }
-}
+/// Of which rows `gone` is aged further than in the rows themselves.
+struct Ahead {
+  std::uint64_t rows = 0;  // their number; 0: none
+  std::size_t octave = 0;
+  std::array<std::vector<double>, table_phases> gone;
+};
 
 }  // namespace
 
-/// Makes room for the classes of slices, all 0.
-void SliceTables::Rows::set(const std::vector<std::size_t>& first_of_slice, std::size_t slices) {
+/// Makes room for the classes of slices.
+void SliceTables::Rows::make_room(const std::vector<std::size_t>& first_of_slice,
+                                  std::size_t slices) {
   first.assign(1, 0);
   for (std::size_t begin = 0; begin < slices; begin += decay_lanes) {
     std::size_t most = 0;
@@ -36,10 +31,12 @@ void SliceTables::Rows::set(const std::vector<std::size_t>& first_of_slice, std:
     first.push_back(first.back() + most);
   }
   for (auto* values : {&counts, &touches, &rates, &waits, &dirty_share}) {
-    values->assign(first.back() * decay_lanes, 0.0);
+    values->resize(first.back() * decay_lanes);
   }
   dirty.assign(first.back(), 0);
   octave = never_aged;
+  static std::atomic<std::uint64_t> latest = 0;
+  number = ++latest;
 }
 
 /// Brings `gone` to an octave or, from there on, leaves it before.
@@ -47,15 +44,24 @@ void SliceTables::Rows::age_to(std::size_t to) {
   if (octave <= to) return;
   // Twice the time squares the exponential: the first octave is the only one that takes any.
   for (std::size_t phase = 0; phase < table_phases; ++phase) {
-    const double time = time_of_point(phase);
-    gone[phase].resize(rates.size());
-    absent_at_first(rates, time, gone[phase].data());
-    decay_kernels().age(gone[phase].data(), gone[phase].size(), to);
+    std::vector<double>& values = gone[phase];
+    values.resize(rates.size());
+    decay_kernels().gone_within(rates.data(), rates.size(), time_of_point(phase), values.data());
+    decay_kernels().age(values.data(), values.size(), to, values.data());
   }
   octave = to;
 }
 
-ClassRows SliceTables::Rows::of_group(std::size_t group) const {
+/// Fills the rest of a slice's column, which has no class, from a row on.
+void SliceTables::Rows::end_column(std::size_t slice, std::size_t row) {
+  for (; row < first[slice / decay_lanes + 1]; ++row) {
+    for (auto* values : {&counts, &touches, &rates, &waits, &dirty_share}) {
+      (*values)[row * decay_lanes + slice % decay_lanes] = 0.0;
+    }
+  }
+}
+
+ClassRows SliceTables::Rows::of_group(std::size_t group, Gone& now) const {
   const std::size_t row = first[group], at = row * decay_lanes;
   return {&counts[at],
           &touches[at],
@@ -63,7 +69,7 @@ ClassRows SliceTables::Rows::of_group(std::size_t group) const {
           &waits[at],
           &dirty_share[at],
           &dirty[row],
-          {&gone[0][at], &gone[1][at]},
+          {&now[0][at], &now[1][at]},
           first[group + 1] - row};
 }
 
@@ -80,8 +86,8 @@ void SliceTables::set(const SliceProfiles& p, const std::vector<double>& waits) 
   }
   has_lines_.fill(false);
   has_pages_.fill(false);
-  line_rows_.set(p.first_class, n);
-  page_rows_.set(p.first_page_class, n);
+  line_rows_.make_room(p.first_class, n);
+  page_rows_.make_room(p.first_page_class, n);
   for (auto* sums : {&all_lines_, &all_pages_, &line_touches_, &page_touches_})
     sums->assign(n, 0.0);
   for (std::size_t s = 0; s < n; ++s) {
@@ -98,6 +104,7 @@ void SliceTables::set(const SliceProfiles& p, const std::vector<double>& waits) 
       all_lines_[s] += p.lines[k];
       line_touches_[s] += touches;
     }
+    line_rows_.end_column(s, row);
     row = page_rows_.first[s / decay_lanes];
     for (std::size_t k = p.first_page_class[s]; k < p.first_page_class[s + 1]; ++k, ++row) {
       const std::size_t at = row * decay_lanes + s % decay_lanes;
@@ -107,6 +114,12 @@ void SliceTables::set(const SliceProfiles& p, const std::vector<double>& waits) 
       page_rows_.rates[at] = p.page_rate[k];
       all_pages_[s] += p.pages[k];
       page_touches_[s] += touches;
+    }
+    page_rows_.end_column(s, row);
+  }
+  for (std::size_t s = n; s % decay_lanes != 0; ++s) {
+    for (Rows* rows : {&line_rows_, &page_rows_}) {
+      rows->end_column(s, rows->first[s / decay_lanes]);
     }
   }
 }
@@ -120,13 +133,26 @@ void SliceTables::add_points(Rows& rows, std::size_t block_number,
   constexpr std::size_t octaves_before = 3 * table_octaves;
   const std::size_t octave = block_number * table_octaves, point = block_number * block;
   rows.age_to(std::min(rows.octave, octave - std::min(octave, octaves_before)));
-  TableTimes times{octave - rows.octave, {}, per_point};
+  // The blocks of one instance are asked for one after the other: one often begins where the last
+  // one ended. Kept once for each thread, since it is as long as the rows.
+  thread_local Ahead ahead;
+  const bool near = ahead.rows == rows.number && ahead.octave <= octave;
+  const std::size_t from = near ? ahead.octave : rows.octave;
+  ahead.rows = 0;
+  for (std::size_t phase = 0; phase < table_phases; ++phase) {
+    std::vector<double>& now = ahead.gone[phase];
+    now.resize(rows.rates.size());
+    if (near && from == octave) continue;
+    const double* const before = near ? now.data() : rows.gone[phase].data();
+    decay_kernels().age(before, now.size(), octave - from, now.data());
+  }
+  TableTimes times{{}, per_point};
   for (std::size_t phase = 0; phase < table_phases; ++phase) {
     times.times[phase] = std::ldexp(time_of_point(phase), static_cast<int>(octave));
   }
   std::array<double, block * sums * decay_lanes> out;
   for (std::size_t begin = 0; begin < slices_; begin += decay_lanes) {
-    sum(rows.of_group(begin / decay_lanes), times, out.data());
+    sum(rows.of_group(begin / decay_lanes, ahead.gone), times, out.data());
     for (std::size_t s = begin; s < std::min(begin + decay_lanes, slices_); ++s) {
       const double* of_slice = &out[s - begin];
       for (std::size_t at = point; at < std::min(point + block, points); ++at) {
@@ -135,6 +161,8 @@ void SliceTables::add_points(Rows& rows, std::size_t block_number,
       }
     }
   }
+  ahead.rows = rows.number;
+  ahead.octave = octave + table_octaves;
 }
 
 void SliceTables::add_lines(std::size_t block_number) {

@@ -163,13 +163,16 @@ class SliceTables {
     std::vector<std::size_t> first;  // row of each group of slices, then the number of rows
     std::vector<double> counts, touches, rates, waits, dirty_share;
     std::vector<std::uint8_t> dirty;
-    std::array<std::vector<double>, table_phases> gone;  // see ClassRows
-    std::size_t octave = never_aged;                     // of `gone`
+    using Gone = std::array<std::vector<double>, table_phases>;
+    Gone gone;                        // see ClassRows
+    std::size_t octave = never_aged;  // of `gone`
+    std::uint64_t number = 0;         // unlike that of any rows before
 
     static constexpr std::size_t never_aged = octaves + 1;
-    void set(const std::vector<std::size_t>& first_of_slice, std::size_t slices);
+    void make_room(const std::vector<std::size_t>& first_of_slice, std::size_t slices);
+    void end_column(std::size_t slice, std::size_t row);
     void age_to(std::size_t octave);
-    ClassRows of_group(std::size_t group) const;
+    ClassRows of_group(std::size_t group, Gone& now) const;
   };
 
   void add_lines(std::size_t block);

@@ -90,17 +90,19 @@ void StreamSet::shift(Index slice, Index core, Index node) {
   }
 }
 
-/// The share of a slice's lines that each node holds.
-std::vector<double> StreamSet::homes_of(const Schedule& schedule, Index slice) const {
+/// Fills in the share of a slice's lines that each node holds.
+void StreamSet::fill_homes(const Schedule& schedule, Index slice,
+                           std::vector<double>& parts) const {
   const Index nodes = map_.nodes();
   if (schedule.data == DataPlacement::interleaved) {
-    return std::vector<double>(nodes, 1.0 / static_cast<double>(nodes));
+    parts.assign(nodes, 1.0 / static_cast<double>(nodes));
+    return;
   }
-  std::vector<double> parts(nodes, 0.0);
+  parts.assign(nodes, 0.0);
   const auto own = static_cast<Index>(schedule.node[slice]);
   if (schedule.data == DataPlacement::slice) {
     parts[own] = 1.0;
-    return parts;
+    return;
   }
   parts[0] = stay_share_;
   if (schedule.routing == Routing::node) {
@@ -114,7 +116,6 @@ std::vector<double> StreamSet::homes_of(const Schedule& schedule, Index slice) c
           (1.0 - stay_share_) / static_cast<double>(map_.workers.size());
     }
   }
-  return parts;
 }
 
 void StreamSet::find_leaders(const Schedule& schedule) {
@@ -138,17 +139,21 @@ void StreamSet::find_leaders(const Schedule& schedule) {
 void StreamSet::make_streams(const Schedule& schedule) {
   const Index n = instance_.slices();
   streams_.clear();
-  touching_.assign(n, {});
-  executing_.assign(n, {});
   at_home_.assign(n, 1.0);
-  elsewhere_.assign(n, {});
+  // Every instance begins here: lists keep their memory.
+  for (auto* lists : {&touching_, &executing_}) {
+    lists->resize(n);
+    for (std::vector<Index>& numbers : *lists) numbers.clear();
+  }
+  elsewhere_.resize(n);
+  for (std::vector<SharedTouches>& shared : elsewhere_) shared.clear();
   for (const SharedTouches& shared : instance_.profiles.shared) {
     at_home_[static_cast<Index>(shared.touched)] -= shared.share;
     elsewhere_[static_cast<Index>(shared.executing)].push_back(shared);
   }
   find_leaders(schedule);
-  homes_.clear();
-  for (Index slice = 0; slice < n; ++slice) homes_.push_back(homes_of(schedule, slice));
+  homes_.resize(n);
+  for (Index slice = 0; slice < n; ++slice) fill_homes(schedule, slice, homes_[slice]);
   for (Index slice = 0; slice < n; ++slice) add_queries(schedule, slice);
   shares_lines_ = schedule.routing != Routing::core || !instance_.profiles.shared.empty();
   reach_.assign(streams_.size(), Reach{});

@@ -115,7 +115,7 @@ class StreamSet {
   void find_leaders(const Schedule& schedule);
   void add_queries(const Schedule& schedule, Index slice);
   void add_stream(Stream stream);
-  std::vector<double> homes_of(const Schedule& schedule, Index slice) const;
+  void fill_homes(const Schedule& schedule, Index slice, std::vector<double>& parts) const;
   void shift_stream(Index stream, Index slice, Index core, Index node);
   void list(Index stream, bool enter);
   void share_cores();

@@ -27,7 +27,7 @@ void TableCaches::start() {
   left_llc_point_.assign(streams_.size(), {});
   known_past_.assign(streams_.size(), {});
   in_private_.assign(streams_.size(), {});
-  held_.assign(held_points * streams_.size(), {});
+  held_.resize(held_points * streams_.size());  // the next line says that nothing is held
   std::fill(held_at_.begin(), held_at_.end(), std::array<HeldAt, held_points>{});
 }
 

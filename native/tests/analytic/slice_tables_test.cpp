@@ -156,30 +156,49 @@ TEST(SliceTables, SumsTheSameBitsAtEveryWidth) {
   }
   std::vector<std::uint8_t> dirty{1, 0, 1, 1, 0};
   const auto& [counts, touches, rates, waits, dirty_share, first, second] = values;
-  const ClassRows classes{counts.data(),
-                          touches.data(),
-                          rates.data(),
-                          waits.data(),
-                          dirty_share.data(),
-                          dirty.data(),
-                          {first.data(), second.data()},
-                          rows};
-  const TableTimes times{3, {0.5, 0.7}, SliceTables::per_point};
+  const TableTimes times{{0.5, 0.7}, SliceTables::per_point};
   constexpr std::size_t at_once = table_phases * table_octaves * decay_lanes;
   std::vector<double> lines, pages, aged;
   for (const DecayKernels& kernels : all_decay_kernels()) {
-    std::vector<double> line_out(at_once * line_sums), page_out(at_once * page_sums), gone = first;
+    std::vector<double> line_out(at_once * line_sums), page_out(at_once * page_sums);
+    std::vector<double> gone[] = {first, second}, later(n);
+    const ClassRows classes{counts.data(),
+                            touches.data(),
+                            rates.data(),
+                            waits.data(),
+                            dirty_share.data(),
+                            dirty.data(),
+                            {gone[0].data(), gone[1].data()},
+                            rows};
     kernels.sum_lines(classes, times, line_out.data());
+    kernels.age(first.data(), n, table_octaves, later.data());
+    EXPECT_EQ(gone[0], later) << kernels.name;  // the sums leave what follows
     kernels.sum_pages(classes, times, page_out.data());
-    kernels.age(gone.data(), gone.size(), 4);
+    kernels.age(gone[1].data(), n, 4, gone[1].data());
     if (lines.empty()) {
       lines = line_out;
       pages = page_out;
-      aged = gone;
+      aged = gone[1];
     }
     EXPECT_EQ(line_out, lines) << kernels.name;
     EXPECT_EQ(page_out, pages) << kernels.name;
-    EXPECT_EQ(gone, aged) << kernels.name;
+    EXPECT_EQ(gone[1], aged) << kernels.name;
+  }
+}
+
+TEST(SliceTables, TouchesWithinATimeHaveTheBitsOfThePortableExponential) {
+  std::vector<double> rates{0.0};
+  for (double rate = 1e-9; rate < 1e6; rate *= 1.37) rates.push_back(rate);
+  rates.resize(padded(rates.size()), 0.0);
+  for (const DecayKernels& kernels : all_decay_kernels()) {
+    std::vector<double> out(rates.size());
+    kernels.gone_within(rates.data(), rates.size(), 0.7, out.data());
+    for (std::size_t i = 0; i < rates.size(); ++i) {
+      const double x = rates[i] * 0.7;
+      const double expected =
+          x < 1e-5 ? x * (1.0 - 0.5 * x) : 1.0 - portable::exp(-std::min(x, 700.0));
+      EXPECT_EQ(out[i], expected) << kernels.name << ' ' << rates[i];
+    }
   }
 }
 

@@ -14,10 +14,13 @@ import numpy as np
 from pmoss_env import __version__
 from pmoss_env.backends.base import Backend
 from pmoss_env.backends.frames import pack_snapshot, unpack_snapshot
+from pmoss_env.backends.kernel_settings import switched
 from pmoss_env.baselines import Context, make_baseline
 from pmoss_env.result_files import ResultFile
 from pmoss_env.types import HardwareSnapshot, LoadRegime, Schedule
 
+#: What os-default goes by, and the kernel's setting of its automatic NUMA balancing meanwhile.
+BALANCING = {"os-default, AutoNUMA off": "0", "os-default, AutoNUMA on": "1"}
 #: What the first schedule goes by where it is measured once more, after all others.
 AGAIN = "{}, again"
 #: A throughput within this share of another one is the same.
@@ -164,6 +167,7 @@ def measure_schedules(
     """Measures baselines by name; those that read counters read Grouped's snapshot.
 
     Args:
+        names: of baselines, or of BALANCING on this host.
         again: whether the first schedule is measured once more, at the end.
         progress: called with (measured so far, to measure).
         on_schedule: called with (name, schedule) before each is measured.
@@ -172,7 +176,10 @@ def measure_schedules(
         The snapshots in the order of ``names``, and one of the name AGAIN if asked for.
     """
     machine, slices = backend.machine, backend.slices
-    chosen = [(name, make_baseline(name, shared=True)) for name in names]
+    rules = ["os-default" if name in BALANCING else name for name in names]
+    chosen = [
+        (name, make_baseline(rule, shared=True)) for name, rule in zip(names, rules, strict=True)
+    ]
     total = len(chosen) + 1 + again
     first = make_baseline("grouped")(Context(machine, slices))
     incumbent = backend.measure(first, seed=seed)
@@ -182,9 +189,10 @@ def measure_schedules(
             progress(done, total)
         rng = np.random.default_rng([seed, done])
         schedules[name] = baseline(Context(machine, slices, first, incumbent, rng, backend))
-        if on_schedule:
+        if on_schedule and name not in BALANCING:
             on_schedule(name, schedules[name])
-        snapshots[name] = backend.measure(schedules[name], seed=seed + done)
+        with switched({"numa_balancing": BALANCING.get(name)}):
+            snapshots[name] = backend.measure(schedules[name], seed=seed + done)
     if again:
         if progress:
             progress(total - 1, total)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -28,6 +29,25 @@ def check_settings(wanted: Mapping[str, str | None]) -> None:
         choices = _FILES[name][1]
         if value is not None and value not in choices:
             raise BackendError(f"{name} = {value!r}: must be one of {', '.join(choices)}")
+
+
+def why_no_balancing(nodes: int, root: Path = Path("/")) -> str:
+    """Why automatic NUMA balancing cannot be measured on and off; empty if it can.
+
+    Args:
+        nodes: NUMA nodes of the host.
+        root: folder that holds /proc.
+    """
+    file = root / _FILES["numa_balancing"][0]
+    if nodes < 2:
+        return "this host has one NUMA node"
+    try:
+        file.read_text()
+    except OSError:
+        return f"this kernel has none, for {file} cannot be read"
+    if not os.access(file, os.W_OK):
+        return f"{file} cannot be written: run as root"
+    return ""
 
 
 @contextmanager

@@ -9,12 +9,12 @@ import numpy as np
 
 from pmoss_env import _native
 from pmoss_env.errors import DescriptionError
-from pmoss_env.files import check_regular
 from pmoss_env.indexes import holds_points
 from pmoss_env.machines import Machine
 from pmoss_env.machines.distances import PLAIN
 from pmoss_env.types import CoTenant
 from pmoss_env.workloads import SOSD, Workload
+from pmoss_env.workloads.catalog import sorted_keys
 from pmoss_env.workloads.description import FRACTIONS
 
 _BYTES_PER_LINE = 64
@@ -109,16 +109,12 @@ def native_workload(workload: Workload, seed: int = 0) -> _native.WorkloadSpec:
             max_scan_length=workload.max_scan_length,
             seed=seed,
             key_space=workload.keys if path is None else "file",
-            keys=None if path is None else _sorted_keys(path),
+            keys=None if path is None else sorted_keys(path),
             hot_share=workload.hot_share,
             hot_fraction=workload.hot_fraction,
             drift=workload.drift,
         )
-    except OSError as error:
-        raise DescriptionError(
-            f"workload {workload.name!r}: {path}: cannot be read: {error.strerror}"
-        ) from error
-    except ValueError as error:
+    except (DescriptionError, ValueError) as error:
         raise DescriptionError(f"workload {workload.name!r}: {error}") from error
 
 
@@ -131,10 +127,3 @@ def record_shares(workload: Workload, slices: int) -> tuple[float, ...]:
     native = native_workload(workload)
     shares = native.cell_shares if holds_points(workload.index) else native.record_shares
     return tuple(shares(slices))
-
-
-@lru_cache(maxsize=4)
-def _sorted_keys(path: str) -> _native.SortedKeyFile:
-    """The keys of a file, checked once per process."""
-    check_regular(path)
-    return _native.SortedKeyFile(path)

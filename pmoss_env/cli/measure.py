@@ -108,7 +108,7 @@ def measure(
     if out:
         check_output(out)
     check_export(export, export_to)
-    names = rules or ["grouped", "lpt"]
+    names, without = rules or ["grouped", "lpt"], ""
     schedules: dict[str, Schedule] = {}
     options_given = {"backend": backend, "index": index, "workload": workload, "load": load}
     asked = _asked({"machine": "host", "slices": slices, **options_given}, env, machine)
@@ -119,6 +119,8 @@ def measure(
     with Stages() as progress:
         _add_callbacks(arguments, backend, seconds, progress)
         subject = make_backend(backend, **asked, **arguments)
+        if subject.measures_host and "numa_balancing" not in arguments:
+            names, without = _with_balancing(names, subject.machine.nodes)
         measured = measure_rounds(
             subject,
             names,
@@ -132,9 +134,24 @@ def measure(
             on_schedule=schedules.__setitem__,
         )
     _print_measured(subject, measured)
+    if without:
+        console.print(f"os-default has no rows with AutoNUMA off and on: {without}.")
     if export:
         export_placements(export, subject.machine, schedules, export_to)
     subject.close()
+
+
+def _with_balancing(names: list[str], nodes: int) -> tuple[list[str], str]:
+    """The names with rows of AutoNUMA after os-default; or the same, and why there are none."""
+    from pmoss_env.backends.kernel_settings import why_no_balancing
+    from pmoss_env.measuring import BALANCING
+
+    if "os-default" not in names:
+        return names, ""
+    if without := why_no_balancing(nodes):
+        return names, without
+    behind = names.index("os-default") + 1
+    return [*names[:behind], *BALANCING, *names[behind:]], ""
 
 
 def _asked(asked: dict[str, Any], env: list[str] | None, machine: str | None) -> dict[str, Any]:

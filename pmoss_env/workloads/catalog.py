@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
-from pmoss_env.errors import UnknownNameError
-from pmoss_env.files import FileStamp, file_stamp
+from pmoss_env import _native
+from pmoss_env.errors import DescriptionError, UnknownNameError
+from pmoss_env.files import FileStamp, check_regular, file_stamp
 from pmoss_env.search_paths import file_of, toml_files
-from pmoss_env.workloads.description import Workload
+from pmoss_env.workloads.description import SOSD, Workload
 
 PRESETS = Path(__file__).parent / "presets"
 #: Group and variable that add folders of workload files; see pmoss_env.search_paths.
@@ -34,14 +36,47 @@ def load_preset(name: str) -> Workload:
 def load_workload(name: str) -> Workload:
     """Loads a workload: a preset, a file on the search path, or the path of a ``.toml`` file.
 
+    ``sosd:FILE`` is the preset ``lookups`` of all keys of a file in SOSD's format.
+
     Raises:
         UnknownNameError: no file has this name.
-        DescriptionError: an invalid or missing value, or two files with this name.
+        DescriptionError: an invalid or missing value, two files with this name, or no file of keys.
     """
+    if name.startswith(SOSD):
+        return _lookups_of_keys(Path(name.removeprefix(SOSD)).absolute())
     path = file_of(name, PRESETS, GROUP, VARIABLE)
     if path is None:
         raise UnknownNameError("workload", name, [*workload_names(), "path/to/workload.toml"])
     return _load(path, file_stamp(path))
+
+
+def _lookups_of_keys(path: Path) -> Workload:
+    return replace(
+        load_preset("lookups"),
+        name=f"sosd-{path.name}",
+        description=f"Point lookups of uniformly drawn keys of {path.name}",
+        source=str(path),
+        records=sorted_keys(str(path)).size,
+        keys=f"{SOSD}{path}",
+    )
+
+
+@lru_cache(maxsize=4)
+def sorted_keys(path: str) -> _native.SortedKeyFile:
+    """The keys of a file in SOSD's format, checked once per process.
+
+    Raises:
+        DescriptionError: it cannot be read, or is cut, unsorted or of another format.
+    """
+    try:
+        check_regular(path)
+        return _native.SortedKeyFile(path)
+    except OSError as error:
+        raise DescriptionError(f"{path}: cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise DescriptionError(
+            f"{error}; a file is a count and that many ascending keys, of 64 bits each"
+        ) from error
 
 
 @lru_cache(maxsize=32)

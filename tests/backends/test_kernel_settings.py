@@ -1,12 +1,16 @@
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from pmoss_env.backends.kernel_settings import check_settings, switched
+from pmoss_env import measuring
+from pmoss_env.backends import make_backend
+from pmoss_env.backends.kernel_settings import check_settings, switched, why_no_balancing
 from pmoss_env.errors import BackendError
+from pmoss_env.types import HardwareSnapshot, Instance, Schedule
 
 
 @pytest.fixture
@@ -88,3 +92,37 @@ def test_a_kill_puts_them_back(root: Path) -> None:
     while enabled.read_text() != "madvise" and time.monotonic() < until:
         time.sleep(0.01)
     assert enabled.read_text() == "madvise"
+
+
+def test_balancing_is_measured_where_it_can_be_switched(root: Path) -> None:
+    file = root / "proc/sys/kernel/numa_balancing"
+    assert why_no_balancing(2, root) == ""
+    assert why_no_balancing(1, root) == "this host has one NUMA node"
+    file.unlink()
+    assert f"{file} cannot be read" in why_no_balancing(2, root)
+
+
+def test_os_default_has_a_row_for_each_setting_which_is_put_back(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = root / "proc/sys/kernel/numa_balancing"
+    monkeypatch.setattr(measuring, "switched", partial(switched, root=root))
+    backend = make_backend("analytic", machine="toy", workload="lookups", slices=8)
+    backend.set_instance(Instance(0))
+    measure = backend.measure
+    in_force: list[str] = []
+
+    def watched(schedule: Schedule, *, seed: int) -> HardwareSnapshot:
+        in_force.append(file.read_text().strip())
+        return measure(schedule, seed=seed)
+
+    monkeypatch.setattr(backend, "measure", watched)
+    exported: list[str] = []
+    names = ["os-default", *measuring.BALANCING]
+    snapshots = measuring.measure_schedules(
+        backend, names, seed=0, on_schedule=lambda name, schedule: exported.append(name)
+    )
+    assert list(snapshots) == names and exported == ["os-default"]
+    # First grouped, whose counters the rules read.
+    assert in_force == ["1", "1", "0", "1"]
+    assert file.read_text().strip() == "1"

@@ -1,3 +1,4 @@
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -71,6 +72,28 @@ def test_truncated_and_missing_key_files_are_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(DescriptionError, match=complaint):
             native_workload(replace(load_workload("lookups"), keys=f"sosd:{path}"))
+
+
+def test_a_file_of_keys_is_a_workload(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    keys = np.sort(rng.integers(0, 2**50, 30_000, dtype=np.uint64))
+    name = write_keys(tmp_path / "made_up_30K_uint64", keys)
+    workload = load_workload(name)
+    assert workload.name == "sosd-made_up_30K_uint64" and workload.lookup == 1.0
+    assert workload.records == np.unique(keys).size
+    backend = make_backend("analytic", machine="toy", workload=name, slices=16)
+    workers = backend.machine.workers
+    schedule = backend.machine.local_schedule(workers[np.arange(16) % workers.size])
+    backend.set_instance(Instance(5))
+    assert backend.measure(schedule, seed=0).throughput > 0.0
+    # All that is wrong with a file is one error that names it.
+    (tmp_path / "cut").write_bytes((tmp_path / "made_up_30K_uint64").read_bytes()[:-3])
+    np.arange(30_001, dtype=np.uint32).tofile(tmp_path / "of_32_bits")
+    write_keys(tmp_path / "unsorted", keys[::-1])
+    write_keys(tmp_path / "short", keys[:-1], 30_000)
+    for bad in ("cut", "of_32_bits", "unsorted", "short", "none", "."):
+        with pytest.raises(DescriptionError, match=re.escape(str(tmp_path / bad))):
+            load_workload(f"sosd:{tmp_path / bad}")
 
 
 def test_slices_without_records_are_played_like_all_others(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -143,168 +143,120 @@ def read_table(path: Path = TABLE) -> CounterTable:
         raise CounterTableError(f"{path}: {error}") from error
 
 
-class _Row:
-    """A table of the file, with its name for errors."""
+#: By key the type of its value; the first group must be there.
+_CPU = ({"vendor": str, "meaning": str, "source": str}, {"families": list, "models": list})
+_COUNTER = (
+    {"name": str, "unit": str, "source": str, "noise": float, "meaning": str, "lost": str},
+    {"event": dict, "kernel_only": bool, "perf": list, **dict.fromkeys(MODELS, str)},
+)
+_EVENT = {"name": str, "unit": str, "scale": float}
+_KINDS = {"hardware": str, "software": str, "cache": str, "raw": int, "name": str}
+_CACHE, _RAW = {"operation": str, "result": str}, {"offcore": int, "event": str, "note": str}
 
-    def __init__(self, values: Any, where: str, keys: tuple[str, ...] | None = None) -> None:
-        self.values, self.where = values, where
-        if not isinstance(values, dict):
-            raise self.error("must be a table")
-        for key in values if keys is not None else ():
-            _check_known(key, keys, f"{where}: key")
 
-    def error(self, text: str) -> CounterTableError:
-        return CounterTableError(f"{self.where}: {text}")
-
-    def text(self, key: str) -> str:
-        if key not in self.values:
-            raise self.error(f"{key}: is missing")
-        value = self.values[key]
-        if not isinstance(value, str) or not value.strip() or not value.isprintable():
-            raise self.error(f"{key} = {value!r}: must be one line of text")
-        return value
-
-    def name(self, key: str = "name") -> str:
-        return _checked_name(self.text(key), self.where)
-
-    def choice(self, key: str, known: Any) -> Any:
-        value = self.text(key)
-        _check_known(value, known, f"{self.where}: {key}")
-        return value
-
-    def list(self, key: str) -> list[Any]:
-        value = self.values.get(key, [])
-        if not isinstance(value, list):
-            raise self.error(f"{key} = {value!r}: must be a list")
-        return value
+def _checked(
+    values: Any, where: str, keys: tuple[Mapping[str, type], Mapping[str, type]]
+) -> dict[str, Any]:
+    """A table of the file whose keys are known and whose values have their types."""
+    if not isinstance(values, dict):
+        raise CounterTableError(f"{where}: must be a table")
+    kinds = {**keys[0], **keys[1]}
+    for key, value in values.items():
+        _check_known(key, kinds, f"{where}: key")
+        if type(value) is not kinds[key] and (kinds[key], type(value)) != (float, int):
+            words = {str: "one line of text", float: "a number", bool: "true or false"}
+            rule = words.get(kinds[key], f"a {kinds[key].__name__}")
+            raise CounterTableError(f"{where}: {key} = {value!r}: must be {rule}")
+        if isinstance(value, str) and not (value.strip() and value.isprintable()):
+            raise CounterTableError(f"{where}: {key} = {value!r}: must be one line of text")
+    for key in keys[0]:
+        if key not in values:
+            raise CounterTableError(f"{where}: {key}: is missing")
+    return values
 
 
 def _table(raw: Mapping[str, Any]) -> CounterTable:
-    _Row(raw, "the file", ("cpus", "counter", "extra_counter"))
-    cpus = {name: _cpu_kind(name, row) for name, row in raw.get("cpus", {}).items()}
-    rows = raw.get("counter")
-    if not isinstance(rows, list) or not rows:
-        raise CounterTableError("counter: there are none: add a [[counter]]")
-    more = raw.get("extra_counter", [])
-    every = tuple(_counter(row, number, cpus) for number, row in enumerate([*rows, *more]))
-    _check_distinct(every, cpus)
-    for counter in every[len(rows) :]:
+    parts = ({"counter": list}, {"cpus": dict, "extra_counter": list})
+    values = _checked(raw, "the file", parts)
+    cpus = {name: _cpu_kind(name, row) for name, row in values.get("cpus", {}).items()}
+    counters, extra = (
+        tuple(_counter(row, number, cpus) for number, row in enumerate(values.get(key, []), 1))
+        for key in ("counter", "extra_counter")
+    )
+    _check_distinct((*counters, *extra), cpus)
+    for counter in extra:
         if counter.source != "hardware" or counter.models:
             raise CounterTableError(f"counter {counter.name!r}: an extra one is the hardware's")
-    return CounterTable(every[: len(rows)], every[len(rows) :], cpus)
+    return CounterTable(counters, extra, cpus)
 
 
 def _cpu_kind(name: str, values: Any) -> CpuKind:
-    row = _Row(values, f"cpus.{name}", ("vendor", "families", "models", "meaning", "source"))
-    _checked_name(name, row.where)
-    vendor = row.choice("vendor", VENDORS)
-    families, models = row.list("families"), row.list("models")
-    if not all(type(value) is int and value >= 0 for value in families):
-        raise row.error(f"families = {families!r}: must be whole numbers")
-    if vendor == "arm" and (families or models):
-        raise row.error("families and models are those of cpuid: Arm has none")
-    ranges = tuple(_model_range(row, value) for value in models)
-    return CpuKind(name, vendor, tuple(families), ranges, row.text("meaning"), row.text("source"))
-
-
-def _model_range(row: _Row, value: Any) -> tuple[int, int]:
-    """First and last of a range of models, which may be one number."""
-    ends = value if isinstance(value, list) else [value, value]
-    if len(ends) != 2 or not all(type(end) is int for end in ends) or not 0 <= ends[0] <= ends[1]:
-        raise row.error(f"models: {value!r}: must be a whole number or [FIRST, LAST]")
-    return ends[0], ends[1]
-
-
-_KEYS = ("name", "unit", "source", "noise", "meaning", "lost", "event", "kernel_only", "perf")
+    where = f"cpus.{_checked_name(name, 'cpus')}"
+    row = {"families": [], "models": [], **_checked(values, where, _CPU)}
+    _check_known(row["vendor"], VENDORS, f"{where}: vendor")
+    ranges = [value if isinstance(value, list) else [value, value] for value in row["models"]]
+    numbers = [*row["families"], *(end for ends in ranges for end in ends)]
+    if not all(type(n) is int and n >= 0 for n in numbers):
+        raise CounterTableError(f"{where}: families and models: must be whole numbers")
+    if not all(len(ends) == 2 and ends[0] <= ends[1] for ends in ranges):
+        raise CounterTableError(f"{where}: models = {ranges}: must be [FIRST, LAST] each")
+    row["families"], row["models"] = tuple(row["families"]), tuple(map(tuple, ranges))
+    return CpuKind(name, **row)
 
 
 def _counter(values: Any, number: int, cpus: Mapping[str, CpuKind]) -> Counter:
-    name = _Row(values, f"counter {number + 1}").text("name")
-    row = _Row(values, f"counter {name!r}", (*_KEYS, *MODELS))
-    row.name()
-    source: CounterSource = row.choice("source", get_args(CounterSource))
-    noise = values.get("noise")
-    if not isinstance(noise, int | float) or isinstance(noise, bool) or not 0 <= noise < 1:
-        raise row.error(f"noise = {noise!r}: must be a number in [0, 1)")
-    kernel_only = values.get("kernel_only", False)
-    if not isinstance(kernel_only, bool):
-        raise row.error(f"kernel_only = {kernel_only!r}: must be true or false")
-    if source == "runtime" and {"perf", "event", "kernel_only"} & values.keys():
-        raise row.error("perf: the kernel does not count what the runtime does")
-    return Counter(
-        name=name,
-        unit=row.text("unit"),
-        source=source,
-        noise=float(noise),
-        meaning=row.text("meaning"),
-        lost=row.text("lost"),
-        models={model: row.text(model) for model in MODELS if model in values},
-        kernel_only=kernel_only,
-        perf=tuple(_encodings(row, cpus, source)),
-        **(_event(row) if source != "runtime" else {}),
+    name = values.get("name", number) if isinstance(values, dict) else number
+    where = f"counter {name!r}"
+    row = dict(_checked(values, where, _COUNTER))
+    _checked_name(row["name"], where)
+    _check_known(source := row["source"], get_args(CounterSource), f"{where}: source")
+    if not 0 <= row["noise"] < 1:
+        raise CounterTableError(f"{where}: noise = {row['noise']!r}: must be a number in [0, 1)")
+    if source == "runtime" and {"perf", "event", "kernel_only"} & row.keys():
+        raise CounterTableError(f"{where}: perf: the kernel does not count what the runtime does")
+    row["models"] = {model: row.pop(model) for model in MODELS if model in row}
+    row["perf"] = tuple(
+        _encoding(code, f"{where}: perf {place}", cpus, source)
+        for place, code in enumerate(row.get("perf", []), 1)
     )
+    event = row.pop("event", None)
+    if event is not None:
+        event = _checked(event, f"{where}: event", (_EVENT, {}))
+        _check_known(event["unit"], ("count", "cycles", "ns"), f"{where}: event: unit")
+        _checked_name(event["name"], where)
+        row |= {f"event_{key}": event[key] for key in ("unit", "scale")} | {"event": event["name"]}
+    elif source != "runtime":
+        row |= {"event": name, "event_unit": "cycles" if row["unit"] == "cycle" else "count"}
+    return Counter(**row)
 
 
-def _event(row: _Row) -> dict[str, Any]:
-    """The kernel's name of a counter, and the unit of its counts."""
-    if "event" not in row.values:
-        unit = "cycles" if row.text("unit") == "cycle" else "count"
-        return {"event": row.name(), "event_unit": unit}
-    event = _Row(row.values["event"], f"{row.where}: event", ("name", "unit", "scale"))
-    scale = event.values.get("scale")
-    if not isinstance(scale, float) or not 0 < scale < float("inf"):
-        raise event.error(f"scale = {scale!r}: must be a positive number")
-    unit = event.choice("unit", ("count", "cycles", "ns"))
-    return {"event": event.name(), "event_unit": unit, "event_scale": scale}
-
-
-_OF_ENCODINGS = ("operation", "result", "on", "offcore", "event", "note")
-
-
-def _encodings(counter: _Row, cpus: Mapping[str, CpuKind], source: str) -> Iterator[Encoding]:
-    kinds = ("hardware", "software", "cache", "raw", "name")
-    for number, values in enumerate(counter.list("perf")):
-        place = f"{counter.where}: perf {number + 1}"
-        row = _Row(values, place, (*kinds, *_OF_ENCODINGS))
-        present = [kind for kind in kinds if kind in values]
-        if len(present) != 1:
-            raise row.error(f"must have one of {', '.join(kinds)}")
-        kind: Any = present[0]
-        if (kind == "software") != (source == "software"):
-            raise row.error(f"{kind}: does not fit source = {source!r}")
-        on = row.list("on")
-        for name in on:
-            _check_known(name, cpus, f"{place}: on")
-        if kind == "raw" and not on:
-            raise row.error("on: is missing: raw codes differ between CPUs")
-        if kind == "name" and on:
-            raise row.error("on: libpfm4 knows by itself which CPU has the name")
-        if kind != "raw" and {"offcore", "event", "note"} & values.keys():
-            raise row.error("offcore, event and note are those of a raw code")
-        offcore = values.get("offcore", 0)
-        if type(offcore) is not int or not 0 <= offcore < 2**64:
-            raise row.error(f"offcore = {offcore!r}: must be a value of up to 64 bits")
-        event = row.text("event") if kind == "raw" else ""
-        note = row.text("note") if "note" in values else ""
-        yield Encoding(kind, _code(row, kind), tuple(on), offcore, event, note)
-
-
-def _code(row: _Row, kind: str) -> str | int | tuple[str, str, str]:
-    if kind == "raw":
-        code = row.values["raw"]
-        if type(code) is not int or not 0 < code < 2**64:
-            raise row.error(f"raw = {code!r}: must be a code of up to 64 bits")
-        return code
-    value = row.text(kind)
-    if kind == "name":
-        if not re.fullmatch(r"[A-Z0-9_.:=]+", value):
-            raise row.error(f"name = {value!r}: is no name of libpfm4")
-    elif kind == "cache":
-        operation, result = row.choice("operation", OPERATIONS), row.choice("result", RESULTS)
-        return row.choice("cache", CACHES), operation, result
-    else:
-        row.choice(kind, HARDWARE if kind == "hardware" else SOFTWARE)
-    return value
+def _encoding(values: Any, where: str, cpus: Mapping[str, CpuKind], source: str) -> Encoding:
+    present = [kind for kind in _KINDS if isinstance(values, dict) and kind in values]
+    if len(present) != 1:
+        raise CounterTableError(f"{where}: must have one of {', '.join(_KINDS)}")
+    (kind,) = present
+    # Raw codes differ between CPUs; libpfm4 knows by itself which CPU has a name.
+    required = {kind: _KINDS[kind], **(_CACHE if kind == "cache" else {})}
+    required |= {"on": list, "event": str} if kind == "raw" else {}
+    more = _RAW if kind == "raw" else {} if kind == "name" else {"on": list}
+    row = dict(_checked(values, where, (required, more)))
+    if (kind == "software") != (source == "software"):
+        raise CounterTableError(f"{where}: {kind}: does not fit source = {source!r}")
+    row["on"] = tuple(row.get("on", ()))
+    for name in row["on"]:
+        _check_known(name, cpus, f"{where}: on")
+    value = row.pop(kind)
+    if kind == "raw" and not (row["on"] and 0 < value < 2**64 > row.get("offcore", 0) >= 0):
+        raise CounterTableError(f"{where}: raw = {value!r}: must be a code of the CPUs in on")
+    if kind == "name" and not re.fullmatch(r"[A-Z0-9_.:=]+", value):
+        raise CounterTableError(f"{where}: name = {value!r}: is no name of libpfm4")
+    if kind == "cache":
+        value = (value, row.pop("operation"), row.pop("result"))
+        for word, known in zip(value, (CACHES, OPERATIONS, RESULTS), strict=True):
+            _check_known(word, known, f"{where}: cache")
+    elif kind in ("hardware", "software"):
+        _check_known(value, HARDWARE if kind == "hardware" else SOFTWARE, f"{where}: {kind}")
+    return Encoding(kind, value, **row)  # type: ignore[arg-type]
 
 
 def _check_distinct(counters: tuple[Counter, ...], cpus: Mapping[str, CpuKind]) -> None:

@@ -363,7 +363,7 @@ def test_who_has_learned_nothing_is_refused_at_once(
 
 def test_a_cost_is_shown_without_its_minus(folder: Path) -> None:
     env = ["--domain", "access-path", *ENVS["access-path"]]
-    for words in (["evaluate", *FEW], ["run", "rollout", "--episodes", "1", "--out", "r.jsonl"]):
+    for words in (["evaluate", *FEW, "--out", "r.jsonl"], ["run", "rollout", "--episodes", "1"]):
         shown = pmoss(*words, *env, "oracle")
         (row,) = [line.split() for line in shown.splitlines() if line.split()[:1] == ["oracle"]]
         assert float(row[1]) > 0

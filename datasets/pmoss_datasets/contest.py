@@ -9,7 +9,7 @@ from typing import Any
 
 from pmoss_datasets.interfaces import Companion, Judge, Offer, Restored, Rollout
 from pmoss_datasets.policies import Policy
-from pmoss_env.errors import DatasetError, UnsupportedError
+from pmoss_env.errors import UnsupportedError
 
 
 class Contest(ABC):
@@ -131,26 +131,6 @@ class Contest(ABC):
             "policy_seconds": played.seconds,
             "illegal_actions": played.illegal_actions,
         }
-
-    def row_again(
-        self, env: Any, seed: int, row: Mapping[str, Any], **options: Any
-    ) -> dict[str, Any]:
-        """The row of row_of() after a rollout's actions are played again.
-
-        Args:
-            env: of make_env().
-            seed: of its reset.
-            row: of row_of(), as a file holds it: its values are not checked yet.
-            **options: of the environment's reset.
-
-        Raises:
-            DatasetError: the row has no actions, or they cannot be run.
-            UnsupportedError: episodes of this environment do not repeat.
-        """
-        actions = row.get("actions")
-        if not isinstance(actions, list) or not all(type(action) is int for action in actions):
-            raise DatasetError(f"actions = {actions!r}: must be a list of whole numbers")
-        return self.row_of(env, self.rerun(env, seed, actions))
 
     def ends_of(self, row: Mapping[str, Any]) -> tuple[float | None, float]:
         """Outcomes before and after a rollout, of a row of row_of(); None: nothing ran before."""

@@ -194,11 +194,6 @@ def test_two_schedules_are_explained(tmp_path: Path) -> None:
     small = ["--seeds", "1", "--episodes", "2", "--budget", "20", "--schedules", "2"]
     pmoss("evaluate", "lpt", "random", *toy, *small, "--seed", "7001", "--out", str(results))
     assert {row.seed for row in read_results(results)[1]} == {7001}
-    assert "random" in pmoss("explain", f"{results}:lpt", f"{results}:random")
-    refused = pmoss("explain", f"{results}:lpt", "spread", "--machine", "toy", status=2)
-    assert "the row brings its own" in refused
-    refused = pmoss("explain", f"{results}:2", f"{results}:5", status=2)
-    assert "different episodes" in refused
     assert "unknown baseline 'ltp'. Did you mean 'lpt'" in pmoss("explain", "ltp", "x", status=2)
     assert "does not exist" in pmoss("explain", "lpt", "absent.safetensors", status=2)
 

@@ -13,7 +13,6 @@ import numpy as np
 
 import pmoss_agents
 from pmoss_agents.configs import CONFIGS
-from pmoss_agents.explaining.rows import read_row
 from pmoss_benchmarks.validation.targets import FOLDER, read_targets
 from pmoss_datasets import Recipe, collect, open_dataset
 from pmoss_datasets.access_path.scans import AccessPathRecipe, collect_scans, open_scans
@@ -103,11 +102,6 @@ def _rows(folder: Path) -> list[Any]:
         return sorted(row["b"] for row in file.rows.values())
 
 
-def _rollout(folder: Path) -> None:
-    row = read_row(f"{folder / 'rollout.jsonl'}:lpt")
-    row.schedule(type("Env", (), {"machine": load_machine("toy")})())  # type: ignore[arg-type]
-
-
 KINDS: dict[str, Kind] = {
     "dataset metadata": Kind("data/metadata.json", lambda f: _arrays(f), "json", after=_believed),
     "dataset arrays": Kind("data/data.hdf5", lambda f: _arrays(f), sealed=True),
@@ -138,7 +132,6 @@ KINDS: dict[str, Kind] = {
     "targets": Kind("targets/targets.toml", lambda f: read_targets(f), "toml"),
     "results": Kind("results/results.jsonl", lambda f: read_results(f / "results.jsonl"), "jsonl"),
     "kept rows": Kind("rows/rows.jsonl", _rows, "jsonl"),
-    "rollout": Kind("rollout/rollout.jsonl", _rollout, "jsonl"),
     "schedule": Kind(
         "schedule/schedule.json",
         lambda f: read_schedule(f / "schedule.json", load_machine("toy")),
@@ -180,7 +173,7 @@ def make(folder: Path) -> None:
     shutil.move(folder / "root" / dataset.id / "data", folder / "minari")
     for name in ("machine", "workload", "recipe", "config", "targets", "results", "rows"):
         (folder / name).mkdir()
-    for name in ("rollout", "schedule", "server", "agent", "keys"):
+    for name in ("schedule", "server", "agent", "keys"):
         (folder / name).mkdir()
     shutil.copy(MACHINES / "toy.toml", folder / "machine/machine.toml")
     shutil.copy(WORKLOADS / "ycsb-a.toml", folder / "workload/workload.toml")
@@ -219,11 +212,6 @@ def make(folder: Path) -> None:
     with ResultFile(folder / "rows/rows.jsonl", {"kind": "x"}, ["a"]) as file:
         for number in range(5):
             file.append({"a": number, "b": number * 7})
-    lines = [
-        {"kind": "rollout", "env": env, "seed": 1},
-        {"policy": "lpt", "episode": 0, "cores": load_machine("toy").workers[:4].tolist()},
-    ]
-    (folder / "rollout/rollout.jsonl").write_text("".join(json.dumps(x) + "\n" for x in lines))
     cores = load_machine("toy").workers[:4]
     plain = {"format": "pmoss-schedule", "cores": cores.tolist()}
     (folder / "schedule/schedule.json").write_text(json.dumps(plain))

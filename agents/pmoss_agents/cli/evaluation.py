@@ -23,7 +23,6 @@ from pmoss_env.cli.pairs import EnvOption, MachineOption, env_arguments
 
 if TYPE_CHECKING:
     from pmoss_agents.policies import Named
-    from pmoss_datasets.evaluation import Replay
     from pmoss_env.result_files import ResultFile
 
 #: Of seeds, episodes and evaluations; evaluate() has the same bound.
@@ -155,13 +154,14 @@ def replay_files(paths: Sequence[Path], episodes: int | None) -> bool:
     """Replays result files and prints what differs: every number must come out to the last bit.
 
     Args:
-        paths: files of ``evaluate`` and ``rollout``, and checkpoints, which are trained again.
+        paths: files of ``evaluate``, and checkpoints, which are trained again.
         episodes: of each file, with all their policies; None: all of them.
 
     Returns:
         Whether all bits are equal.
     """
     from pmoss_agents.checkpoints import SUFFIX
+    from pmoss_datasets.evaluation import replay
 
     failed = False
     for path in paths:
@@ -169,7 +169,7 @@ def replay_files(paths: Sequence[Path], episodes: int | None) -> bool:
             failed |= _retrained(path)
             continue
         with progress_bar(f"replaying {path.name}") as progress:
-            replayed = _replayed(path, episodes, progress)
+            replayed = replay(path, progress, episodes=episodes)
         for line in replayed.mismatches:
             console.print(f"{path}: {line}", highlight=False)
         count = len(replayed.mismatches)
@@ -188,12 +188,3 @@ def _retrained(path: Path) -> bool:
     for line in again.mismatches:
         console.print(f"{path}: {line}", highlight=False, soft_wrap=True)
     return bool(again.mismatches)
-
-
-def _replayed(path: Path, episodes: int | None, progress: Any) -> Replay:
-    """The replay of a file of results or of rollouts."""
-    from pmoss_agents.rollouts import is_rollout, replay_rollouts
-    from pmoss_datasets.evaluation import replay
-
-    again = replay_rollouts if is_rollout(path) else replay
-    return again(path, progress, episodes=episodes)

@@ -74,16 +74,13 @@ def explain(
 
     A and B are each a baseline (lpt, grouped, os-default, ...) or an agent: one that ships trained
     (pmoss/NAME), a saved one (.safetensors), or yours (module:Class@CHECKPOINT). Any policy
-    will do (module:Class). Or they are a schedule file (.json with {"cores": [...]}) or a row
-    of a result file. FILE.jsonl:POLICY is the first row of a policy, FILE.jsonl:12 line 12. Both
-    are measured in the same episode. A row brings its own. Only what places slices has such
-    counters. With --export the placement of B is written for programs of yours.
+    will do (module:Class). Or they are a schedule file (.json with {"cores": [...]}). Both are
+    measured in the same episode. Only what places slices has such counters. With --export the
+    placement of B is written for programs of yours.
 
     Example: pmoss explain grouped lpt-capacity -e interference=busy_core --html runs/why.html
 
     Example: pmoss explain incumbent pmoss/generalist-v1 -e interference=busy_core
-
-    Example: pmoss explain runs/demo/results.jsonl:lpt runs/demo/results.jsonl:surrogate
     """
     from pmoss_agents.explaining.choosing import explain_words
     from pmoss_agents.explaining.page import explain_page, explain_svg

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -10,12 +10,10 @@ from typing import Any
 import pmoss_agents
 from pmoss_agents.explaining.differences import Comparison
 from pmoss_agents.explaining.measuring import Choice, Progress, explain
-from pmoss_agents.explaining.rows import Row, names_row, read_row
 from pmoss_agents.policies import short_name
 from pmoss_datasets.domain import check_offer, domain_of_env, find_domain
 from pmoss_datasets.evaluation import DEFAULT_ENV
 from pmoss_env.baselines import make_baseline
-from pmoss_env.errors import DescriptionError
 from pmoss_env.schedule_files import read_schedule
 
 
@@ -30,7 +28,7 @@ def explain_words(
     """Compares the schedules of two arguments.
 
     Args:
-        a: a baseline, an agent as of pmoss_agents.find_policy(), a schedule file or a row.
+        a: a baseline, an agent as of pmoss_agents.find_policy(), or a schedule file.
         options: of the episode, those that are given: "machine" and "backend" by name, "env" and
             "option" with arguments of the environment and the backend, and "seed".
         rounds: see explain().
@@ -40,53 +38,29 @@ def explain_words(
         The comparison; and in words the machine, what was asked for, and the episode.
 
     Raises:
-        DescriptionError: rows of different episodes, or options beside a row.
-        UnsupportedError: policies or rows of a domain without schedules.
+        UnsupportedError: a policy of a domain without schedules.
         PmossError: what the words or the episode lack.
     """
     choices = [_choice(word) for word in (a, b)]
-    rows = [choice for choice in choices if isinstance(choice, Row)]
-    env_id, arguments, seed = _episode(options, rows)
-    domain = domain_of_env(env_id)
-    check_offer(domain, "schedules", "explain")
+    arguments = {"machine": "skylake-x-8n", "backend": "analytic"}
+    arguments |= {name: options[name] for name in arguments if name in options}
+    arguments |= options.get("env", {})
+    if "option" in options:
+        arguments["backend_options"] = options["option"]
+    seed = options.get("seed", 0)
     # The final throughput is all that is asked for.
-    with closing(domain.make_env({**arguments, "reward": "terminal"}, env_id)) as env:
+    with closing(domain_of_env(DEFAULT_ENV).make_env({**arguments, "reward": "terminal"})) as env:
         named: dict[str, Choice] = {
             name: read_schedule(choice, env.machine) if isinstance(choice, Path) else choice
-            for name, choice in zip(_names(a, b, choices), choices, strict=True)
+            for name, choice in zip(_names(a, b), choices, strict=True)
         }
         comparison = explain(env, seed, named, rounds=rounds, progress=progress)
         asked = ", ".join(f"{key} {value}" for key, value in arguments.items())
         return comparison, f"{env.machine.description}; {asked}; episode {seed}"
 
 
-def _episode(options: Mapping[str, Any], rows: Sequence[Row]) -> tuple[str, Mapping[str, Any], int]:
-    """Id and arguments of the environment, and the episode's seed: those of the rows, if any."""
-    if not rows:
-        arguments = {"machine": "skylake-x-8n", "backend": "analytic"}
-        arguments |= {name: options[name] for name in arguments if name in options}
-        arguments |= options.get("env", {})
-        if "option" in options:
-            arguments["backend_options"] = options["option"]
-        return DEFAULT_ENV, arguments, options.get("seed", 0)
-    if options:
-        raise DescriptionError(
-            f"{', '.join(f'--{name}' for name in options)} with a row of a result file: the row "
-            "brings its own; leave out one or the other"
-        )
-    episodes = [(row.env_id, row.env_kwargs, row.env_seed) for row in rows]
-    if episodes[0] != episodes[-1]:
-        raise DescriptionError(
-            f"{rows[0].name} and {rows[-1].name} are rows of different episodes: other keys "
-            "are hot, so they cannot be compared"
-        )
-    return episodes[0]
-
-
 def _choice(word: str) -> Any:
     """The choice that a word names, before there is an environment."""
-    if names_row(word):
-        return read_row(word)
     if word.endswith(".json"):
         return Path(word)
     if not pmoss_agents.names_policy(word):
@@ -97,12 +71,9 @@ def _choice(word: str) -> Any:
     return policy
 
 
-def _names(a: str, b: str, choices: Sequence[Any]) -> list[str]:
+def _names(a: str, b: str) -> list[str]:
     """Short names, where these differ."""
-    names = [
-        choice.name if isinstance(choice, Row) else short_name(word)
-        for word, choice in zip((a, b), choices, strict=True)
-    ]
+    names = [short_name(a), short_name(b)]
     if names[0] != names[1]:
         return names
     return [a, b] if a != b else [a, f"{b} again"]

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 
 from pmoss_agents.explaining.differences import Comparison, Run, compare
-from pmoss_agents.explaining.rows import Row
 from pmoss_datasets.fairness import check_policy
 from pmoss_datasets.policies import Policy, SchedulePolicy
 from pmoss_datasets.spatial import scoring
@@ -14,8 +13,8 @@ from pmoss_env.baselines.context import Baseline
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
 from pmoss_env.types import Schedule
 
-#: A schedule itself, an agent, a baseline, or a row of a result file.
-Choice = Schedule | Policy | Baseline | Row
+#: A schedule itself, an agent or a baseline.
+Choice = Schedule | Policy | Baseline
 Progress = Callable[[str, int, int], None]
 
 
@@ -69,8 +68,6 @@ def _schedule(env: SpatialSchedulingEnv, env_seed: int, choice: Choice) -> Sched
         played = scoring.play(env, choice, env_seed, None, {})
         return env.schedule if played.schedule is None else played.schedule
     env.reset(seed=env_seed)
-    if isinstance(choice, Row):
-        return choice.schedule(env)
     # What evaluate() gives a baseline, so that both make the same schedule.
     policy, searcher = SchedulePolicy(choice), scoring.Searcher(env)
     with closing(searcher):

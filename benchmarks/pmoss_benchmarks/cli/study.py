@@ -155,7 +155,7 @@ def replay(
         list[str],
         typer.Argument(
             metavar="STUDY...",
-            help="Studies, or files of `pmoss evaluate` and `pmoss run rollout`, or checkpoints.",
+            help="Studies, or files of `pmoss evaluate`, or checkpoints.",
         ),
     ],
     share: Annotated[

@@ -16,7 +16,6 @@ import numpy as np
 
 from pmoss_agents.explaining.differences import Comparison
 from pmoss_agents.explaining.measuring import Choice, explain
-from pmoss_agents.explaining.rows import Row as RecordedRow
 from pmoss_benchmarks.offline.episodes import OfStored, play_again
 from pmoss_benchmarks.offline.ratios import SHARED
 from pmoss_benchmarks.study.function import Cell, Figure, Row, Rows, Run
@@ -104,8 +103,9 @@ def measure(run: Run, cell: Cell) -> Row:
         bare = again.env.unwrapped
         kwargs = domain.task_of(again.env)[0]
         seed = again.stored["env_seed"][again.number]
-        recorded = RecordedRow(after, domain.env_id, kwargs, seed, actions=again.rollout.actions)
-        choices: dict[str, Choice] = {settings.before: baseline, after: recorded}
+        shared = again.rollout.schedule
+        played = bare.schedule if shared is None else shared
+        choices: dict[str, Choice] = {settings.before: baseline, after: played}
         with closing(domain.make_env(kwargs)) as env:
             comparison = explain(env.unwrapped, seed, choices)
         now, then = comparison.after.snapshot.throughput, again.stored["throughput"][again.number]

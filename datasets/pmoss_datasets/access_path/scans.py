@@ -11,7 +11,6 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -221,7 +220,7 @@ def _write(
 
 
 def open_scans(path: str | Path) -> AccessPathDataset:
-    """Opens a dataset of scans; fields are read, and checked, when first used.
+    """Opens a dataset of scans, and checks every field.
 
     Raises:
         DatasetError: a file is missing, damaged, foreign or of another version.
@@ -237,24 +236,32 @@ def open_scans(path: str | Path) -> AccessPathDataset:
             f"{SCHEMA_VERSION}"
         )
     try:
-        with open_hdf5(path / DATA) as file:
-            written = file.attrs.get("metadata_sha256")
-            missing = [name for name in FIELDS if name not in file]
-            check_arrays(file, [] if missing else FIELDS)
-    except DatasetError:
-        raise
-    except Exception as error:  # h5py answers damage with whatever the bytes look like
-        raise DatasetError(f"{path / DATA}: is missing or damaged: {error}") from error
-    if missing:
-        raise DatasetError(f"{path / DATA}: {missing[0]}: is missing")
-    if written != hashlib.sha256(text.encode()).hexdigest():
-        raise DatasetError(f"{where}: differs from what was written with {DATA}")
-    try:
         check(_Stored, {name: metadata.get(name) for name in ("recipe", "checksums")})
         recipe = AccessPathRecipe.from_dict(metadata["recipe"])
     except (DescriptionError, UnknownNameError) as error:
         raise DatasetError(f"{where}: recipe: {error}") from error
-    return AccessPathDataset(path, recipe, metadata["checksums"])
+    try:
+        with open_hdf5(path / DATA) as file:
+            written = file.attrs.get("metadata_sha256")
+            check_arrays(file, FIELDS)
+            columns = {name: file[name][()] for name in FIELDS}
+    except DatasetError:
+        raise
+    except Exception as error:  # h5py answers damage with whatever the bytes look like
+        raise DatasetError(f"{path / DATA}: is missing or damaged: {error}") from error
+    if written != hashlib.sha256(text.encode()).hexdigest():
+        raise DatasetError(f"{where}: differs from what was written with {DATA}")
+    sizes = {"C": recipe.combinations, "R": recipe.repeats, "P": recipe.paths}
+    for name, (axes, dtype, _) in FIELDS.items():
+        array, shape = columns[name], tuple(sizes[axis] for axis in axes)
+        if array.shape != shape or array.dtype != dtype:
+            raise DatasetError(
+                f"{path / DATA}: {name}: {array.dtype} {array.shape}: must be {dtype} {shape}"
+            )
+        if checksum(array) != metadata["checksums"].get(name):
+            raise DatasetError(f"{path / DATA}: {name}: bytes differ from what was written")
+        array.setflags(write=False)
+    return AccessPathDataset(path, recipe, columns, metadata["checksums"])
 
 
 @dataclass(frozen=True)
@@ -265,17 +272,21 @@ class _Stored:
     checksums: Mapping[str, str]
 
 
+@dataclass(eq=False)
 class AccessPathDataset:
-    """A dataset of scans that was opened."""
+    """A dataset of scans that was opened.
 
-    def __init__(self, path: Path, recipe: AccessPathRecipe, checksums: Mapping[str, str]) -> None:
-        self.path = path
-        self.recipe = recipe
-        self._checksums = dict(checksums)
-        self._columns: dict[str, npt.NDArray[Any]] = {}
+    Attributes:
+        columns: read-only arrays of FIELDS by name.
+        checksums: of the columns.
+        pieces: what it holds, in a word.
+    """
 
-    #: What it holds, in a word.
-    pieces = "scans"
+    path: Path
+    recipe: AccessPathRecipe
+    columns: Mapping[str, npt.NDArray[Any]]
+    checksums: Mapping[str, str]
+    pieces: str = "scans"
 
     def __len__(self) -> int:
         """Observations: one run time each."""
@@ -289,57 +300,16 @@ class AccessPathDataset:
     @property
     def checksum(self) -> str:
         """Sha256 over the checksums of all fields."""
-        return hashlib.sha256(json.dumps(self._checksums, sort_keys=True).encode()).hexdigest()
-
-    def column(self, name: str) -> npt.NDArray[Any]:
-        """A read-only field by name, checked against its checksum and its shape.
-
-        Raises:
-            DatasetError: the bytes are not those that were written; names the field.
-        """
-        if name not in FIELDS:
-            raise UnknownNameError("field", name, FIELDS)
-        if name not in self._columns:
-            axes, dtype, _ = FIELDS[name]
-            sizes = {
-                "C": self.recipe.combinations,
-                "R": self.recipe.repeats,
-                "P": self.recipe.paths,
-            }
-            shape = tuple(sizes[axis] for axis in axes)
-            try:
-                with open_hdf5(self.path / DATA) as file:
-                    array: npt.NDArray[Any] = file[name][()]
-            except Exception as error:
-                raise DatasetError(
-                    f"{self.path / DATA}: {name}: cannot be read: {error}"
-                ) from error
-            if array.shape != shape or array.dtype != dtype:
-                raise DatasetError(
-                    f"{self.path / DATA}: {name}: {array.dtype} {array.shape}: must be {dtype} "
-                    f"{shape}"
-                )
-            if checksum(array) != self._checksums.get(name):
-                raise DatasetError(
-                    f"{self.path / DATA}: {name}: bytes differ from what was written"
-                )
-            array.setflags(write=False)
-            self._columns[name] = array
-        return self._columns[name]
+        text = json.dumps(dict(self.checksums), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
 
     def verify(self) -> None:
-        """Reads and checks everything; raises DatasetError for the first thing that is wrong."""
-        for name in FIELDS:
-            values = self.column(name)
+        """Refuses impossible values; raises DatasetError for the first thing that is wrong."""
+        for name, values in self.columns.items():
             if not np.isfinite(values).all() or values.min() < 0:
                 raise DatasetError(f"{self.path / DATA}: {name}: has impossible values")
-        if (self.column("results") > self.column("rows")).any():
+        if (self.columns["results"] > self.columns["rows"]).any():
             raise DatasetError(f"{self.path / DATA}: results: more than there are rows")
-
-    @cached_property
-    def scans(self) -> Scans:
-        """(C,) the combinations."""
-        return Scans(**{f.name: self.column(f.name) for f in fields(Scans)})
 
     def pairs(self, combinations: Any = None) -> tuple[Float64Array, Float64Array]:
         """The run time of each scan on every path.
@@ -350,7 +320,7 @@ class AccessPathDataset:
         Returns:
             (n, 5) features and (n, P) microseconds; the repeats of a combination lie together.
         """
-        columns = {name: self.column(name) for name in FIELDS}
+        columns = self.columns
         if combinations is not None:
             columns = {name: values[combinations] for name, values in columns.items()}
         return pairs_of(columns)

@@ -73,7 +73,6 @@ class Format(StrEnum):
 
     minari = "minari"
     d4rl = "d4rl"
-    d3rlpy = "d3rlpy"
     pmoss = "pmoss"
 
 
@@ -384,19 +383,18 @@ def convert(
             help="A dataset's id or folder; for pmoss, Minari's, or epochs of the autopilot."
         ),
     ],
-    out: Annotated[Path, typer.Argument(help="Folder (minari, pmoss) or file (d4rl, d3rlpy).")],
+    out: Annotated[Path, typer.Argument(help="Folder (minari, pmoss) or file (d4rl).")],
     to: Annotated[Format, typer.Option(help="What to write.")] = Format.minari,
     reward: RewardOption = None,
     root: Root = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Convert a dataset for Minari, D4RL or d3rlpy, or one of Minari's or the autopilot's for us.
+    """Convert a dataset for Minari or D4RL, or one of Minari's or the autopilot's for us.
 
     minari writes OUT/ID, which stock Minari opens (MINARI_DATASETS_PATH=OUT); d4rl one HDF5 file
-    of flat arrays; d3rlpy a buffer that ReplayBuffer.load reads; pmoss plays every episode of a
-    Minari dataset again and keeps it compactly; an id is looked for in MINARI_DATASETS_PATH. Of a
-    file of epochs it takes all that are whole, also while the autopilot still writes it.
-    Expanded observations are large: 4 MB an episode.
+    of flat arrays; pmoss plays every episode of a Minari dataset again and keeps it compactly; an
+    id is looked for in MINARI_DATASETS_PATH. Of a file of epochs it takes all that are whole, also
+    while the autopilot still writes it. Expanded observations are large: 4 MB an episode.
 
     Example: pmoss data convert pmoss/toy-btree-ycsb-a-busy-core/mixed-v0 runs/minari
 
@@ -421,11 +419,10 @@ def convert(
         to_minari(dataset, out, reward, overwrite=overwrite)
         console.print(f"{out / dataset.metadata.id}: MINARI_DATASETS_PATH={out}")
         return
-    from pmoss_datasets.formats.files import write_d3rlpy, write_d4rl
+    from pmoss_datasets.formats.files import write_d4rl
 
-    write = write_d4rl if to is Format.d4rl else write_d3rlpy
     with progress_bar("writing") as progress:
-        write(dataset, out, reward, progress, overwrite=overwrite)
+        write_d4rl(dataset, out, reward, progress, overwrite=overwrite)
     console.print(f"{out}: {out.stat().st_size / 1e6:.1f} MB")
 
 

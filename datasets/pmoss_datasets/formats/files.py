@@ -1,14 +1,12 @@
-"""D4RL's and d3rlpy's forms as files, written whole or not at all."""
+"""D4RL's form as a file, written whole or not at all."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 from pmoss_datasets.folder import check_target, import_h5py, nothing_left
-from pmoss_datasets.formats.d3rlpy import to_d3rlpy
 from pmoss_datasets.formats.d4rl import D4RLView
 from pmoss_datasets.storage import Dataset
 from pmoss_env.errors import DatasetError
@@ -40,9 +38,15 @@ def write_d4rl(
             know the rewards asked for. Nothing is left behind.
     """
     h5py = import_h5py()
+    path = Path(path)
+    if path.is_dir():
+        raise DatasetError(f"{path}: is a folder, and a file is to be written")
+    check_target(path, overwrite, what="")  # which finds the file itself
     view, lengths = D4RLView(dataset, reward), dataset.lengths
     end = 0
-    with _whole(Path(path), overwrite) as buffer, h5py.File(buffer, "w") as file:
+    # In memory: HDF5 takes the process with it when a disk is full.
+    buffer = io.BytesIO()
+    with h5py.File(buffer, "w") as file:
         for number, episode in enumerate(view.sequences()):
             begin, end = end, end + int(lengths[number])
             for key, values in episode.items():
@@ -62,37 +66,5 @@ def write_d4rl(
                     )
                 file[key][begin:end] = values
             progress(number + 1, len(dataset))
-
-
-def write_d3rlpy(
-    dataset: Dataset,
-    path: str | Path,
-    reward: str | None = None,
-    progress: Progress = lambda done, total: None,
-    *,
-    overwrite: bool = False,
-) -> None:
-    """Writes what ``d3rlpy.dataset.ReplayBuffer.load`` reads, with flat observations.
-
-    Args: as of write_d4rl(). All of it is expanded in memory first.
-
-    Raises:
-        DatasetError: as of write_d4rl().
-        MissingExtraError: d3rlpy is not installed.
-    """
-    with _whole(Path(path), overwrite) as buffer:
-        to_d3rlpy(dataset, reward, observation="flat").dump(buffer)
-    progress(len(dataset), len(dataset))
-
-
-@contextmanager
-def _whole(path: Path, overwrite: bool) -> Iterator[io.BytesIO]:
-    """Memory that becomes the file ``path`` at the end."""
-    if path.is_dir():
-        raise DatasetError(f"{path}: is a folder, and a file is to be written")
-    check_target(path, overwrite, what="")  # which finds the file itself
-    # In memory: HDF5 takes the process with it when a disk is full.
-    buffer = io.BytesIO()
-    yield buffer
     with nothing_left(path):
         write_atomically(path, buffer.getvalue())

@@ -51,12 +51,8 @@ https or file. It downloads the folders `compact`, whose episodes it plays again
 
 Every tenth episode is for validation: those whose number ends in 9.
 
-For d3rlpy, play every episode again, and make the buffer that `ReplayBuffer.load` reads:
-
-```console
-$ pmoss data convert --to pmoss {id} FOLDER
-$ pmoss data convert --to d3rlpy FOLDER FILE
-```
+For d3rlpy, `pmoss data convert --to pmoss {id} FOLDER` plays every episode again, and
+`pmoss_datasets.formats.d3rlpy.to_d3rlpy` makes its buffer.
 
 ## Index
 

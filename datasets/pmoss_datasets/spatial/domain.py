@@ -378,12 +378,6 @@ class SpatialDomain(Domain):
         """Throughputs, latencies and schedules before and after."""
         return rollouts.row_of(env, played)
 
-    def row_again(
-        self, env: SpatialSchedulingEnv, seed: int, row: Mapping[str, Any], **options: Any
-    ) -> dict[str, Any]:
-        """The same of a schedule that is placed again."""
-        return rollouts.row_again(env, seed, row, options)
-
     def ends_of(self, row: Mapping[str, Any]) -> tuple[float | None, float]:
         """Throughputs of the incumbent and of the policy's schedule, Mq/s.
 

@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 
 from pmoss_datasets.interfaces import Restored, Rollout
-from pmoss_datasets.spatial.scoring import check_repeatable, finish, rerun
 from pmoss_env.backends.data_facts import misplaced
-from pmoss_env.backends.frames import pack_schedule, unpack_schedule
+from pmoss_env.backends.frames import pack_schedule
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
-from pmoss_env.errors import DatasetError
 from pmoss_env.measuring import (
     SAME,
     Comparison,
@@ -60,26 +58,6 @@ def row_of(env: SpatialSchedulingEnv, played: Rollout) -> dict[str, Any]:
         **({"overload": overload} if overload else {}),
         "provenance": dict(final.provenance),
     }
-
-
-def row_again(
-    env: SpatialSchedulingEnv, seed: int, row: Mapping[str, Any], options: Mapping[str, Any]
-) -> dict[str, Any]:
-    """What row_of() gives where the schedule of a row is placed again; see Domain.row_again."""
-    check_repeatable(env)
-    env.reset(seed=seed, options=dict(options) or None)
-    if "schedule" in row:
-        try:
-            shared = unpack_schedule(row["schedule"])
-        except (TypeError, ValueError) as error:
-            raise DatasetError(f"schedule: {error}") from error
-        return row_of(env, finish(env, shared))
-    schedule = env.machine.local_schedule(row.get("cores"))
-    env.machine.check_schedule(schedule, env.slices)
-    actions = env.machine.tile_of_core[schedule.cores[env.order]].tolist()
-    again = row_of(env, rerun(env, seed, actions, options))
-    # What was chosen in place of another tile, the schedule does not say.
-    return {name: value for name, value in again.items() if name != "illegal_actions"}
 
 
 def in_words(row: Mapping[str, Any]) -> str:

@@ -6,13 +6,10 @@ import numpy as np
 import pytest
 
 from pmoss_agents.explaining.measuring import explain
-from pmoss_agents.explaining.rows import Row, names_row, read_row
-from pmoss_agents.rollouts import roll_out
-from pmoss_datasets.evaluation import DEFAULT_ENV, evaluate, write_results
 from pmoss_datasets.policies import SchedulePolicy
 from pmoss_datasets.spatial.domain import SPATIAL
 from pmoss_env.baselines import make_baseline
-from pmoss_env.errors import DatasetError, ScheduleError, UnknownNameError
+from pmoss_env.errors import ScheduleError
 from pmoss_env.machines import load_machine
 from pmoss_env.schedule_files import read_schedule, write_schedule
 from pmoss_env.types import Schedule
@@ -25,46 +22,6 @@ def env():
     made = SPATIAL.make_env({**TOY, "reward": "terminal"})
     yield made
     made.close()
-
-
-def test_a_row_is_measured_as_it_was(env, tmp_path):
-    policies = {name: SchedulePolicy(name) for name in ("lpt", "random")}
-    evaluation = evaluate(TOY, policies, [1], 2, search_budget=20, random_schedules=2)
-    path = tmp_path / "results.jsonl"
-    write_results(path, evaluation)
-    for word in (f"{path}:random", f"{path}:3"):
-        assert names_row(word)
-        row = read_row(word)
-        kept = evaluation.rows[1]
-        assert (row.name, row.env_seed, row.actions) == ("random", kept.env_seed, kept.actions)
-        made = explain(env, row.env_seed, {"lpt": make_baseline("lpt"), "random": row})
-        assert made.after.snapshot.throughput == kept.throughput
-        # A baseline by name makes what it made in the evaluation.
-        assert made.before.snapshot.throughput == evaluation.rows[0].throughput
-    with pytest.raises(UnknownNameError, match="2 to 5"):
-        read_row(f"{path}:17")
-    with pytest.raises(DatasetError, match="cannot be read"):
-        read_row(f"{tmp_path}/absent.jsonl:2")
-
-
-def test_a_row_with_more_actions_than_steps_is_refused(env):
-    row = Row("long", DEFAULT_ENV, TOY, 1, actions=(0,) * 9)
-    with pytest.raises(DatasetError, match="long: 9 actions for an episode of 8 slices"):
-        explain(env, 1, {"lpt": make_baseline("lpt"), "long": row})
-
-
-def test_a_row_of_a_rollout(env, tmp_path):
-    path = tmp_path / "r.jsonl"
-    rows = roll_out(TOY, {"lpt": SchedulePolicy("lpt")}, episodes=2, seed=3, out=path)
-    row = read_row(f"{path}:3")
-    assert list(row.cores) == rows[1]["cores"]
-    made = explain(env, row.env_seed, {"incumbent": make_baseline("incumbent"), "row": row})
-    assert made.before.snapshot.throughput == rows[1]["incumbent_mq_per_s"]
-    assert made.after.snapshot.throughput == rows[1]["final_mq_per_s"]
-    with path.open("a") as file:
-        file.write("{}\n")
-    with pytest.raises(DatasetError, match="line 4"):
-        read_row(f"{path}:2")
 
 
 def test_policies_schedules_and_baselines_meet_the_same_instance(env):

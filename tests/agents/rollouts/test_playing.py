@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pmoss_agents.policies import named_policies
-from pmoss_agents.rollouts import replay_rollouts, roll_out
+from pmoss_agents.rollouts import roll_out
 from pmoss_datasets.continual.domain import CONTINUAL
 from pmoss_datasets.policies import SchedulePolicy
 from pmoss_datasets.spatial.domain import SPATIAL
@@ -177,7 +177,6 @@ def test_what_linux_does_by_itself_is_a_row(backend: str, tmp_path: Path) -> Non
     assert "queries on any worker, data first_touch" in SPATIAL.row_in_words(rows[1])
     if backend == "analytic":
         assert all(row["restored"]["verified"] for row in rows)
-        assert replay_rollouts(out).mismatches == ()
 
 
 class Host:

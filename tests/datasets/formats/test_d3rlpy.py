@@ -16,7 +16,6 @@ from pmoss_datasets.formats.d3rlpy import (
     score_buffer,
     to_d3rlpy,
 )
-from pmoss_datasets.formats.files import write_d3rlpy
 from pmoss_datasets.spatial.expansion import Expander, rewards
 from pmoss_env.errors import DatasetError, DescriptionError, MissingExtraError
 
@@ -70,15 +69,6 @@ def test_episodes_of_another_task_are_refused(dataset: Dataset, tmp_path: Path) 
         score_buffer(buffer, dataset)
     with pytest.raises(DescriptionError, match="episodes: none"):
         to_d3rlpy(dataset, episodes=[])
-
-
-def test_a_file_holds_what_was_written(dataset: Dataset, d3rlpy: Any, tmp_path: Path) -> None:
-    write_d3rlpy(dataset, tmp_path / "new" / "buffer.h5")
-    with open(tmp_path / "new" / "buffer.h5", "rb") as file:
-        loaded = d3rlpy.dataset.ReplayBuffer.load(file, d3rlpy.dataset.InfiniteBuffer())
-    data = to_d3rlpy(dataset, observation="flat")
-    for stored, expected in zip(loaded.episodes, data.episodes, strict=True):
-        np.testing.assert_array_equal(stored.observations, expected.observations)
 
 
 def test_without_d3rlpy_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

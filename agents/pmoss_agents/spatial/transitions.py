@@ -15,9 +15,7 @@ import numpy as np
 from pmoss_agents.agent import Array
 from pmoss_agents.spatial.episodes import Laps
 from pmoss_agents.spatial.observations import (
-    ALL_SLICES,
     KEYS,
-    all_slices,
     full_shapes,
     in_full,
 )
@@ -75,39 +73,52 @@ class Transitions:
             complete: whether all_slices() stands behind the arrays of KEYS.
         """
         expander = Expander(dataset)
-        self._steps = dataset.steps
-        self._episodes = [dataset[int(i)] for i in episodes]
-        self._masks = [expander.masks(episode) for episode in self._episodes]
+        count, steps, tiles = len(episodes), dataset.steps, dataset.machine.tiles
+        self._steps = steps
         self._looks_ahead = reward is not None
-        self._added, self._counters, self._incumbents = [], [], []
-        self._meta, self._next_slice = [], []
-        for episode in self._episodes:
+        self._shapes = full_shapes(expander.space)
+        by_key = dict(zip(KEYS, self._shapes, strict=True))
+        (counters,), numbers = by_key["slice_view"], np.arange(steps)
+        self._actions = np.empty((count, steps), dtype=np.int64)
+        self._masks = np.empty((count, steps, tiles), dtype=np.int8)
+        # What a step shows on its tile; behind the last step, what an empty tile shows.
+        self._added = np.zeros((count, steps + 1, counters), dtype=np.float32)
+        # The step that each tile shows before a step; the number of steps for an empty one.
+        self._latest = np.empty((count, steps, tiles), dtype=np.min_scalar_type(steps))
+        # As all_slices(), in the order of placement: networks do not see any.
+        self._slices = np.zeros((count, steps, counters + 1), dtype=np.float32)
+        self._next_slice = np.empty((count, steps, 1), dtype=np.float32)
+        self._incumbents = np.empty((count, *by_key["incumbent_view"]), dtype=np.float32)
+        self._meta = np.empty((count, *by_key["meta"]), dtype=np.float32)
+        self._rewards = np.zeros((count, steps))
+        self._ends = np.minimum(numbers + n_steps, steps)
+        for row, number in enumerate(episodes):
+            episode = dataset[int(number)]
+            actions = self._actions[row] = episode.actions
+            self._masks[row] = expander.masks(episode)[:steps]
             shown = expander.observations(episode, last=True, copies=False)
             if "slice_view" not in shown:
                 shown = in_full(shown)
-            after = shown["machine_view"][1:].reshape(self._steps, dataset.machine.tiles, -1)
-            self._added.append(after[np.arange(self._steps), episode.actions])
-            self._counters.append(shown["slice_view"])
-            self._incumbents.append(shown["incumbent_view"][0].copy())
-            self._meta.append(shown["meta"][0].copy())
-            self._next_slice.append(shown["slice"])
-        self.shapes = tuple(full_shapes(expander.space))
-        self._keys: tuple[str, ...] = KEYS
-        if complete:
-            self._keys = (*KEYS, ALL_SLICES)
-            self.shapes += ((self._steps, self.shapes[KEYS.index("slice_view")][0] + 1),)
-        time = np.arange(self._steps)
-        self._ends = np.minimum(time + n_steps, self._steps)
-        self._rewards = np.zeros((len(self._episodes), self._steps))
-        if reward is not None:
-            for row, episode in zip(self._rewards, self._episodes, strict=True):
+            after = shown["machine_view"][1:].reshape(steps, tiles, -1)
+            self._added[row, :steps] = after[numbers, actions]
+            placed = np.full((steps, tiles), -1)
+            placed[numbers[1:], actions[:-1]] = numbers[:-1]
+            latest = np.maximum.accumulate(placed, axis=0)
+            self._latest[row] = np.where(latest < 0, steps, latest)
+            self._slices[row, :, :-1] = shown["slice_view"][:steps]
+            self._next_slice[row] = shown["slice"][:steps].reshape(steps, 1)
+            self._incumbents[row] = shown["incumbent_view"][0]
+            self._meta[row] = shown["meta"][0]
+            if reward is not None:
                 paid = rewards(episode, reward) / scale
                 for t, end in enumerate(self._ends):
-                    row[t] = paid[t:end] @ gamma ** np.arange(end - t)
+                    self._rewards[row, t] = paid[t:end] @ gamma ** np.arange(end - t)
+        self._complete = complete
+        self.shapes = (*self._shapes, (steps, counters + 1)) if complete else (*self._shapes,)
         self._laps = Laps(np.arange(len(self)), seed)
 
     def __len__(self) -> int:
-        return len(self._episodes) * self._steps
+        return self._actions.size
 
     def batch(self, update: int, size: int) -> Batch:
         """The transitions of an update: lap after lap through all of them, each lap shuffled."""
@@ -115,42 +126,44 @@ class Transitions:
 
     def at(self, rows: Sequence[int]) -> Batch:
         """Transitions by number: episode by episode, step by step."""
-        size = len(rows)
-        now = [np.zeros((size, *shape), dtype=np.float32) for shape in self.shapes]
-        then = [np.zeros((size, *shape), dtype=np.float32) for shape in self.shapes]
-        actions = np.empty((size, 1), dtype=np.float32)
-        next_actions = np.zeros((size, 1), dtype=np.float32)
-        paid = np.empty((size, 1), dtype=np.float32)
-        terminals = np.zeros((size, 1), dtype=np.float32)
-        intervals = np.ones((size, 1), dtype=np.float32)
-        for i, row in enumerate(rows):
-            number, step = divmod(int(row), self._steps)
-            self._state(number, step, [array[i] for array in now])
-            actions[i] = self._episodes[number].actions[step]
-            paid[i] = self._rewards[number, step]
-            end = int(self._ends[step])
-            intervals[i] = end - step
-            terminals[i] = end == self._steps
-            if self._looks_ahead and end < self._steps:
-                self._state(number, end, [array[i] for array in then])
-                next_actions[i] = self._episodes[number].actions[end]
-        return Batch(tuple(now), actions, paid, tuple(then), next_actions, terminals, intervals)
+        number, step = np.divmod(np.asarray(rows), self._steps)
+        end = self._ends[step]
+        ended = end == self._steps
+        now = self._states(number, step)
+        if self._looks_ahead:
+            later = np.where(ended, 0, end)
+            next_actions = np.where(ended, 0, self._actions[number, later])
+            then = self._states(number, later)
+            for array in then:
+                array[ended] = 0
+        else:
+            next_actions = np.zeros_like(end)
+            then = [np.zeros(array.shape, dtype=np.float32) for array in now]
+        columns = (self._actions[number, step], self._rewards[number, step])
+        actions, paid, following, terminals, intervals = (
+            column.astype(np.float32)[:, None]
+            for column in (*columns, next_actions, ended, end - step)
+        )
+        return Batch(tuple(now), actions, paid, tuple(then), following, terminals, intervals)
 
-    def _state(self, number: int, step: int, out: Sequence[Array]) -> None:
-        """Writes what the environment showed before a step."""
-        part = dict(zip(self._keys, out, strict=True))
-        placed = self._episodes[number].actions[:step]
-        machine = part["machine_view"].reshape(-1, part["machine_view"].shape[-1])
-        # Of equal tiles the last one is written last, and stays.
-        machine[placed] = self._added[number][:step]
-        part["view_mask"].reshape(-1)[placed] = 1
-        part["position_mask"].reshape(-1)[:] = self._masks[number][step]
-        part["incumbent_view"][:] = self._incumbents[number]
-        part["meta"][:] = self._meta[number]
-        part["slice"][:] = self._next_slice[number][step]
-        counters = self._counters[number]
-        part["slice_view"][:] = counters[step]
-        if ALL_SLICES in part:
-            # In the order of placement: networks do not see any.
-            left = np.arange(self._steps) >= step
-            part[ALL_SLICES][:] = all_slices(counters[: self._steps], left)
+    def _states(self, number: Array, step: Array) -> list[Array]:
+        """What the environment showed before steps of episodes: arrays in the order of KEYS."""
+        latest = self._latest[number, step]
+        rows = number[:, None] * (self._steps + 1) + latest
+        by_key = {
+            "incumbent_view": self._incumbents[number],
+            "machine_view": self._added.reshape(-1, self._added.shape[-1]).take(rows, axis=0),
+            "meta": self._meta[number],
+            "position_mask": self._masks[number, step].astype(np.float32),
+            "slice": self._next_slice[number, step],
+            "slice_view": self._slices[number, step, :-1],
+            "view_mask": (latest < self._steps).astype(np.float32),
+        }
+        states = [
+            by_key[key].reshape(len(number), *shape)
+            for key, shape in zip(KEYS, self._shapes, strict=True)
+        ]
+        if self._complete:
+            states.append(self._slices[number])
+            states[-1][..., -1] = np.arange(self._steps) >= step[:, None]
+        return states

@@ -28,7 +28,7 @@ void* NodeMemory::do_allocate(std::size_t bytes, std::size_t alignment) {
     const std::size_t size = rounded_up(std::max(bytes, block_bytes), page_bytes);
     blocks_.reserve(blocks_.size() + 1);
     // Writable only once it is placed. Before, it may be one kernel memory area with the stack of
-    // another thread, whose first touch brings a huge page that would cover a part of this.
+    // another thread. That one's first touch brings a huge page, which would cover a part of this.
     void* const memory = ::mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) throw std::bad_alloc();
     // If it is refused, the thread that touches it first is on the node.

@@ -108,7 +108,7 @@ def measure(
     if out:
         check_output(out)
     check_export(export, export_to)
-    names, without = rules or ["grouped", "lpt"], ""
+    names = rules or ["grouped", "lpt"]
     schedules: dict[str, Schedule] = {}
     options_given = {"backend": backend, "index": index, "workload": workload, "load": load}
     asked = _asked({"machine": "host", "slices": slices, **options_given}, env, machine)
@@ -119,8 +119,7 @@ def measure(
     with Stages() as progress:
         _add_callbacks(arguments, backend, seconds, progress)
         subject = make_backend(backend, **asked, **arguments)
-        if subject.measures_host and "numa_balancing" not in arguments:
-            names, without = _with_balancing(names, subject.machine.nodes)
+        names, without = _with_balancing(names, subject, arguments)
         measured = measure_rounds(
             subject,
             names,
@@ -141,14 +140,16 @@ def measure(
     subject.close()
 
 
-def _with_balancing(names: list[str], nodes: int) -> tuple[list[str], str]:
+def _with_balancing(
+    names: list[str], subject: Backend, arguments: dict[str, Any]
+) -> tuple[list[str], str]:
     """The names with rows of AutoNUMA after os-default; or the same, and why there are none."""
     from pmoss_env.backends.kernel_settings import why_no_balancing
     from pmoss_env.measuring import BALANCING
 
-    if "os-default" not in names:
+    if "os-default" not in names or not subject.measures_host or "numa_balancing" in arguments:
         return names, ""
-    if without := why_no_balancing(nodes):
+    if without := why_no_balancing(subject.machine.nodes):
         return names, without
     behind = names.index("os-default") + 1
     return [*names[:behind], *BALANCING, *names[behind:]], ""

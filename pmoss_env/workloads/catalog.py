@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
-from pmoss_env import _native
+import pmoss_env._native as _native
 from pmoss_env.errors import DescriptionError, UnknownNameError
 from pmoss_env.files import FileStamp, check_regular, file_stamp
 from pmoss_env.search_paths import file_of, toml_files

@@ -1,5 +1,6 @@
 """Agents that ship are those of the stored results, and commands take them by name."""
 
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,9 @@ from pmoss_agents.policies import named_policies
 from pmoss_benchmarks.offline.episodes import world_of
 from pmoss_benchmarks.offline.pretrained import publish
 from pmoss_benchmarks.study import read_stored
+from pmoss_benchmarks.study.store import write_stored
 from pmoss_datasets.domain import find_domain
+from pmoss_datasets.spatial.world_sets import WorldsRecipe, make_worlds
 from pmoss_env.errors import DatasetError, DescriptionError
 from tests.cli.invoking import pmoss, pmoss_json
 
@@ -74,23 +77,31 @@ def test_lists_and_cards() -> None:
 
 def test_cards_are_made_of_results_of_the_very_agent(tmp_path: Path) -> None:
     data = REPOSITORY / "datasets/pmoss_datasets/shipped/pmoss/toy-btree-ycsb-a-busy-core/mixed-v0"
-    path = pretrained.find(BUSY)
-    results = REPOSITORY / "benchmarks/results/easy.jsonl"
+    results = REPOSITORY / "benchmarks/results/zero-shot.jsonl"
+    with pytest.raises(DatasetError, match="holds no made-up worlds"):
+        publish(pretrained.find(BUSY), data, results, tmp_path, "mine")
+    worlds = make_worlds(WorldsRecipe(count=8), tmp_path / "worlds")
     with pytest.raises(DatasetError, match="did not learn from"):
-        publish(path, data, results, tmp_path, "mine")
-    few = {"updates": 1, "members": 1, "width": 8, "features": 4, "demands": 2}
-    agent = pmoss_agents.make("surrogate", **few)
-    from pmoss_datasets import open_dataset
-
-    agent.fit(open_dataset(data))  # type: ignore[attr-defined]
-    mine = tmp_path / "mine.safetensors"
+        publish(pretrained.find(BUSY), worlds.path, results, tmp_path, "mine")
+    few = {"members": 1, "updates": 1, "width": 8, "features": 4, "demands": 2, "held": 2}
+    agent = pmoss_agents.make("generalist", **few, batch_size=2, context=4, time_width=4)
+    agent.fit(worlds)  # type: ignore[attr-defined]
+    mine, out = tmp_path / "mine.safetensors", tmp_path / "out"
     agent.save(mine)
-    with pytest.raises(DatasetError, match="has no row of surrogate"):
-        publish(mine, data, results, tmp_path / "out", "mine")
-    report = REPOSITORY / "benchmarks/results/continual.jsonl"
-    with pytest.raises(DatasetError, match="has no row of surrogate"):
-        publish(mine, data, report, tmp_path / "out", "mine")
-    assert not (tmp_path / "out").exists()
+    out.mkdir()
+    with pytest.raises(DatasetError, match="has no rows of the weights"):
+        publish(mine, worlds.path, results, out, "mine")
+    assert not list(out.iterdir())
+    pretrained.slim(mine, tmp_path / "slim.safetensors")
+    digest = hashlib.sha256((tmp_path / "slim.safetensors").read_bytes()).hexdigest()
+    rows = [
+        {"cell": world, "run": "x", "world": world, "checkpoint": digest, "policies": {"a": scores}}
+        for world, scores in {"toy/a": {"scores": [90, 92]}, "toy/b": {"scores": [94, 96]}}.items()
+    ]
+    write_stored(tmp_path / "r.jsonl", "zero-shot", {"budget": 50}, ["world"], {"x": {}}, rows)
+    card = publish(mine, worlds.path, tmp_path / "r.jsonl", out, "mine")
+    assert (card.score.value, card.score.episodes, card.sha256) == (93.0, 4, digest)
+    assert "--set updates=1" in card.commands[1]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,6 @@ _EXTRAS = {
     "optuna": ("Optuna", "tuning"),
     "pandas": ("pandas", "report"),
     "pyarrow": ("PyArrow", "hub"),
-    "pygame": ("pygame", "human"),
     "ray": ("ray", "ray"),
     "rich": ("rich", "cli"),
     "safetensors": ("safetensors", "agents"),

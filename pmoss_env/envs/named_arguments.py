@@ -8,7 +8,6 @@ from typing import Any, Self
 import gymnasium
 from gymnasium.core import ActType, ObsType
 
-from pmoss_env.envs.window import open_window
 from pmoss_env.errors import DescriptionError, unknown_key
 
 
@@ -20,7 +19,6 @@ class NamedArgumentsEnv(gymnasium.Env[ObsType, ActType]):
 
         Raises:
             DescriptionError: it names the nearest one that it has.
-            MissingExtraError: ``render_mode="human"`` without pygame.
         """
         parameters = inspect.signature(cls.__init__).parameters
         open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
@@ -28,7 +26,4 @@ class NamedArgumentsEnv(gymnasium.Env[ObsType, ActType]):
             if name not in parameters:
                 names = [own for own in parameters if own != "self"]
                 raise DescriptionError(unknown_key(f"environment argument {name!r}", name, names))
-        env = super().__new__(cls)
-        if arguments.get("render_mode") == "human":
-            open_window(env)
-        return env
+        return super().__new__(cls)

@@ -24,7 +24,7 @@ from pmoss_env.types import BoolArray, Float64Array, Int8Array
 Observation = dict[str, npt.NDArray[Any]]
 REWARDS = ("time", "saving")
 ON_ILLEGAL = ("remap", "terminate", "raise")
-RENDER_MODES = ("human", "ansi", "rgb_array")
+RENDER_MODES = ("ansi", "rgb_array")
 CPU, OFFLOAD, RELAXED = range(len(PATHS))
 #: The keys of info, at reset and at every step.
 INFO_KEYS = (
@@ -122,7 +122,7 @@ class AccessPathEnv(NamedArgumentsEnv[Observation, np.int64]):
       hardware.
     - ``on_illegal``: "remap", "terminate" or "raise".
     - ``distribution``: None, or fields of ``pmoss_env.envs.access_path.ScanDistribution``.
-    - ``render_mode``: "ansi", "rgb_array" or "human".
+    - ``render_mode``: "ansi" or "rgb_array"; ``gymnasium.make`` takes "human", too.
 
     Raises ``UnknownNameError`` for a name in no catalogue, ``UnsupportedError`` for a machine
     without copy engines, and ``DescriptionError`` for any other invalid value.

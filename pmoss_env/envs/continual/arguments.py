@@ -25,7 +25,7 @@ _OF_MODELS = {
     "copy_gb_per_s": 0.0,
 }
 ON_ILLEGAL = ("leave", "raise")
-RENDER_MODES = ("human", "ansi", "rgb_array")
+RENDER_MODES = ("ansi", "rgb_array")
 #: The first schedule of an episode: best-fit by the counters of another one, or a static baseline.
 INCUMBENTS = ("best-fit", *STATIC_BASELINES)
 #: Slices, epochs and moves are counted in 32 bits.
@@ -64,7 +64,7 @@ class Arguments:
         noise: strength of the measurement noise; 1 is as on hardware.
         on_illegal: "leave" (the move is omitted and counted) or "raise".
         backend_options: further options of the backend, such as {"records": 1000000}.
-        render_mode: "ansi", "rgb_array" or "human".
+        render_mode: "ansi" or "rgb_array"; ``gymnasium.make`` takes "human", too.
 
     Raises:
         UnknownNameError: a name in no catalogue.

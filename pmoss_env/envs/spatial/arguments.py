@@ -19,7 +19,7 @@ from pmoss_env.noise import Noise
 
 #: Sets of counters in the snapshots of an episode.
 READABLE = ("all", "software")
-RENDER_MODES = ("human", "ansi", "rgb_array")
+RENDER_MODES = ("ansi", "rgb_array")
 MIXTURE = "mixture"
 #: Options of backends for which the environment has arguments.
 _NO_OPTIONS = ("name", "machine", "workload", "index", "slices", "load", "deviation")
@@ -62,7 +62,7 @@ class Arguments:
         measure_every: steps between measurements; None means every step on an incremental backend,
             and for the reward "improvement". Otherwise only the last step is measured. Hardware
             needs it for "improvement".
-        render_mode: "ansi", "rgb_array" or "human".
+        render_mode: "ansi" or "rgb_array"; ``gymnasium.make`` takes "human", too.
 
     Raises:
         UnknownNameError: a name in no catalogue.

@@ -146,7 +146,7 @@ class ThreadSchedulingEnv(NamedArgumentsEnv[Observation, np.int64]):
     - ``utilisation``: "cpu" or "bandwidth".
     - ``epoch_seconds``: length of an epoch.
     - ``on_illegal``: "remap", "terminate" or "raise".
-    - ``render_mode``: "ansi", "rgb_array" or "human".
+    - ``render_mode``: "ansi" or "rgb_array"; ``gymnasium.make`` takes "human", too.
 
     ``ThreadSchedulingEnv.on(server)`` makes the same environment over any ``ThreadServer``, such as
     the threads of a live process (``pmoss_env.envs.threads.live.process``).

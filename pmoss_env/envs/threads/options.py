@@ -10,7 +10,7 @@ from pmoss_env.envs.threads.reward import FORMS, UTILISATIONS
 from pmoss_env.errors import DescriptionError
 
 ON_ILLEGAL = ("remap", "terminate", "raise")
-RENDER_MODES = ("human", "ansi", "rgb_array")
+RENDER_MODES = ("ansi", "rgb_array")
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,7 @@ WorkloadSpec make_spec(double lookup, double insert, double scan, double update,
                        std::uint64_t records, std::uint32_t max_scan_length, std::uint64_t seed,
                        const std::string& key_space, std::shared_ptr<SortedKeyFile> keys,
                        double hot_share, double hot_fraction, double drift,
-                       double read_modify_write) {
+                       double read_modify_write, std::uint32_t value_bytes) {
   WorkloadSpec spec{lookup,
                     insert,
                     scan,
@@ -88,7 +88,8 @@ WorkloadSpec make_spec(double lookup, double insert, double scan, double update,
                     hot_share,
                     hot_fraction,
                     drift,
-                    read_modify_write};
+                    read_modify_write,
+                    value_bytes};
   if (distribution == ordered) spec.space.in_order = records;
   validate(spec);
   return spec;
@@ -98,11 +99,11 @@ py::str describe(const WorkloadSpec& spec) {
   return py::
       str("WorkloadSpec(lookup={}, insert={}, scan={}, update={}, distribution='{}', theta={}, "
           "zipf_items={}, records={}, max_scan_length={}, seed={}, key_space='{}', hot_share={}, "
-          "hot_fraction={}, drift={}, read_modify_write={})")
+          "hot_fraction={}, drift={}, read_modify_write={}, value_bytes={})")
           .format(spec.lookup, spec.insert, spec.scan, spec.update, distribution_name(spec),
                   spec.theta, spec.zipf_items, spec.records, spec.max_scan_length, spec.seed,
                   name_of(spec.space.kind), spec.hot_share, spec.hot_fraction, spec.drift,
-                  spec.read_modify_write);
+                  spec.read_modify_write, spec.value_bytes);
 }
 
 py::dict draw(OperationGenerator& generator, py::ssize_t n) {
@@ -154,7 +155,8 @@ void bind_spec(py::module_& module) {
            py::arg("key_space") = name_of(standard.space.kind), py::arg("keys") = nullptr,
            py::arg("hot_share") = standard.hot_share,
            py::arg("hot_fraction") = standard.hot_fraction, py::arg("drift") = standard.drift,
-           py::arg("read_modify_write") = standard.read_modify_write)
+           py::arg("read_modify_write") = standard.read_modify_write,
+           py::arg("value_bytes") = standard.value_bytes)
       .def_readonly("lookup", &WorkloadSpec::lookup)
       .def_readonly("insert", &WorkloadSpec::insert)
       .def_readonly("scan", &WorkloadSpec::scan)
@@ -171,6 +173,7 @@ void bind_spec(py::module_& module) {
       .def_readonly("hot_fraction", &WorkloadSpec::hot_fraction)
       .def_readonly("drift", &WorkloadSpec::drift)
       .def_readonly("read_modify_write", &WorkloadSpec::read_modify_write)
+      .def_readonly("value_bytes", &WorkloadSpec::value_bytes)
       .def(
           "keys_of_records",
           [](const WorkloadSpec& spec, const py::object& records) {

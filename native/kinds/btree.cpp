@@ -20,6 +20,7 @@ IndexKind btree() {
             std::make_shared<const analytic::BTreeProfiler>(spec, static_cast<int>(slices));
         return [profiler](std::uint64_t seed) { return profiler->profiles(seed); };
       },
+      .large_values = true,
       .profiled_by_formulas = true,
   };
 }

@@ -59,6 +59,7 @@ struct IndexKind {
   /// Without one, every instance is recorded when its profiles are asked for.
   std::function<Profiler(const WorkloadSpec&, std::uint32_t slices, const recording::TraceOptions&)>
       make_profiler = {};
+  bool large_values = false;  ///< `serve` takes values of more than 8 bytes
   /// Profiles come from formulas, in milliseconds; else the index is built and run, which takes
   /// long.
   bool profiled_by_formulas = false;

@@ -1,3 +1,4 @@
+#include <functional>
 #include <map>
 #include <stdexcept>
 #include <utility>
@@ -8,6 +9,18 @@
 
 namespace pmoss::kinds {
 namespace {
+
+/// What models and recordings are made by: they know no larger values.
+template <class Result>
+auto of_words(
+    std::function<Result(const WorkloadSpec&, std::uint32_t, const recording::TraceOptions&)>
+        make) {
+  return [make = std::move(make)](const WorkloadSpec& spec, std::uint32_t slices,
+                                  const recording::TraceOptions& options) {
+    require_word_values(spec, "the models know");
+    return make(spec, slices, options);
+  };
+}
 
 void add(std::map<std::string, IndexKind>& kinds, IndexKind kind) {
   if (kind.name.empty()) throw std::invalid_argument("a kind of index must have a name");
@@ -27,6 +40,8 @@ void add(std::map<std::string, IndexKind>& kinds, IndexKind kind) {
     };
     kind.profiled_by_formulas = false;
   }
+  kind.record = of_words(std::move(kind.record));
+  kind.make_profiler = of_words(std::move(kind.make_profiler));
   std::string name = kind.name;
   kinds.emplace(std::move(name), std::move(kind));
 }

@@ -2,6 +2,7 @@
 #include "index/btree.hpp"
 #include "index/rtree.hpp"
 #include "kinds/built_in.hpp"
+#include "kinds/large_values.hpp"
 #include "kinds/served_btree.hpp"
 #include "kinds/served_rtree.hpp"
 #include "runtime/runner.hpp"
@@ -13,8 +14,11 @@ const bool indexes_are_served = true;
 Serve serve_btree() {
   return [](const WorkloadSpec& spec,
             const ServeOptions& options) -> std::unique_ptr<runtime::ServedIndex> {
-    return std::make_unique<ServedBTree>(
-        spec, BTree::Options{options.slices, options.huge_pages, options.placement});
+    const BTree::Options of_tree{options.slices, options.huge_pages, options.placement};
+    if (spec.value_bytes == sizeof(std::uint64_t)) {
+      return std::make_unique<ServedBTree>(spec, of_tree);
+    }
+    return std::make_unique<ServedValues>(spec, BTreeOfValues::Options{of_tree, spec.value_bytes});
   };
 }
 
@@ -31,6 +35,7 @@ Serve serve_rtree() {
 
 std::unique_ptr<runtime::Runner> make_runner(const IndexKind& kind, const WorkloadSpec& spec,
                                              const ServeOptions& options, unsigned load_threads) {
+  if (!kind.large_values) require_word_values(spec, "the index '" + kind.name + "' holds");
   return std::make_unique<runtime::Runner>(spec, kind.serve(spec, options), load_threads);
 }
 

@@ -179,6 +179,10 @@ class ExecutorOfKeys final : public runtime::QueryExecutor {
       if (i + ahead < count) fetch(i + ahead);
       const runtime::Item& item = ring.front(i);
       if (item.kind() == Operation::Kind::lookup) {
+        // The place of a tree of large values says where the value lies.
+        if constexpr (requires { tree_.read(places[i]); }) {
+          if (found[i]) values[i] = tree_.read(places[i]);
+        }
         account_lookup(found[i], values[i]);
       } else {
         ++totals_.executed;

@@ -79,6 +79,9 @@ void validate(const WorkloadSpec& spec) {
     refuse("lookup + insert + scan + update + read_modify_write", std::to_string(sum), "be 1");
   }
   if (spec.records == 0) refuse("records", "0", "be at least 1");
+  if (spec.value_bytes < 8 || spec.value_bytes > 1024 || spec.value_bytes % 8 != 0) {
+    refuse("value_bytes", std::to_string(spec.value_bytes), "be a multiple of 8 up to 1024");
+  }
   if (spec.space.kind == KeySpace::Kind::file) {
     if (spec.space.keys == nullptr) refuse("key space", "a file without keys", "have keys");
     if (spec.records > spec.space.keys->size()) {
@@ -129,6 +132,12 @@ void validate(const WorkloadSpec& spec) {
       refuse("distribution", std::to_string(static_cast<int>(spec.distribution)),
              "be uniform, zipf, hot_range or latest");
   }
+}
+
+void require_word_values(const WorkloadSpec& spec, const std::string& what) {
+  if (spec.value_bytes == sizeof(std::uint64_t)) return;
+  refuse("value_bytes", std::to_string(spec.value_bytes),
+         "be 8: " + what + " values of 8 bytes; the B+-tree on this host holds larger ones");
 }
 
 OperationGenerator::OperationGenerator(const WorkloadSpec& spec, std::uint64_t stream_seed,

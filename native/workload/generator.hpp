@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "workload/keyspace.hpp"
@@ -40,6 +41,7 @@ struct WorkloadSpec {
   double drift = 0.0;
   /// Share of the draws that read a record and then write it: two operations, one after the other.
   double read_modify_write = 0.0;
+  std::uint32_t value_bytes = 8;  ///< of each record; a multiple of 8, at most 1024
 };
 
 /// The same mix with shares of operations, of which a read-modify-write is a lookup and an update.
@@ -63,6 +65,9 @@ std::vector<double> hot_range_shares(const WorkloadSpec& spec, std::uint32_t sli
 
 /// Throws std::invalid_argument, naming the value and what is right, when the spec makes no sense.
 void validate(const WorkloadSpec& spec);
+
+/// Throws std::invalid_argument for values of more than 8 bytes, where `what` knows no others.
+void require_word_values(const WorkloadSpec& spec, const std::string& what);
 
 /// One operation on the index. `scan_length` is 0 unless the kind is scan.
 struct Operation {

@@ -19,6 +19,7 @@ from pmoss_env.machines import Machine, load_machine
 from pmoss_env.platforms import require_host
 from pmoss_env.types import LoadRegime
 from pmoss_env.workloads import Workload, load_workload
+from pmoss_env.workloads.description import WORD_BYTES
 
 _log = logging.getLogger(__name__)
 
@@ -113,6 +114,11 @@ def make_backend(
     if workload.index != index:
         raise UnsupportedError(
             f"index = {index!r}: the workload {workload.name!r} is for index={workload.index!r}"
+        )
+    if workload.value_bytes != WORD_BYTES and not backend_class(name).measures_host:
+        raise UnsupportedError(
+            f"workload {workload.name!r}: value_bytes = {workload.value_bytes}: the {name} backend "
+            f"models values of {WORD_BYTES} bytes; measure larger ones with hardware"
         )
     if not 1 <= slices <= 65536:
         raise ScheduleError(f"slices = {slices}: must lie between 1 and 65536")

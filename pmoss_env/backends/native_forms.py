@@ -15,7 +15,7 @@ from pmoss_env.machines.distances import PLAIN
 from pmoss_env.types import CoTenant
 from pmoss_env.workloads import SOSD, Workload
 from pmoss_env.workloads.catalog import sorted_keys
-from pmoss_env.workloads.description import FRACTIONS
+from pmoss_env.workloads.description import FRACTIONS, WORD_BYTES
 
 _BYTES_PER_LINE = 64
 _LINES_PER_KIB = 1024 / _BYTES_PER_LINE
@@ -113,6 +113,7 @@ def native_workload(workload: Workload, seed: int = 0) -> _native.WorkloadSpec:
             hot_share=workload.hot_share,
             hot_fraction=workload.hot_fraction,
             drift=workload.drift,
+            **({} if workload.value_bytes == WORD_BYTES else {"value_bytes": workload.value_bytes}),
         )
     except (DescriptionError, ValueError) as error:
         raise DescriptionError(f"workload {workload.name!r}: {error}") from error

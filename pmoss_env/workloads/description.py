@@ -11,13 +11,15 @@ from typing import Any
 from pmoss_env.checks import check_keys, check_type
 from pmoss_env.errors import DescriptionError
 from pmoss_env.files import read_toml
-from pmoss_env.indexes import DEFAULT, holds_points, index_names
+from pmoss_env.indexes import DEFAULT, holds_points, index_names, is_plugin
 
 FRACTIONS = ("lookup", "insert", "scan", "update", "read_modify_write")
 DISTRIBUTIONS = ("uniform", "zipf", "zipf_ordered", "hot_range", "latest")
 #: Key spaces without a file; "sosd:<path>" takes the keys of a file.
 KEY_SPACES = ("scattered", "clustered")
 SOSD = "sosd:"
+#: Bytes of a value that every index holds and the models know, and of the largest.
+WORD_BYTES, MAX_VALUE_BYTES = 8, 1024
 #: Largest values that the generator and the workers' queues support.
 _MAX = {"zipf_items": 2**40, "records": 2**39 - 1, "max_scan_length": 2**16 - 1}
 
@@ -65,6 +67,9 @@ class Workload:
             grid.
         read_modify_write: share of lookups that are followed by an update of the same key. As in
             YCSB, the index sees two operations, and both count as queries.
+        value_bytes: of each record, a multiple of 8 up to 1024. Larger values than 8 are for the
+            B+-tree on the hardware backend: they lie beside the tree in the memory of their slice,
+            are read and written whole, and their pages move with it.
     """
 
     name: str
@@ -85,6 +90,7 @@ class Workload:
     drift: float = 0.0
     index: str = DEFAULT
     read_modify_write: float = 0.0
+    value_bytes: int = WORD_BYTES
 
     def __post_init__(self) -> None:
         shares = [getattr(self, name) for name in FRACTIONS]
@@ -114,10 +120,20 @@ class Workload:
                 raise DescriptionError(
                     f"{name} = {getattr(self, name)}: must lie between 1 and {maximum}"
                 )
+        if not WORD_BYTES <= self.value_bytes <= MAX_VALUE_BYTES or self.value_bytes % WORD_BYTES:
+            raise DescriptionError(
+                f"value_bytes = {self.value_bytes}: must be a multiple of {WORD_BYTES} up to "
+                f"{MAX_VALUE_BYTES}"
+            )
         if self.index not in index_names():
             raise DescriptionError(
                 f"index = {self.index!r}: must be one of {index_names()}; a library of yours must "
                 "be registered (pmoss_env.indexes.register_plugin)"
+            )
+        if self.value_bytes != WORD_BYTES and (holds_points(self.index) or is_plugin(self.index)):
+            raise DescriptionError(
+                f"value_bytes = {self.value_bytes}: the index {self.index!r} holds values of "
+                f"{WORD_BYTES} bytes; the B+-tree holds larger ones"
             )
         if holds_points(self.index):
             self._check_points()

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import gymnasium
@@ -12,6 +13,7 @@ from pmoss_env.backends import (
     make_backend,
 )
 from pmoss_env.errors import UnknownNameError, UnsupportedError
+from pmoss_env.workloads import load_workload
 
 MINE = """
 from pmoss_env.backends.analytic import AnalyticBackend
@@ -71,3 +73,10 @@ def test_what_no_package_has_is_refused() -> None:
         make_backend("slow", machine="toy", workload="ycsb-a")
     with pytest.raises(UnknownNameError, match="unknown backend 7"):
         backend_class(7)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("backend", ["analytic", "simulated"])
+def test_models_know_values_of_eight_bytes(backend: str) -> None:
+    large = replace(load_workload("lookups"), value_bytes=64)
+    with pytest.raises(UnsupportedError, match=f"value_bytes = 64: the {backend} backend models"):
+        make_backend(backend, machine="toy", workload=large, slices=16)

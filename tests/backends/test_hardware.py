@@ -16,6 +16,7 @@ from pmoss_env.baselines import Context, make_baseline
 from pmoss_env.errors import BackendError, DescriptionError, ScheduleError, UnknownNameError
 from pmoss_env.measuring import measure_schedules, overload_in_words
 from pmoss_env.types import COUNTER_INDEX, COUNTERS, CoTenant, Instance, Schedule
+from pmoss_env.workloads import load_workload
 
 SLICES = 16
 
@@ -50,6 +51,18 @@ def spread(backend: Backend) -> Schedule:
 def test_it_measures_but_does_not_model(backend: HardwareBackend) -> None:
     assert isinstance(backend, Backend)
     assert not isinstance(backend, IncrementalBackend)
+
+
+@pytest.mark.parametrize("value_bytes", [64, 1024])
+def test_large_values_are_served_from_the_memory_of_their_slices(value_bytes: int) -> None:
+    mix = replace(load_workload("ycsb-core-f"), value_bytes=value_bytes)
+    backend = make(workload=mix)
+    snapshot = backend.measure(spread(backend), seed=1)
+    assert snapshot.throughput > 0.0
+    data = snapshot.provenance["data"]
+    assert data["in_place"]
+    assert sum(data["pages_by_node"].values()) * 4096 > 20_000 * value_bytes
+    backend.close()
 
 
 def test_snapshot_is_whole_and_invents_nothing(backend: HardwareBackend) -> None:

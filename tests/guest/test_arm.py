@@ -66,7 +66,7 @@ def test_counters_count_with_larger_pages() -> None:
 @pytest.mark.heavy
 @pytest.mark.parametrize("architecture", [ARM, ARM_16K], ids=["4k", "16k"])
 def test_index_migration_and_runtime_work_on_four_nodes(architecture: Architecture) -> None:
-    chosen = "-GuestWithoutMemory*"
+    chosen = "-GuestWithoutMemory*:GuestUnit*"
     outcome = run_tests(
         "pmoss_guest_tests", chosen, architecture, Shape(), "numa_balancing=disable"
     )

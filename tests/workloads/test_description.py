@@ -56,6 +56,9 @@ def test_unknown_workload_is_named() -> None:
         ({"records": 0}, "records = 0"),
         ({"max_scan_length": 0}, "max_scan_length = 0"),
         ({"keys": "dense"}, "keys = 'dense'"),
+        ({"value_bytes": 0}, "value_bytes = 0: must be a multiple of 8"),
+        ({"value_bytes": 12}, "value_bytes = 12: must be a multiple of 8"),
+        ({"value_bytes": 1032}, "value_bytes = 1032: must be a multiple of 8 up to 1024"),
         ({"hot_share": 1.5}, "hot_share = 1.5"),
         ({"hot_fraction": 0.0}, "hot_fraction = 0.0"),
         ({"drift": -1.0}, r"drift = -1\.0"),
@@ -74,6 +77,7 @@ def test_impossible_values_are_refused(change: dict[str, object], complaint: str
         ({"keys": "sosd:osm"}, "keys = 'sosd:osm'"),
         ({"distribution": "hot_range", "hot_fraction": 0.001}, r"hot_fraction = 0\.001"),
         ({"drift": 0.1}, r"drift = 0\.1"),
+        ({"value_bytes": 64}, "the index 'rtree' holds values of 8 bytes"),
     ],
 )
 def test_what_points_cannot_do_is_refused(change: dict[str, object], complaint: str) -> None:

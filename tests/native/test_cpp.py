@@ -24,7 +24,7 @@ from tests.native.builds import (
 FILTERS = {
     "plain": "*",
     "thread": "*Concurrent*:*Epochs*:Batch*:Team*:BlockPool*:*Runner*:"
-    "SpscRing*:Counters*:Probe*:Window*:Item*:Affinity*:*Migration*:Numa*:"
+    "SpscRing*:Counters*:Probe*:Window*:Item*:Affinity*:*Migration*:Numa*:*LargeValues*:"
     "ScanPaths.TheSameSeed*:Plugin.AGood*:Plugin.OurOwn*:Plugin.Threads*:Plugin.Hidden*:"
     "Plugin.SlicesCome*:BulkLoad.LoadsParts*",
     "address-undefined": "*-RTreeProfile*:*FormulaAgainstTrace*:"

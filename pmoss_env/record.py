@@ -59,7 +59,6 @@ def record(
     slices: int,
     queries: int,
     instances: int = 1,
-    tool: str = "auto",
     progress: Progress = lambda stage, done, total: None,
 ) -> Recording:
     """Records the memory accesses of a workload's queries in a library.
@@ -71,7 +70,6 @@ def record(
         slices: number of key ranges, which the library gets.
         queries: number of recorded queries per instance.
         instances: number of workload instances, with the seeds 0 to instances - 1.
-        tool: "drd", "lackey", or "auto" for the first that works.
 
     Raises:
         PluginError: no library, or it failed or crashed.
@@ -85,8 +83,6 @@ def record(
         raise UnsupportedError(
             f"workload {workload.name!r} is for an index on points, and a library holds keys"
         )
-    if tool not in ("auto", *_TOOLS):
-        raise RecordingError(f"tool = {tool!r}: must be auto, {' or '.join(_TOOLS)}")
     valgrind = shutil.which("valgrind")
     if valgrind is None:
         raise UnsupportedError(
@@ -100,7 +96,7 @@ def record(
                 recorder = _Recorder(
                     valgrind, library, Path(folder), workload, slices, queries, progress
                 )
-                done.append(save_instance(Path(out), seed, *recorder.record(seed, tool)))
+                done.append(save_instance(Path(out), seed, *recorder.record(seed)))
         recording = Recording(Path(out), facts, workload, slices, queries, tuple(done))
         recording.save()
     except BaseException:
@@ -129,7 +125,7 @@ class _Recorder:
         #: Written by the child at its end; missing if the library ended the process.
         self._end = folder / "facts.end"
 
-    def record(self, seed: int, tool: str) -> tuple[_native.Trace, dict[str, object]]:
+    def record(self, seed: int) -> tuple[_native.Trace, dict[str, object]]:
         """The trace of an instance, and facts about the recording."""
         native = native_workload(self._workload, seed)
         planned = _native.PlannedQueries(native, self._slices, queries=self._queries)
@@ -138,13 +134,8 @@ class _Recorder:
         queries.tofile(self._folder / "queries")
         costs = self._costs(np.bincount(queries[1::3].astype(np.int64), minlength=_KINDS))
         accesses = _native.AccessTrace(planned)
-        used = "drd" if tool == "auto" else tool
+        used = "drd"
         if not self._accesses(used, accesses):
-            if tool != "auto":
-                raise RecordingError(
-                    f"plugin {str(self._library)!r} stores more than 8 bytes at once, which "
-                    "Valgrind's DRD cannot print: use the tool lackey"
-                )
             used, accesses = "lackey", _native.AccessTrace(planned)
             self._accesses(used, accesses)
         trace = accesses.finish(costs)

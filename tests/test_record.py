@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pmoss_env import _native
-from pmoss_env.errors import PluginError, RecordingError, UnsupportedError
+from pmoss_env.errors import PluginError, UnsupportedError
 from pmoss_env.plugin_recordings import load_recording
 from pmoss_env.record import record
 from pmoss_env.workloads import load_workload
@@ -63,11 +63,9 @@ def test_without_valgrind_the_package_is_named(
     assert not (tmp_path / "out").exists()
 
 
-def test_points_and_other_tools_are_refused(std_map: Path, tmp_path: Path) -> None:
+def test_points_are_refused(std_map: Path, tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match="on points"):
         record(std_map, tmp_path, **{**SMALL, "workload": load_workload("rtree-ranges")})
-    with pytest.raises(RecordingError, match="drd or lackey"):
-        record(std_map, tmp_path, **SMALL, tool="dhat")
 
 
 @needs_valgrind
@@ -100,7 +98,7 @@ def test_wrong_answers_are_not_recorded(fault: str, message: str, tmp_path: Path
 def test_a_recording_is_repeatable(std_map: Path, tmp_path: Path) -> None:
     traces = []
     for folder in (tmp_path / "first", tmp_path / "second"):
-        trace = record(std_map, folder, **SMALL, tool="drd").trace(0)
+        trace = record(std_map, folder, **SMALL).trace(0)
         traces.append(_native.arrays_of_trace(trace))
     names = ("slice", "touches", "first_touch", "instructions")
     assert all(np.array_equal(traces[0][name], traces[1][name]) for name in names)

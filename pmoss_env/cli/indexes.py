@@ -56,7 +56,6 @@ def record(
     instances: Annotated[
         int, typer.Option(min=1, max=1000, help="Workload instances: their hot keys differ.")
     ] = 1,
-    tool: Annotated[str, typer.Option(help="drd, lackey, or auto: the first that can.")] = "auto",
 ) -> None:
     """Record the memory accesses of a user-defined index, for the models of machines.
 
@@ -81,7 +80,6 @@ def record(
             slices=slices,
             queries=queries,
             instances=instances,
-            tool=tool,
             progress=progress,
         )
     rows = [(i.seed, i.facts["tool"], i.facts["touched"]) for i in made.instances]

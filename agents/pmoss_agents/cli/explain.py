@@ -82,7 +82,7 @@ def explain(
 
     Example: pmoss explain incumbent pmoss/generalist-v1 -e interference=busy_core
     """
-    from pmoss_agents.explaining.choosing import explain_words
+    from pmoss_agents.explaining.measuring import explain_words
     from pmoss_agents.explaining.page import explain_page, explain_svg
     from pmoss_env.files import write_atomically
 

@@ -1,16 +1,24 @@
-"""Making two schedules in one episode, and measuring both under the same conditions."""
+"""Two schedules of one episode, by the arguments of `pmoss explain`, measured alike."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import closing
+from pathlib import Path
+from typing import Any
 
+import pmoss_agents
 from pmoss_agents.explaining.differences import Comparison, Run, compare
+from pmoss_agents.policies import short_name
+from pmoss_datasets.domain import check_offer, domain_of_env, find_domain
+from pmoss_datasets.evaluation import DEFAULT_ENV
 from pmoss_datasets.fairness import check_policy
 from pmoss_datasets.policies import Policy, SchedulePolicy
 from pmoss_datasets.spatial import scoring
+from pmoss_env.baselines import make_baseline
 from pmoss_env.baselines.context import Baseline
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
+from pmoss_env.schedule_files import read_schedule
 from pmoss_env.types import Schedule
 
 #: A schedule itself, an agent or a baseline.
@@ -75,3 +83,65 @@ def _schedule(env: SpatialSchedulingEnv, env_seed: int, choice: Choice) -> Sched
             searcher.begin()
         backend = scoring.counted_for(policy, searcher.searchable)
         return choice(env.context(scoring.stream_for(policy, env_seed), backend))
+
+
+def explain_words(
+    a: str,
+    b: str,
+    options: Mapping[str, Any],
+    *,
+    rounds: int = 1,
+    progress: Progress | None = None,
+) -> tuple[Comparison, str]:
+    """Compares the schedules of two arguments.
+
+    Args:
+        a: a baseline, an agent as of pmoss_agents.find_policy(), or a schedule file.
+        options: of the episode, those that are given: "machine" and "backend" by name, "env" and
+            "option" with arguments of the environment and the backend, and "seed".
+        rounds: see explain().
+        progress: see explain().
+
+    Returns:
+        The comparison; and in words the machine, what was asked for, and the episode.
+
+    Raises:
+        UnsupportedError: a policy of a domain without schedules.
+        PmossError: what the words or the episode lack.
+    """
+    choices = [_choice(word) for word in (a, b)]
+    arguments = {"machine": "skylake-x-8n", "backend": "analytic"}
+    arguments |= {name: options[name] for name in arguments if name in options}
+    arguments |= options.get("env", {})
+    if "option" in options:
+        arguments["backend_options"] = options["option"]
+    seed = options.get("seed", 0)
+    # The final throughput is all that is asked for.
+    with closing(domain_of_env(DEFAULT_ENV).make_env({**arguments, "reward": "terminal"})) as env:
+        named: dict[str, Choice] = {
+            name: read_schedule(choice, env.machine) if isinstance(choice, Path) else choice
+            for name, choice in zip(_names(a, b), choices, strict=True)
+        }
+        comparison = explain(env, seed, named, rounds=rounds, progress=progress)
+        asked = ", ".join(f"{key} {value}" for key, value in arguments.items())
+        return comparison, f"{env.machine.description}; {asked}; episode {seed}"
+
+
+def _choice(word: str) -> Any:
+    """The choice that a word names, before there is an environment."""
+    if word.endswith(".json"):
+        return Path(word)
+    if not pmoss_agents.names_policy(word):
+        return make_baseline(word, shared=True)
+    policy = pmoss_agents.find_policy(word)
+    if domain := getattr(policy, "domain", ""):
+        check_offer(find_domain(domain), "schedules", f"explain {word}")
+    return policy
+
+
+def _names(a: str, b: str) -> list[str]:
+    """Short names, where these differ."""
+    names = [short_name(a), short_name(b)]
+    if names[0] != names[1]:
+        return names
+    return [a, b] if a != b else [a, f"{b} again"]

@@ -47,8 +47,9 @@ def run_tests(build: Path, chosen: str, shape: Shape) -> Outcome:
     )
 
 
-#: Each has a guest of its own: what other tests leave in a process is room on a full node.
-ALONE = ("GuestFaults*", "RunnerPlacement*")
+#: Each has a guest of its own: what other tests leave in a process is room on a full node, and no
+#: guest takes too long on a busy host.
+ALONE = ("GuestFaults*", "RunnerPlacement*", "*LargeValues*")
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,7 @@ from pmoss_env.errors import (
     DescriptionError,
     IllegalActionError,
     PmossError,
+    ScheduleError,
     UnknownNameError,
     UnsupportedError,
 )
@@ -164,6 +165,19 @@ def test_seeds_decide_and_generators_go_on():
     right.reset(seed=3)
     for _ in range(2):
         alike(left.reset()[0], right.reset()[0])
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_what_fails_in_a_thread_that_starts_episodes_is_typed(threads):
+    envs = SpatialVectorEnv(4, threads=threads, **TOY)
+    with pytest.raises(ScheduleError, match="core 99"):
+        envs.reset(seed=0, options={"incumbent": [99] * TOY["slices"]})
+    with pytest.raises(ResetNeeded):
+        envs.step(np.zeros(4, dtype=np.int64))
+    observations, _ = envs.reset(seed=0)
+    single = SpatialVectorEnv(4, **TOY).reset(seed=0)[0]
+    assert all(np.array_equal(observations[key], single[key]) for key in single)
+    envs.close()
 
 
 def test_an_incumbent_can_be_given_to_all():

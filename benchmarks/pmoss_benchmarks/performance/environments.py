@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable
 from itertools import pairwise
+from multiprocessing import get_context
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
@@ -203,7 +204,22 @@ def whole_episodes(rounds: int, **_: Any) -> list[Figure]:
             over = figure(f"{what}, step / {CARTPOLE} step", "x", ratios(steps, single), note)
             figures.append(over)
         figures.append(figure(what, "1/s", [count / s for s in values], note))
+    note = f"resident memory that {ENVIRONMENTS} environments add, after a whole episode"
+    with get_context("spawn").Pool(1) as fresh:
+        for name, arguments in settings.items():
+            size = fresh.apply(_megabytes, (arguments,))
+            figures.append(figure(f"memory of an environment, {name}", "MB", [size], note))
     return figures
+
+
+def _megabytes(arguments: dict[str, Any]) -> float:
+    """What one of many environments takes, in MB; what all share does not count."""
+    from resource import RUSAGE_SELF, getrusage  # POSIX has it
+
+    _vector(SPATIAL, 1, **arguments).reset(seed=0)
+    before = getrusage(RUSAGE_SELF).ru_maxrss
+    _episodes(_vector(SPATIAL, ENVIRONMENTS, **arguments))()
+    return (getrusage(RUSAGE_SELF).ru_maxrss - before) * 1024 / ENVIRONMENTS / 1e6
 
 
 def _cartpoles(envs: Any) -> Work:

@@ -4,20 +4,11 @@
 #include <array>
 #include <atomic>
 #include <cmath>
+#include <utility>
 
 #include "numa/huge_memory.hpp"
 
 namespace pmoss::analytic {
-namespace {
-
-/// Of which rows `gone` is aged further than in the rows themselves.
-struct Ahead {
-  std::uint64_t rows = 0;  // their number; 0: none
-  std::size_t octave = 0;
-  std::array<std::vector<double>, table_phases> gone;
-};
-
-}  // namespace
 
 /// Makes room for the classes of slices.
 void SliceTables::Rows::make_room(const std::vector<std::size_t>& first_of_slice,
@@ -35,8 +26,7 @@ void SliceTables::Rows::make_room(const std::vector<std::size_t>& first_of_slice
   }
   dirty.assign(first.back(), 0);
   octave = never_aged;
-  static std::atomic<std::uint64_t> latest = 0;
-  number = ++latest;
+  ahead_octave = never_aged;
 }
 
 /// Brings `gone` to an octave or, from there on, leaves it before.
@@ -61,7 +51,7 @@ void SliceTables::Rows::end_column(std::size_t slice, std::size_t row) {
   }
 }
 
-ClassRows SliceTables::Rows::of_group(std::size_t group, Gone& now) const {
+ClassRows SliceTables::Rows::of_group(std::size_t group) {
   const std::size_t row = first[group], at = row * decay_lanes;
   return {&counts[at],
           &touches[at],
@@ -69,11 +59,11 @@ ClassRows SliceTables::Rows::of_group(std::size_t group, Gone& now) const {
           &waits[at],
           &dirty_share[at],
           &dirty[row],
-          {&now[0][at], &now[1][at]},
+          {&ahead[0][at], &ahead[1][at]},
           first[group + 1] - row};
 }
 
-void SliceTables::set(const SliceProfiles& p, const std::vector<double>& waits) {
+void SliceTables::set(const SliceProfiles& p, std::vector<double> waits) {
   const auto n = static_cast<std::size_t>(p.slices);
   if (slices_ != n) {
     // All in one, so that a model touches few pages. The longest rows begin at halves of a line.
@@ -86,42 +76,49 @@ void SliceTables::set(const SliceProfiles& p, const std::vector<double>& waits) 
   }
   has_lines_.fill(false);
   has_pages_.fill(false);
-  line_rows_.make_room(p.first_class, n);
-  page_rows_.make_room(p.first_page_class, n);
+  static std::atomic<std::uint64_t> latest = 0;
+  number_ = ++latest;
+  profiles_ = &p;
+  waits_ = std::move(waits);
   for (auto* sums : {&all_lines_, &all_pages_, &line_touches_, &page_touches_})
     sums->assign(n, 0.0);
   for (std::size_t s = 0; s < n; ++s) {
-    std::size_t row = line_rows_.first[s / decay_lanes];
-    for (std::size_t k = p.first_class[s]; k < p.first_class[s + 1]; ++k, ++row) {
-      const std::size_t at = row * decay_lanes + s % decay_lanes;
-      const double touches = p.lines[k] * p.line_rate[k];
-      line_rows_.counts[at] = p.lines[k];
-      line_rows_.touches[at] = touches;
-      line_rows_.rates[at] = p.line_rate[k];
-      line_rows_.waits[at] = waits[k];
-      line_rows_.dirty_share[at] = p.dirty_share[k];
-      if (p.dirty_share[k] != 0.0) line_rows_.dirty[row] = 1;
+    for (std::size_t k = p.first_class[s]; k < p.first_class[s + 1]; ++k) {
       all_lines_[s] += p.lines[k];
-      line_touches_[s] += touches;
+      line_touches_[s] += p.lines[k] * p.line_rate[k];
     }
-    line_rows_.end_column(s, row);
-    row = page_rows_.first[s / decay_lanes];
-    for (std::size_t k = p.first_page_class[s]; k < p.first_page_class[s + 1]; ++k, ++row) {
-      const std::size_t at = row * decay_lanes + s % decay_lanes;
-      const double touches = p.pages[k] * p.page_rate[k];
-      page_rows_.counts[at] = p.pages[k];
-      page_rows_.touches[at] = touches;
-      page_rows_.rates[at] = p.page_rate[k];
+    for (std::size_t k = p.first_page_class[s]; k < p.first_page_class[s + 1]; ++k) {
       all_pages_[s] += p.pages[k];
-      page_touches_[s] += touches;
-    }
-    page_rows_.end_column(s, row);
-  }
-  for (std::size_t s = n; s % decay_lanes != 0; ++s) {
-    for (Rows* rows : {&line_rows_, &page_rows_}) {
-      rows->end_column(s, rows->first[s / decay_lanes]);
+      page_touches_[s] += p.pages[k] * p.page_rate[k];
     }
   }
+}
+
+/// Fills rows with the classes of this instance, unless that was done last. `waits` and
+/// `dirty_share` of each class: of lines only.
+void SliceTables::fill(Rows& rows, const Classes& classes, const double* waits,
+                       const double* dirty_share) const {
+  if (rows.tables == number_) return;
+  rows.tables = 0;
+  rows.make_room(classes.first, slices_);
+  for (std::size_t s = 0; s < slices_; ++s) {
+    std::size_t row = rows.first[s / decay_lanes];
+    for (std::size_t k = classes.first[s]; k < classes.first[s + 1]; ++k, ++row) {
+      const std::size_t at = row * decay_lanes + s % decay_lanes;
+      rows.counts[at] = classes.counts[k];
+      rows.touches[at] = classes.counts[k] * classes.rates[k];
+      rows.rates[at] = classes.rates[k];
+      if (waits == nullptr) continue;
+      rows.waits[at] = waits[k];
+      rows.dirty_share[at] = dirty_share[k];
+      if (dirty_share[k] != 0.0) rows.dirty[row] = 1;
+    }
+    rows.end_column(s, row);
+  }
+  for (std::size_t s = slices_; s % decay_lanes != 0; ++s) {
+    rows.end_column(s, rows.first[s / decay_lanes]);
+  }
+  rows.tables = number_;
 }
 
 /// Sums up the classes of every slice at the points of a block; take(slice, point, sums) gets the
@@ -133,14 +130,12 @@ void SliceTables::add_points(Rows& rows, std::size_t block_number,
   constexpr std::size_t octaves_before = 3 * table_octaves;
   const std::size_t octave = block_number * table_octaves, point = block_number * block;
   rows.age_to(std::min(rows.octave, octave - std::min(octave, octaves_before)));
-  // The blocks of one instance are asked for one after the other: one often begins where the last
-  // one ended. Kept once for each thread, since it is as long as the rows.
-  thread_local Ahead ahead;
-  const bool near = ahead.rows == rows.number && ahead.octave <= octave;
-  const std::size_t from = near ? ahead.octave : rows.octave;
-  ahead.rows = 0;
+  // Blocks are asked for one after the other: one often begins where the last one ended.
+  const bool near = rows.ahead_octave <= octave;
+  const std::size_t from = near ? rows.ahead_octave : rows.octave;
+  rows.ahead_octave = Rows::never_aged;
   for (std::size_t phase = 0; phase < table_phases; ++phase) {
-    std::vector<double>& now = ahead.gone[phase];
+    std::vector<double>& now = rows.ahead[phase];
     now.resize(rows.rates.size());
     if (near && from == octave) continue;
     const double* const before = near ? now.data() : rows.gone[phase].data();
@@ -152,7 +147,7 @@ void SliceTables::add_points(Rows& rows, std::size_t block_number,
   }
   std::array<double, block * sums * decay_lanes> out;
   for (std::size_t begin = 0; begin < slices_; begin += decay_lanes) {
-    sum(rows.of_group(begin / decay_lanes, ahead.gone), times, out.data());
+    sum(rows.of_group(begin / decay_lanes), times, out.data());
     for (std::size_t s = begin; s < std::min(begin + decay_lanes, slices_); ++s) {
       const double* of_slice = &out[s - begin];
       for (std::size_t at = point; at < std::min(point + block, points); ++at) {
@@ -161,8 +156,7 @@ void SliceTables::add_points(Rows& rows, std::size_t block_number,
       }
     }
   }
-  ahead.rows = rows.number;
-  ahead.octave = octave + table_octaves;
+  rows.ahead_octave = octave + table_octaves;
 }
 
 void SliceTables::add_lines(std::size_t block_number) {
@@ -176,7 +170,10 @@ void SliceTables::add_lines(std::size_t block_number) {
       left_[at * left_width + i / 2 + i % 2 * 4] = static_cast<float>(sums[(2 + i) * decay_lanes]);
     }
   };
-  add_points<line_sums>(line_rows_, block_number, decay_kernels().sum_lines, take);
+  thread_local Rows rows;
+  const SliceProfiles& p = *profiles_;
+  fill(rows, {p.first_class, p.lines, p.line_rate}, waits_.data(), p.dirty_share.data());
+  add_points<line_sums>(rows, block_number, decay_kernels().sum_lines, take);
 }
 
 void SliceTables::add_pages(std::size_t block_number) {
@@ -187,7 +184,10 @@ void SliceTables::add_pages(std::size_t block_number) {
       pages_[at * page_width + i] = static_cast<float>(sums[i * decay_lanes]);
     }
   };
-  add_points<page_sums>(page_rows_, block_number, decay_kernels().sum_pages, take);
+  thread_local Rows rows;
+  const SliceProfiles& p = *profiles_;
+  fill(rows, {p.first_page_class, p.pages, p.page_rate}, nullptr, nullptr);
+  add_points<page_sums>(rows, block_number, decay_kernels().sum_pages, take);
 }
 
 }  // namespace pmoss::analytic

@@ -50,8 +50,9 @@ class SliceTables {
   static constexpr double per_point = 0.6931471805599453 / points_per_octave;  ///< in log time
   static constexpr double never = 1e9;  ///< the point where nothing has left yet
 
-  /// `waits`: of a class, what its touches wait for while one of them takes 1 ns.
-  void set(const SliceProfiles& profiles, const std::vector<double>& waits);
+  /// `waits`: of a class, what its touches wait for while one of them takes 1 ns. The profiles must
+  /// outlive this object, or its next set().
+  void set(const SliceProfiles& profiles, std::vector<double> waits);
 
   // Whoever looks at a point says so first, or gets its place from line_position() and
   // page_position(), which do.
@@ -158,22 +159,32 @@ class SliceTables {
   static constexpr std::size_t block = table_octaves * table_phases;
   static constexpr std::size_t blocks = (points + block - 1) / block;
 
-  /// Classes of one kind in rows of `decay_lanes` slices.
+  /// Classes of one kind in rows of `decay_lanes` slices. Nearly all blocks are summed up right
+  /// after set(): so each thread has two of them, which stay in its cache, for all of its tables.
   struct Rows {
+    static constexpr std::size_t never_aged = octaves + 1;
+    std::uint64_t tables = 0;        // whose classes they are; 0: nobody's
     std::vector<std::size_t> first;  // row of each group of slices, then the number of rows
     std::vector<double> counts, touches, rates, waits, dirty_share;
     std::vector<std::uint8_t> dirty;
     using Gone = std::array<std::vector<double>, table_phases>;
-    Gone gone;                        // see ClassRows
+    Gone gone, ahead;                 // see ClassRows; the latter of a later time
     std::size_t octave = never_aged;  // of `gone`
-    std::uint64_t number = 0;         // unlike that of any rows before
+    std::size_t ahead_octave = never_aged;
 
-    static constexpr std::size_t never_aged = octaves + 1;
     void make_room(const std::vector<std::size_t>& first_of_slice, std::size_t slices);
     void end_column(std::size_t slice, std::size_t row);
     void age_to(std::size_t octave);
-    ClassRows of_group(std::size_t group, Gone& now) const;
+    ClassRows of_group(std::size_t group);
   };
+  /// [slice], then [class]; see SliceProfiles.
+  struct Classes {
+    const std::vector<std::size_t>& first;
+    const std::vector<double>&counts, &rates;
+  };
+
+  void fill(Rows& rows, const Classes& classes, const double* waits,
+            const double* dirty_share) const;
 
   void add_lines(std::size_t block);
   void add_pages(std::size_t block);
@@ -189,7 +200,9 @@ class SliceTables {
   float* left_ = nullptr;   // waits, touches, write-backs of what has left, 0; their slopes, 0
   float* pages_ = nullptr;  // present, its slope; touches of what has left, their slope
   std::array<bool, blocks> has_lines_{}, has_pages_{};
-  Rows line_rows_, page_rows_;
+  std::uint64_t number_ = 0;  // unlike that of any instance before
+  const SliceProfiles* profiles_ = nullptr;
+  std::vector<double> waits_;                                                // per class
   std::vector<double> all_lines_, all_pages_, line_touches_, page_touches_;  // [slice]
 };
 

@@ -25,7 +25,7 @@ Observation = dict[str, npt.NDArray[Any]]
 NEXT_STEP, SAME_STEP = AUTORESET_MODES = ("NextStep", "SameStep")
 #: Most native threads of a batch: more than any host has cores.
 MAX_THREADS = 1024
-#: Most sub-environments of a vector environment. On the default machine each takes about 2 MB.
+#: Most sub-environments of a vector environment. On the default machine each takes some megabytes.
 MAX_ENVS = 4096
 _Env = TypeVar("_Env", bound=gymnasium.Env[Any, Any])
 _Result = TypeVar("_Result")

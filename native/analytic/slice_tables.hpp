@@ -163,7 +163,7 @@ class SliceTables {
   /// after set(): so each thread has two of them, which stay in its cache, for all of its tables.
   struct Rows {
     static constexpr std::size_t never_aged = octaves + 1;
-    std::uint64_t tables = 0;        // whose classes they are; 0: nobody's
+    std::uint64_t tables = 0;        // the number of the tables that they are of; 0: none
     std::vector<std::size_t> first;  // row of each group of slices, then the number of rows
     std::vector<double> counts, touches, rates, waits, dirty_share;
     std::vector<std::uint8_t> dirty;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable
 from itertools import pairwise
@@ -40,6 +41,8 @@ EPISODES = 16
 #: Of the continual environment, as it has them by default.
 EPOCHS, MOVES, CONTINUAL_ENVIRONMENTS = 100, 8, 16
 CARTPOLE_STEPS = 1000
+#: Linux's count of a process's pages.
+STATM = Path("/proc/self/statm")
 #: Trajectories of an update.
 BATCH = 4
 
@@ -204,8 +207,10 @@ def whole_episodes(rounds: int, **_: Any) -> list[Figure]:
             over = figure(f"{what}, step / {CARTPOLE} step", "x", ratios(steps, single), note)
             figures.append(over)
         figures.append(figure(what, "1/s", [count / s for s in values], note))
+    if not STATM.exists():
+        return figures
     note = f"resident memory that {ENVIRONMENTS} environments add, after a whole episode"
-    with get_context("spawn").Pool(1) as fresh:
+    with get_context("spawn").Pool(1, maxtasksperchild=1) as fresh:
         for name, arguments in settings.items():
             size = fresh.apply(_megabytes, (arguments,))
             figures.append(figure(f"memory of an environment, {name}", "MB", [size], note))
@@ -214,12 +219,15 @@ def whole_episodes(rounds: int, **_: Any) -> list[Figure]:
 
 def _megabytes(arguments: dict[str, Any]) -> float:
     """What one of many environments takes, in MB; what all share does not count."""
-    from resource import RUSAGE_SELF, getrusage  # POSIX has it
+
+    def resident() -> int:
+        return int(STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
     _vector(SPATIAL, 1, **arguments).reset(seed=0)
-    before = getrusage(RUSAGE_SELF).ru_maxrss
-    _episodes(_vector(SPATIAL, ENVIRONMENTS, **arguments))()
-    return (getrusage(RUSAGE_SELF).ru_maxrss - before) * 1024 / ENVIRONMENTS / 1e6
+    before = resident()
+    work = _episodes(_vector(SPATIAL, ENVIRONMENTS, **arguments))
+    work()
+    return (resident() - before) / ENVIRONMENTS / 1e6
 
 
 def _cartpoles(envs: Any) -> Work:

@@ -41,6 +41,7 @@ class Config(Settings):
         **dict.fromkeys(("target_return", "learning_rate", "clip", "temperature"), "(0, inf)"),
         "expectile": "(0, 1)",
         "keep_best": "(0, 1]",
+        **dict.fromkeys(("rows", "cols"), "[0, 4096]"),
     }
 
     layers: int = 6  # transformer blocks
@@ -48,6 +49,9 @@ class Config(Settings):
     width: int = 128  # embedding size
     channels: int = 32  # features per core tile in the state encoder
     joint: int = 32  # features in which a tile, its state and the wanted return meet
+    # Core tiles that the grid has at least: room for larger machines to go on with. 0: of the data.
+    rows: int = 0
+    cols: int = 0
     # Steps that a token may look back on, its own included; 256 is all of an episode with 256
     # slices. The meta token is always in sight.
     context: int = 256

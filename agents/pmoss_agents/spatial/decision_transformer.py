@@ -94,7 +94,8 @@ class DecisionTransformer(SpatialAgent, NetworkAgent[Dataset]):
     def task_of(self, dataset: Dataset | Several) -> dict[str, Any]:
         """See OfflineAgent.task_of.
 
-        Several machines share the least grid that holds all of them. An agent that has learned
+        Several machines share the least grid that holds all of them, and what the config asks
+        for. An agent that has learned
         keeps its grid; a machine that fits into it can be learned as well.
 
         Raises:
@@ -110,8 +111,9 @@ class DecisionTransformer(SpatialAgent, NetworkAgent[Dataset]):
                     "from several machines, workloads and loads with the same slices"
                 )
         shared = layouts_of(parts)[0]
-        own = {"grid": list(shared.grid), "meta_names": list(shared.names)}
-        if self.task and all(np.less_equal(shared.grid, self.task["grid"])):
+        grid = np.maximum(shared.grid, (self.config.rows, self.config.cols)).tolist()
+        own = {"grid": grid, "meta_names": list(shared.names)}
+        if self.task and all(np.less_equal(grid, self.task["grid"])):
             own = {key: self.task[key] for key in own}
         return {**task, **own}
 

@@ -11,8 +11,6 @@ its answers be taken. So a gain over Grouped, Mixed and Spread has three factors
 
 from __future__ import annotations
 
-import base64
-import zlib
 from collections.abc import Iterable, Mapping
 from contextlib import closing
 from itertools import product
@@ -22,7 +20,7 @@ import numpy as np
 
 import pmoss_agents
 from pmoss_agents.training_log import MOMENT, means_of_windows, read_log
-from pmoss_benchmarks.offline.episodes import actions_of
+from pmoss_benchmarks.offline.episodes import actions_of, pack_episodes
 from pmoss_benchmarks.spatial.author_networks import (
     KEYS,
     USUAL,
@@ -235,7 +233,7 @@ def _plays(run: Run, cell: Cell, seed: int, files: Any) -> list[dict[str, Any]]:
                 agree = [float((files == cores[row]).mean(1).max()) for row in rows]
                 play = {"keys": keys, **question, "served": served}
                 if _is_kept({**play, "most": limit}):
-                    play["actions"] = _packed(kept["actions"][rows])
+                    play["actions"] = pack_episodes(kept["actions"][rows])
                 else:
                     play["served"] = _short(served)
                 plays.append({**play, "agree": float(np.mean(agree))})
@@ -246,12 +244,6 @@ def _is_kept(play: Mapping[str, Any]) -> bool:
     """Whether the actions of a play are stored."""
     asked = (play["keys"], play["wanted"], play["limit"], play["attempt"])
     return asked == ("logged", USUAL, play["most"], 0)
-
-
-def _packed(actions: Any) -> dict[str, Any]:
-    """(episodes, T) uint8 actions as ``offline.episodes.actions_of`` reads them."""
-    content = base64.b64encode(zlib.compress(actions.tobytes(), 9)).decode()
-    return {"kind": "<u1", "steps": [actions.shape[1]] * len(actions), "zlib": content}
 
 
 def _short(values: Iterable[float]) -> list[float]:

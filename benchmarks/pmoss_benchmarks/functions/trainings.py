@@ -45,7 +45,7 @@ KINDS = {
     "unseen-workload": "other workloads",
     "unseen-distribution": "other distributions of keys",
     "unseen-machine": "other machines",
-    "": "machines of the generator",
+    "": "machines without data of theirs",
 }
 
 
@@ -56,12 +56,17 @@ class Training:
     Attributes:
         machines: by catalogue name or of the generator; data are collected on each.
         changes: fields that override the agent's config.
+        own: episodes of the machine that it plays on, from which it learns at last; with other
+            data it is fine-tuned on them.
+        own_changes: fields that override its config then.
         shipped: name of an agent that ships, which plays as it is; empty: one is trained.
     """
 
     machines: tuple[str, ...] = ()
     shipped: str = ""
     changes: dict[str, Any] = field(default_factory=dict)
+    own: int = 0
+    own_changes: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -76,7 +81,8 @@ class Settings:
         tasks: likewise, in whose worlds the agent plays.
         tracks: in what these worlds differ from their task.
         machines: on which the agent plays, too. No training learns from the machine that it plays
-            on: there is one for each of them.
+            on, but for its ``own`` episodes: there is one for each of them.
+        slices: of the index on machines.
         workloads: of the worlds of machines in turn; the agent plays the first one.
         interference: likewise the families of co-tenants.
         tier: of the data.
@@ -99,6 +105,7 @@ class Settings:
     tasks: tuple[str, ...] = ()
     tracks: tuple[str, ...] = ("same-task",)
     machines: tuple[str, ...] = ()
+    slices: int = 256
     workloads: tuple[str, ...] = ("ycsb-a",)
     interference: tuple[str, ...] = ("none",)
     tier: str = "mixed"
@@ -115,7 +122,8 @@ class Settings:
             load_task(task)
         for name, training in self.trainings.items():
             for machine in self.machines or ("",):
-                if not (training.shipped or self.learned or {*training.machines} - {machine}):
+                others = {*training.machines} - {machine}
+                if not (training.shipped or self.learned or others or training.own):
                     raise DescriptionError(f"training {name!r}: has no data: name other machines")
 
 
@@ -150,6 +158,7 @@ def _on_machine(settings: Settings, machine: str, number: int) -> dict[str, Any]
         "machine": machine,
         "workload": settings.workloads[number % len(settings.workloads)],
         "interference": settings.interference[number % len(settings.interference)],
+        **({"slices": settings.slices} if settings.slices != 256 else {}),
     }
 
 
@@ -187,10 +196,14 @@ def _checkpoint(run: Run, cell: Mapping[str, Any], progress: Progress = silent) 
     if training.shipped:
         return pretrained.find(training.shipped)
     data = list(_data(run, training, left_out, progress))
-    first = Recipe(env=dict(data[0].metadata.env_kwargs), reference_episodes=0).task
+    own = [_collected(run, left_out, 0, training.own, progress)] if training.own else []
+    first = Recipe(env=dict((data or own)[0].metadata.env_kwargs), reference_episodes=0).task
     changes = {**settings.changes, **training.changes, "seed": seed}
     config = {**committed_config(settings.agent, first), **changes}
-    return trained(settings.agent, config, data, run.keep)
+    if not own:
+        return trained(settings.agent, config, data, run.keep)
+    begun = trained(settings.agent, config, data, run.keep) if data else None
+    return trained(settings.agent, {**config, **training.own_changes}, own, run.keep, begun)
 
 
 def _data(run: Run, training: Training, left_out: str, progress: Progress) -> Iterator[Dataset]:
@@ -203,14 +216,17 @@ def _data(run: Run, training: Training, left_out: str, progress: Progress) -> It
         )
     for number, machine in enumerate(training.machines):
         if machine != left_out:
-            keys = {"tier": settings.tier, "env": _on_machine(settings, machine, number)}
-            size = {"episodes": settings.data, "reference_episodes": 0}
-            recipe = Recipe.from_dict({**tier(settings.tier), **keys, **size})
-            yield obtain(
-                recipe,
-                run.keep / f"data-{settings.data}" / recipe.id,
-                partial(progress, f"data {machine}"),
-            )
+            yield _collected(run, machine, number, settings.data, progress)
+
+
+def _collected(run: Run, machine: str, number: int, size: int, progress: Progress) -> Dataset:
+    """Some episodes of a machine that stands at a place of its list."""
+    settings = run.settings
+    keys = {"tier": settings.tier, "env": _on_machine(settings, machine, number)}
+    sizes = {"episodes": size, "reference_episodes": 0}
+    recipe = Recipe.from_dict({**tier(settings.tier), **keys, **sizes})
+    where = run.keep / f"data-{size}" / recipe.id
+    return obtain(recipe, where, partial(progress, f"data {machine}"))
 
 
 class Work:
@@ -230,18 +246,21 @@ class Work:
         settings = self._run.settings
         key = _lesson_of(settings, cell)
         if key not in self._agents:
-            self._agents[key] = pmoss_agents.load(_checkpoint(self._run, cell), settings.agent)
+            shipped = settings.trainings[cell["training"]].shipped
+            name = pretrained.card(shipped).agent if shipped else settings.agent
+            self._agents[key] = pmoss_agents.load(_checkpoint(self._run, cell), name)
         agent, number = self._agents[key], settings.measurements
         searched = Measured(SchedulePolicy(search_from("best-fit", number)), number)
         measured = Measured(agent, number)
-        policies: dict[str, Policy] = {settings.agent: agent}
+        policies: dict[str, Policy] = {agent.name: agent.padded()}
         if number:
             policies |= {
                 f"best-fit + search, {number}": searched,
-                f"{settings.agent}, {number}": measured,
+                f"{agent.name}, {number}": measured,
             }
         with closing(searched), closing(measured):
-            played = _play(self._run, cell["world"], {**_rules(settings), **policies})
+            shown = agent.task.get("observation", "complete")
+            played = _play(self._run, cell["world"], {**_rules(settings), **policies}, shown)
         track, _, task = cell["world"].rpartition("/")
         shipped = settings.trainings[cell["training"]].shipped
         return {
@@ -257,11 +276,13 @@ def _rules(settings: Settings) -> dict[str, Policy]:
     return {name: _SPATIAL.policy(name) for name in settings.rules}
 
 
-def _play(run: Run, world: str, policies: Mapping[str, Policy]) -> dict[str, dict[str, Any]]:
+def _play(
+    run: Run, world: str, policies: Mapping[str, Policy], observation: str = "complete"
+) -> dict[str, dict[str, Any]]:
     """By policy the mean ``score``, the mean ``throughput`` in Mq/s, and ``scores`` by episode."""
     settings = run.settings
     rows = evaluate(
-        {**world_of(settings, world), "observation": "complete"},
+        {**world_of(settings, world), "observation": observation},
         policies,
         [SEED],
         settings.episodes,
@@ -317,12 +338,16 @@ def _ahead(rows: Rows) -> Difference:
 
 def _means(rows: Rows) -> TableOfRows:
     """Mean scores of all policies in each world, by training."""
-    names = [*rows[0]["rules"], *rows[0]["policies"]]
+    names = list(dict.fromkeys(name for row in rows for name in row["rules"] | row["policies"]))
     several = len({row["training"] for row in rows}) > 1
     lines = []
     for (world, training), own in grouped(rows, "world", "training").items():
         line = [training, world] if several else [world]
-        line += [interval(paired_difference(_scores(own, name))) for name in names]
+        played = own[0]["rules"] | own[0]["policies"]
+        line += [
+            interval(paired_difference(_scores(own, name))) if name in played else ""
+            for name in names
+        ]
         if own[0]["rules"]:
             line.append(f"{interval(_ahead(own))} over {_best_rule(own[0])}")
         lines.append(line)
@@ -349,7 +374,7 @@ def _worlds(rows: Rows) -> TableOfRows:
         line += [KINDS[_kind(first)], f"{rule} {first['rules'][rule]['score']:.1f}"]
         for training in trainings:
             own = groups[world, training]
-            line += [f"{_scores(own, _agent(first)).mean():.1f}", interval(_ahead(own))]
+            line += [f"{_scores(own, _agent(own[0])).mean():.1f}", interval(_ahead(own))]
         lines.append(line)
     columns = ["machine", "workload", "co-tenants", "kind of world", "best rule"]
     return TableOfRows(

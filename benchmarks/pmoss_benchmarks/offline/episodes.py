@@ -60,22 +60,30 @@ def pack(rows: Sequence[EpisodeResult], *, actions: bool = True) -> dict[str, An
     if any(row.evaluations is not None for row in rows):
         packed["evaluations"] = [row.evaluations for row in rows]
     if actions:
-        every = np.array([action for row in rows for action in row.actions])
-        kind = "<u1" if every.max(initial=0) < 256 else "<u4"
-        content = zlib.compress(every.astype(kind).tobytes(), 9)
-        packed["actions"] = {
-            "kind": kind,
-            "steps": [len(row.actions) for row in rows],
-            "zlib": base64.b64encode(content).decode(),
-        }
+        packed["actions"] = pack_episodes([row.actions for row in rows])
     return packed
+
+
+def pack_episodes(episodes: Iterable[Sequence[int]]) -> dict[str, Any]:
+    """The actions of some episodes in few bytes."""
+    parts = [np.asarray(actions, dtype=np.int64) for actions in episodes]
+    every = np.concatenate([*parts, np.zeros(0, dtype=np.int64)])
+    kind = "<u1" if every.max(initial=0) < 256 else "<u4"
+    content = zlib.compress(every.astype(kind).tobytes(), 9)
+    return {
+        "kind": kind,
+        "steps": [part.size for part in parts],
+        "zlib": base64.b64encode(content).decode(),
+    }
 
 
 def actions_of(packed: Mapping[str, Any]) -> list[tuple[int, ...]]:
     """The actions of each episode of pack(); empty where none are kept."""
-    if "actions" not in packed:
-        return []
-    kept = packed["actions"]
+    return unpack_episodes(packed["actions"]) if "actions" in packed else []
+
+
+def unpack_episodes(kept: Mapping[str, Any]) -> list[tuple[int, ...]]:
+    """What pack_episodes() packed."""
     content = zlib.decompress(base64.b64decode(kept["zlib"], validate=True))
     ends = np.cumsum(kept["steps"])
     parts = np.split(np.frombuffer(content, kept["kind"]), ends[:-1])

@@ -191,17 +191,27 @@ def learned(
 
 
 def trained(
-    name: str, config: Mapping[str, Any], data: Sequence[Dataset], folder: str | Path
+    name: str,
+    config: Mapping[str, Any],
+    data: Sequence[Dataset],
+    folder: str | Path,
+    begun: Path | None = None,
 ) -> Path:
     """The checkpoint of an agent that learned from data; trained where it is not there yet.
 
     Another configuration or other data make another file. Read the agent from it in any case: what
-    was trained now and before then acts alike.
+    was trained now and before then acts alike. ``begun`` is the checkpoint of another training,
+    whose weights it begins with.
     """
-    text = json.dumps([name, dict(config), [part.checksum for part in data]], sort_keys=True)
+    facts = [name, dict(config), [part.checksum for part in data]]
+    facts += [begun.name] if begun is not None else []
+    text = json.dumps(facts, sort_keys=True)
     path = Path(folder) / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}{SUFFIX}"
     if not path.exists():
         agent = pmoss_agents.make(name, **config)
+        if begun is not None:
+            before: Any = pmoss_agents.load(begun, name)
+            agent = before.renewed(**config)
         assert isinstance(agent, OfflineAgent)
         agent.fit(data[0] if len(data) == 1 else Several(data))
         path.parent.mkdir(parents=True, exist_ok=True)

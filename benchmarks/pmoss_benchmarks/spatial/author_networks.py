@@ -238,6 +238,24 @@ def questions_of(settings: Settings, keys: str, limit: int) -> list[dict[str, An
     return questions
 
 
+def usual_answers(
+    settings: Settings, agent: DecisionTransformer, machine: str, workload: str
+) -> Any:
+    """(episodes, slices) tiles that a network draws for USUAL under a backlog, within the limit.
+
+    Raises:
+        CheckpointError: the network is for another grid or number of slices.
+    """
+    cell = {"machine": machine, "workload": workload, "load": "saturated"}
+    limit = settings.slices // load_machine(machine).workers.size + 1
+    count = settings.episodes
+    plays = Plays(
+        np.arange(count), np.full(count, USUAL), np.ones(count, bool), np.full(count, limit)
+    )
+    beginnings = _beginnings(settings, env_of(settings, cell))
+    return play_many(agent, beginnings, plays, seed=agent.config.seed, rows=_AT_ONCE)
+
+
 def env_seeds(settings: Settings) -> list[int]:
     """Of the episodes that are played: none of any data."""
     return [episode_seed(SEED, episode) for episode in range(settings.episodes)]

@@ -122,6 +122,10 @@ def test_what_learned_on_some_machines_is_fine_tuned_on_another_and_plays_there(
     small = learned(third)
     with pytest.raises(CheckpointError, match=r"grid = .* has grid"):
         small.renewed(updates=1).fit(other)
+    roomy = learned(third, rows=other.machine.rows, cols=other.machine.cols)
+    tuned = roomy.renewed(updates=1)
+    tuned.fit(other)
+    assert tuned.task["grid"] == [other.machine.rows, other.machine.cols]
 
 
 def test_datasets_with_other_slices_are_refused(dataset, tmp_path):

@@ -83,6 +83,32 @@ def _checked(run: Run, rows: list[dict[str, Any]]) -> None:
     assert line.startswith("rules.lpt.score: stored 1.5, now ")
 
 
+def test_a_network_is_fine_tuned_on_the_machine_that_was_left_out(tmp_path: Path) -> None:
+    network = {"layers": 1, "heads": 1, "width": 8, "channels": 4, "batch_size": 2, "updates": 2}
+    others = ("rome-7302", "random:1", "toy")
+    settings = Settings(
+        {
+            "others": Training(others),
+            "tuned": Training(others, own=4, own_changes={"updates": 1}),
+            "alone": Training(own=4),
+            "at once": Training(shipped="pmoss/generalist-v1"),
+        },
+        agent="decision-transformer",
+        machines=("random:1",),
+        slices=16,
+        rules=("lpt",),
+        **{**FEW, "changes": {**network, "rows": 4, "cols": 8}},
+    )
+    _, rows = _work(settings, tmp_path)
+    # The others' network, that of its own episodes alone, and the first one fine-tuned.
+    assert len(list(tmp_path.glob("*.safetensors"))) == 3
+    agents = [next(iter(row["policies"])) for row in rows]
+    assert agents == ["decision-transformer"] * 3 + ["generalist"]
+    assert rows[0]["env"]["slices"] == 16
+    (line,) = TABLES["worlds"](rows).rows
+    assert len(line) == 5 + 2 * 4
+
+
 def test_the_machine_that_is_met_is_in_no_data(tmp_path: Path) -> None:
     settings = Settings(
         {"others": Training(("toy", "random:3", "random:1000"))},

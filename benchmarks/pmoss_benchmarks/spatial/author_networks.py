@@ -86,7 +86,7 @@ class Settings:
     tries: int = 8
     unseen: int = 10
     search_budget: int = 2000
-    agents: tuple[str, ...] = ("pmoss/generalist-v0",)
+    agents: tuple[str, ...] = ("pmoss/generalist-v1",)
 
     def worlds(self) -> list[tuple[str, str]]:
         """Loads and workloads of the data."""

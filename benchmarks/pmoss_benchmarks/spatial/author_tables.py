@@ -163,7 +163,7 @@ def _opponents_table(keys: str, rows: Rows) -> TableOfRows:
         "OS default": "os-default",
         "`lpt`": "lpt",
         "`best-fit`": "best-fit",
-        "`generalist`": "generalist-v0",
+        "`generalist`": "generalist-v1",
         "search": "search",
     }
     return _of_worlds(

@@ -125,6 +125,27 @@ def test_the_machine_that_is_met_is_in_no_data(tmp_path: Path) -> None:
     assert line[0] == "toy" and line[-1].endswith(" over lpt")
 
 
+def test_machines_have_workloads_in_turn_and_are_played_under_each_condition(
+    tmp_path: Path,
+) -> None:
+    settings = Settings(
+        {"at once": Training(shipped="pmoss/generalist-v1")},
+        agent="generalist",
+        machines=("toy", "random:3"),
+        workloads=("ycsb-a", "scans"),
+        conditions={"as it is": {}, "noise": {"noise": 1.0}},
+        rules=("lpt",),
+        episodes=2,
+        budget=20,
+    )
+    run, rows = _work(settings, tmp_path)
+    assert [row["env"]["workload"] for row in rows] == ["ycsb-a", "scans"] * 2
+    assert [row["env"].get("noise") for row in rows] == [None, None, 1.0, 1.0]
+    assert recheck(trainings, run, rows[3]) == []
+    lines = TABLES["conditions"](rows).rows
+    assert [line[:2] for line in lines] == [["as it is", "2"], ["noise", "2"]]
+
+
 def test_inputs_are_left_out_of_the_agent_that_plays(tmp_path: Path) -> None:
     slices = Training(("toy",), changes={"inputs": ["slice"]})
     left = {"nothing": Training(("toy",)), "core": slices}

@@ -45,7 +45,7 @@ KINDS = {
     "unseen-workload": "other workloads",
     "unseen-distribution": "other distributions of keys",
     "unseen-machine": "other machines",
-    "": "machines without data of theirs",
+    "": "new machines",
 }
 
 
@@ -124,6 +124,11 @@ class Settings:
         for task in self.learned:
             load_task(task)
         for name, training in self.trainings.items():
+            if training.own and (self.tasks or not self.machines):
+                raise DescriptionError(
+                    f"training {name!r}: own = {training.own}: these are episodes of a machine: "
+                    "name machines to play on, and no tasks"
+                )
             for machine in self.machines or ("",):
                 others = {*training.machines} - {machine}
                 if not (training.shipped or self.learned or others or training.own):
@@ -202,7 +207,10 @@ def _checkpoint(run: Run, cell: Mapping[str, Any], progress: Progress = silent) 
     if training.shipped:
         return pretrained.find(training.shipped)
     data = list(_data(run, training, left_out, progress))
-    own = [_collected(run, left_out, 0, training.own, progress)] if training.own else []
+    own = []
+    if training.own:
+        number = settings.machines.index(left_out)
+        own = [_collected(run, left_out, number, training.own, progress)]
     first = Recipe(env=dict((data or own)[0].metadata.env_kwargs), reference_episodes=0).task
     changes = {**settings.changes, **training.changes, "seed": seed}
     config = {**committed_config(settings.agent, first), **changes}

@@ -146,6 +146,21 @@ def test_machines_have_workloads_in_turn_and_are_played_under_each_condition(
     assert [line[:2] for line in lines] == [["as it is", "2"], ["noise", "2"]]
 
 
+def test_its_own_episodes_are_of_the_workload_that_is_played(tmp_path: Path) -> None:
+    settings = Settings(
+        {"alone": Training(own=4)},
+        machines=("toy", "random:3"),
+        workloads=("ycsb-a", "scans"),
+        **FEW,
+    )
+    run = Run(settings, SHIPPED_ROOT, tmp_path, tmp_path)
+    prepare(run, lambda *_: None)
+    played = [trainings.world_of(settings, cell) for cell in cells(settings)]
+    assert [env["workload"] for env in played] == ["ycsb-a", "scans"]
+    collected = {path.parent.name for path in tmp_path.glob("data-4/pmoss/*/mixed-v0")}
+    assert collected == {"toy-btree-ycsb-a", "random-3-btree-scans"}
+
+
 def test_inputs_are_left_out_of_the_agent_that_plays(tmp_path: Path) -> None:
     slices = Training(("toy",), changes={"inputs": ["slice"]})
     left = {"nothing": Training(("toy",)), "core": slices}
@@ -165,3 +180,5 @@ def test_what_cannot_be_learned_is_refused() -> None:
         Settings({"one": Training()}, learned=("no-task",))
     with pytest.raises(DescriptionError, match="training 'one': has no data"):
         Settings({"one": Training(("toy",))}, machines=("toy",))
+    with pytest.raises(DescriptionError, match=r"own = 4: .* and no tasks"):
+        Settings({"one": Training(own=4)}, tasks=(TOY,))

@@ -20,7 +20,7 @@ BEST_LOGGED, OF_NAMED = "best-logged", "named"
 #: schedules of a kind; with k = 1 it is their mean.
 PLACES = {
     "network:1": "the network",
-    f"network:{ALL}": "the best of its 10 answers",
+    f"network:{ALL}": "the best of its answers",
     "surrogate:1": "the surrogate",
     "generalist:1": "the generalist",
     BEST_LOGGED: "the best logged file",
@@ -166,8 +166,8 @@ def _standing(rows: Rows) -> TableOfRows:
         "what that is": "{what}",
         ">played": "{asked}",
         ">inside": "{inside}",
-        ">the best logged file, of the same": "{retrieved}",
-        ">Random, of the same": "{random}",
+        ">of these with the best logged file": "{retrieved}",
+        ">of these with Random": "{random}",
         ">not played": "{missing}",
         f">with the rules, of {count}": "{all}",
     }

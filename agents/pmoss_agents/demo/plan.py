@@ -103,7 +103,7 @@ class DemoResult:
     Attributes:
         plan: how much of everything.
         host: what ran on this host, or why nothing did.
-        summaries: a row per policy; the first is Linux's default, which has no score.
+        summaries: a row per policy; the first is Linux's default.
         comparison: of an episode's schedules: Linux's default, and the tuned agent's.
         seconds: wall time by stage.
         cpu_seconds: processor time of all stages.

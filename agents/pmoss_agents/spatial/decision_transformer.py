@@ -95,8 +95,7 @@ class DecisionTransformer(SpatialAgent, NetworkAgent[Dataset]):
         """See OfflineAgent.task_of.
 
         Several machines share the least grid that holds all of them, and what the config asks
-        for. An agent that has learned
-        keeps its grid; a machine that fits into it can be learned as well.
+        for. An agent that has learned keeps its grid, and can learn a machine that fits into it.
 
         Raises:
             DatasetError: several datasets of other slices, orders, observations or counters.

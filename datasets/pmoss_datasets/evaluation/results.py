@@ -184,7 +184,8 @@ def read_results(path: Path) -> tuple[dict[str, Any], list[EpisodeResult]]:
     if header.get("format") != FORMAT:
         raise DatasetError(
             f"{path}: line 1: is not the header of a {FORMAT} file, which `pmoss evaluate --out "
-            "FILE` and benchmarks write, nor of what `pmoss run rollout --out FILE` writes"
+            "FILE` writes; rows of studies go by the study's name, and those of `pmoss run "
+            "rollout` are not replayed"
         )
     if header.get("format_version") != FORMAT_VERSION:
         raise DatasetError(

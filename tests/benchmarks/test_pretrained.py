@@ -2,6 +2,7 @@
 
 import hashlib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,6 +12,7 @@ pytest.importorskip("h5py")
 import pmoss_agents
 from pmoss_agents import pretrained
 from pmoss_agents.policies import named_policies
+from pmoss_benchmarks.offline import pretrained as publishing
 from pmoss_benchmarks.offline.episodes import world_of
 from pmoss_benchmarks.offline.pretrained import publish
 from pmoss_benchmarks.study import read_stored
@@ -46,6 +48,21 @@ def test_it_plays_as_the_stored_rows_say() -> None:
     assert played.outcome == pytest.approx(packed["throughput"][0], rel=0.02)
     judge.close()
     env.close()
+
+
+def test_a_card_of_worlds_says_what_the_rows_and_the_weights_say() -> None:
+    card = pretrained.card("pmoss/generalist-v1")
+    score = publishing._score(card.sha256, read_stored(REPOSITORY / card.score.results))
+    numbers = [(of.value, of.low, of.high, of.episodes) for of in (score, card.score)]
+    assert numbers[1] == pytest.approx(numbers[0]) and score.unit == card.score.unit
+    data = SimpleNamespace(id=card.dataset["id"])
+    made = publishing._training_command(
+        pmoss_agents.load(card.name),
+        data,  # type: ignore[arg-type]
+        Path("runs/worlds"),
+        Path("runs/generalist.safetensors"),
+    )
+    assert card.commands[1] == made
 
 
 def test_agents_of_one_environment_play_in_no_other() -> None:
@@ -89,9 +106,11 @@ def test_cards_are_made_of_results_of_the_very_agent(tmp_path: Path) -> None:
     mine, out = tmp_path / "mine.safetensors", tmp_path / "out"
     agent.save(mine)
     out.mkdir()
+    shipped = out / "mine.safetensors"
+    shipped.write_text("what ships so far")
     with pytest.raises(DatasetError, match="has no rows of the weights"):
         publish(mine, worlds.path, results, out, "mine")
-    assert not list(out.iterdir())
+    assert list(out.iterdir()) == [shipped] and shipped.read_text() == "what ships so far"
     pretrained.slim(mine, tmp_path / "slim.safetensors")
     digest = hashlib.sha256((tmp_path / "slim.safetensors").read_bytes()).hexdigest()
     rows = [

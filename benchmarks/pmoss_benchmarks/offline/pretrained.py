@@ -47,16 +47,17 @@ def publish(
     if not isinstance(agent, OfflineAgent) or agent.dataset.get("checksum") != data.checksum:
         raise DatasetError(f"{checkpoint}: did not learn from {dataset}: its checksum is another")
     path = out / (name + checkpoints.SUFFIX)
-    pretrained.slim(checkpoint, path)
+    aside = path.with_suffix(f".part{checkpoints.SUFFIX}")
     header, _ = checkpoints.read(checkpoint)
-    content = path.read_bytes()
-    sha256 = hashlib.sha256(content).hexdigest()
     stored = read_stored(results)
     try:
+        pretrained.slim(checkpoint, aside)
+        content = aside.read_bytes()
+        sha256 = hashlib.sha256(content).hexdigest()
         score = _score(sha256, stored)
-    except DatasetError:
-        path.unlink()
-        raise
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)
     card = pretrained.Card(
         name=pretrained.PREFIX + name,
         agent=agent.name,

@@ -200,6 +200,8 @@ def _cpu_kind(name: str, values: Any) -> CpuKind:
         raise CounterTableError(f"{where}: families and models: must be whole numbers")
     if not all(len(ends) == 2 and ends[0] <= ends[1] for ends in ranges):
         raise CounterTableError(f"{where}: models = {ranges}: must be [FIRST, LAST] each")
+    if row["vendor"] == "arm" and numbers:
+        raise CounterTableError(f"{where}: families and models are those of cpuid: Arm has none")
     row["families"], row["models"] = tuple(row["families"]), tuple(map(tuple, ranges))
     return CpuKind(name, **row)
 
@@ -223,6 +225,8 @@ def _counter(values: Any, number: int, cpus: Mapping[str, CpuKind]) -> Counter:
     if event is not None:
         event = _checked(event, f"{where}: event", (_EVENT, {}))
         _check_known(event["unit"], ("count", "cycles", "ns"), f"{where}: event: unit")
+        if not 0 < event["scale"] < float("inf"):
+            raise CounterTableError(f"{where}: event: scale = {event['scale']!r}: must be positive")
         _checked_name(event["name"], where)
         row |= {f"event_{key}": event[key] for key in ("unit", "scale")} | {"event": event["name"]}
     elif source != "runtime":
@@ -244,7 +248,7 @@ def _encoding(values: Any, where: str, cpus: Mapping[str, CpuKind], source: str)
         raise CounterTableError(f"{where}: {kind}: does not fit source = {source!r}")
     row["on"] = tuple(row.get("on", ()))
     for name in row["on"]:
-        _check_known(name, cpus, f"{where}: on")
+        _check_known(name, tuple(cpus), f"{where}: on")
     value = row.pop(kind)
     if kind == "raw" and not (row["on"] and 0 < value < 2**64 > row.get("offcore", 0) >= 0):
         raise CounterTableError(f"{where}: raw = {value!r}: must be a code of the CPUs in on")

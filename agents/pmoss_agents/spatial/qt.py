@@ -213,6 +213,14 @@ class QT(DecisionTransformer):
 
     # ---- acting
 
+    def encoders(self) -> list[StateEncoder]:
+        """See SpatialAgent.encoders; the critics choose, too."""
+        model = self.network
+        if not isinstance(model, GuidedModel):
+            return []
+        critics = [critic for critic in model.critics if isinstance(critic, Critic)]
+        return [*super().encoders(), *(critic.states for critic in critics)]
+
     def _choose(self, scores: Tensor, state: Mapping[str, Tensor], step: int) -> int:
         """Of some tiles that are drawn, the one of the highest value."""
         model, config = self.network, self.config

@@ -8,8 +8,11 @@ torch = pytest.importorskip("torch")
 from pmoss_agents.spatial import qt  # noqa: E402
 from pmoss_agents.spatial.encoders import FORBIDDEN  # noqa: E402
 from pmoss_agents.spatial.episodes import Episodes  # noqa: E402
+from pmoss_agents.spatial.observations import Layout  # noqa: E402
+from pmoss_datasets.evaluation import evaluate  # noqa: E402
 from pmoss_env.errors import DescriptionError  # noqa: E402
-from tests.agents.spatial.playing import TRANSFORMER  # noqa: E402
+from pmoss_env.machines import load_machine  # noqa: E402
+from tests.agents.spatial.playing import BUSY, TRANSFORMER  # noqa: E402
 
 
 def test_the_losses_are_those_of_the_paper():
@@ -55,6 +58,24 @@ def test_of_its_proposals_it_takes_the_one_of_the_highest_value(dataset):
         whole = torch.stack([c(batch, torch.arange(8)) for c in agent.network.critics])
         scores = torch.where(state["position_mask"][0, 0] == 0, FORBIDDEN, 0.0)
         assert agent._choose(scores, state, 3) == int(whole.amin(0)[0, 3].argmax())
+
+
+def test_on_another_machine_its_critics_see_that_machine(dataset, monkeypatch):
+    agent = qt.QT(**TRANSFORMER, n_steps=2, proposals=2, rows=8, cols=8)
+    agent.fit(dataset)
+    padded, shown = agent.padded(), []
+    own = agent.network.states.inputs.places.clone()
+    choose = agent._choose
+
+    def watched(*arguments):
+        shown.extend(critic.states.inputs.places.clone() for critic in agent.network.critics)
+        return choose(*arguments)
+
+    monkeypatch.setattr(agent, "_choose", watched)
+    evaluate({**BUSY, "machine": "random:1"}, {"padded": padded}, [1], 1, 20, 2)
+    places = Layout(load_machine("random:1"), (8, 8)).places
+    assert shown and all(np.array_equal(each.numpy(), places) for each in shown)
+    assert all(torch.equal(c.states.inputs.places, own) for c in agent.network.critics)
 
 
 def test_what_it_cannot_do_is_said(dataset, tmp_path):

@@ -107,6 +107,6 @@ def test_a_surrogate_learns_from_machines_of_other_sizes_and_others_refuse(tmp_p
     agent = new_agent(lesson, "surrogate", None, small)
     assert learn(agent, lesson)["loss"] > 0
     assert " + " in agent.dataset["id"]
-    cloner = new_agent(lesson, "pair-policy", None, {})
+    cloner = new_agent(lesson, "cql", None, {})
     with pytest.raises(DescriptionError, match="one dataset at a time"):
         learn(cloner, lesson)

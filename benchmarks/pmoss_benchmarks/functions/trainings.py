@@ -159,7 +159,7 @@ def world_of(settings: Settings, cell: Mapping[str, Any]) -> dict[str, Any]:
         env = load_track(track).evaluation_env(load_task(task))
         assert env is not None
     else:
-        env = _on_machine(settings, cell["world"], settings.machines.index(cell["world"]))
+        env = _on_machine(settings, task, settings.machines.index(task))
     return env | settings.conditions.get(cell.get("condition", ""), {})
 
 
@@ -379,11 +379,8 @@ def _kind(row: Mapping[str, Any]) -> str:
 
 def _worlds(rows: Rows) -> TableOfRows:
     """World by world the best rule, and each training beside it."""
-    groups, trainings = (
-        grouped(rows, "world", "training"),
-        list(dict.fromkeys(row["training"] for row in rows)),
-    )
-    lines = []
+    groups, lines = grouped(rows, "world", "training"), []
+    trainings = list(dict.fromkeys(row["training"] for row in rows))
     for world in dict.fromkeys(row["world"] for row in rows):
         first = groups[world, trainings[0]][0]
         rule, env = _best_rule(first), first["env"]
@@ -437,15 +434,13 @@ def summarise(settings: Mapping[str, Any], rows: Rows) -> dict[str, Any]:
 
 def _conditions(rows: Rows) -> TableOfRows:
     """Under each condition the mean of the best rule of each world, and of all that play."""
-    lines = []
+    lines, names = [], [*rows[0]["rules"], *rows[0]["policies"]]
     for condition, own in grouped(rows, "condition").items():
-        best = [row["rules"][_best_rule(row)]["score"] for row in own]
-        line = [condition, str(len(own)), f"{np.mean(best):.1f}"]
-        line += [f"{np.mean(_scores(own, name)):.1f}" for name in own[0]["rules"]]
-        line += [f"{np.mean(_scores(own, name)):.1f}" for name in own[0]["policies"]]
+        best = np.mean([row["rules"][_best_rule(row)]["score"] for row in own])
+        means = [best, *(_scores(own, name).mean() for name in names)]
         sides = Counter(side(_ahead([row])) for row in own)
-        lines.append([*line, *(str(sides[name]) for name in ("above", "level", "below"))])
-    names = [*rows[0]["rules"], *rows[0]["policies"]]
+        counts = [str(sides[name]) for name in ("above", "level", "below")]
+        lines.append([condition, str(len(own)), *(f"{mean:.1f}" for mean in means), *counts])
     columns = ["condition", ">worlds", ">best rule of each", *(f">{name}" for name in names)]
     return TableOfRows([*columns, ">above", ">level", ">below"], lines)
 

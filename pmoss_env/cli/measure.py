@@ -58,9 +58,8 @@ def measure(
     workload: Annotated[
         str | None,
         typer.Option(
-            help="A name from `pmoss list workloads`, a file (.toml), or sosd:FILE for the keys of "
-            "a file. Default: the usual one of the index. rtree-ranges has the paper's 50 million "
-            "points and takes a minute to load."
+            help="A name from `pmoss list workloads`, a file (.toml), or sosd:FILE for its keys. "
+            "Default: the usual one of the index. rtree-ranges (50 million points) takes a minute."
         ),
     ] = None,
     slices: Annotated[int, typer.Option(help="Key ranges, or cells.")] = 256,

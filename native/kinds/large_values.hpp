@@ -195,7 +195,7 @@ class BTreeOfValues {
     for (std::size_t i = 0; i <= words_; i += 8) __builtin_prefetch(block + i);
   }
 
-  // Words are stored with release and loaded with acquire. So whoever sees a word of a write also
+  // Words are stored with release and loaded with acquire. A reader that sees a written word also
   // sees, afterwards, that its version was odd or has grown.
   std::uint64_t read(std::uint64_t* block) const noexcept {
     for (Backoff backoff;; backoff.pause()) {

@@ -58,6 +58,14 @@ class Config(Settings):
     dropout: float = 0.1  # probability, on residual branches
     # "first", or "last": just before the last step, as the paper shows it.
     meta_position: Literal["first", "last"] = "first"
+    # What turns a state into tokens. "tiles": a token, and features of each tile that the action
+    # head points at. "plain": the paper's three convolutions and one layer (section 6.3); actions
+    # are read off the token alone.
+    encoder: Literal["tiles", "plain"] = "tiles"
+    # What follows the sequence; the paper allows any such model (section 6.3). "lstm" passes a
+    # state on from token to token, and has neither heads nor a context: Siebenborn et al., How
+    # Crucial is Transformer in Decision Transformer?, 2022.
+    backbone: Literal["transformer", "lstm"] = "transformer"
     inputs: tuple[str, ...] = GROUPS  # that the network sees
     # The return-to-go. "terminal": the wanted throughput, the same at each step. "slice": the
     # paper's; what each placed slice is expected to serve is taken off. "improvement": what is
@@ -67,6 +75,10 @@ class Config(Settings):
     # the incumbent's queries where they are seen, else the mean share. "observed": by what the
     # placed slices serve in the machine view, as in the paper; it then never comes to 0.
     falls: Literal["even", "observed"] = "even"
+    # Under which schedule the machine view was counted that is learned from. "own": the one that
+    # the episode built, as in the paper's data (section 6.1). At use both show the recent snapshot,
+    # which is the incumbent's (section 6.4).
+    snapshot: Literal["incumbent", "own"] = "incumbent"
     # Wanted throughput at use, in multiples of what is to be expected at best.
     target_return: float = 1.1
     # What is to be expected is this expectile of the data's final throughputs.
@@ -165,6 +177,7 @@ class Model(nn.Module):
             channels=config.channels,
             width=config.width,
             inputs=config.inputs,
+            plain=config.encoder == "plain",
         )
         self.meta_standard = Standardise(meta)
         self.meta = nn.Linear(meta, config.width)
@@ -177,11 +190,20 @@ class Model(nn.Module):
         self.actions = nn.Embedding(tiles, config.width)
         # The paper's slice embedding: one vector per place in the order, for all of its tokens.
         self.places = nn.Embedding(slices, config.width)
-        self.blocks = nn.ModuleList(Block(config) for _ in range(config.layers))
+        self.memory: nn.LSTM | None = None
+        blocks = config.layers if config.backbone == "transformer" else 0
+        self.blocks = nn.ModuleList(Block(config) for _ in range(blocks))
+        if not blocks:
+            dropout = config.dropout if config.layers > 1 else 0.0
+            self.memory = nn.LSTM(
+                config.width, config.width, config.layers, dropout=dropout, batch_first=True
+            )
         self.norm = nn.LayerNorm(config.width)
-        self.tile = nn.Linear(config.channels, config.joint)
-        self.pointer = nn.Linear(2 * config.width, config.joint)
-        self.score = nn.Linear(config.joint, 1)
+        self.points = config.encoder == "tiles"
+        if self.points:
+            self.tile = nn.Linear(config.channels, config.joint)
+            self.pointer = nn.Linear(2 * config.width, config.joint)
+            self.score = nn.Linear(config.joint, 1)
         self.plain = nn.Linear(config.width, tiles)
         for name, part in self.named_children():
             if name not in ("states", "returns"):
@@ -232,6 +254,8 @@ class Model(nn.Module):
         x = torch.cat([sequence[:, :at], meta, sequence[:, at:]], dim=1)
         for block in self.blocks:
             x = block(x, mask=None if self.whole else self.sight)
+        if self.memory is not None:
+            x, _ = self.memory(x)
         where = torch.arange(steps, device=x.device) * 3 + 1
         where = where + (where >= at)
         return self.scores(self.norm(x[:, where]), wanted, features, batch["position_mask"])
@@ -279,9 +303,10 @@ class Model(nn.Module):
             features: (B, n, tiles, channels).
             position_mask: (B, n, tiles).
         """
-        asked = self.pointer(torch.cat([hidden, wanted], -1)).unsqueeze(-2)
-        pointed = self.score(F.gelu(self.tile(features) + asked)).squeeze(-1)
-        scores: Tensor = pointed + self.plain(hidden)
+        scores: Tensor = self.plain(hidden)
+        if self.points:
+            asked = self.pointer(torch.cat([hidden, wanted], -1)).unsqueeze(-2)
+            scores = self.score(F.gelu(self.tile(features) + asked)).squeeze(-1) + scores
         return scores.masked_fill(position_mask == 0, FORBIDDEN)
 
 

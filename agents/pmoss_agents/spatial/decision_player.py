@@ -1,6 +1,7 @@
 """Playing episodes with a Decision Transformer's network: a step at a time, some at once.
 
 Keys and values of the tokens so far lie in a cache, so that a step computes its own tokens alone.
+An LSTM passes its state on.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ class Player:
     def start(self) -> None:
         """Forgets the episodes: what is left in the cache is overwritten before it is read."""
         self.step = self._end = 0
+        self._passed: tuple[Tensor, Tensor] | None = None
 
     def scores(self, state: Mapping[str, Tensor], returns: Tensor, actions: Tensor) -> Tensor:
         """(rows, tiles) scores at the next step.
@@ -56,6 +58,8 @@ class Player:
         sight = model.sight[begin : self._end, : self._end]
         for block, cache in zip(self._blocks, self._caches, strict=True):
             x = _attended(block, x, cache, begin, sight)
+        if model.memory is not None:
+            x, self._passed = model.memory(x, self._passed)
         last = model.norm(x[:, -1:])
         return model.scores(last, asked[:, None], features, state["position_mask"])[:, 0]
 

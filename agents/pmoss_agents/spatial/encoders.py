@@ -198,6 +198,9 @@ class StateEncoder(nn.Module):
 
     The first layer mixes the inputs of each tile. The convolutions after it look at its neighbours
     on the grid (cores of one node are neighbours). The resolution is kept throughout.
+
+    The ``plain`` one is P-MOSS's (section 6.3): three convolutions, and the layer that makes the
+    token. Its first layer is linear and so a part of the first convolution.
     """
 
     def __init__(
@@ -208,6 +211,7 @@ class StateEncoder(nn.Module):
         channels: int,
         width: int,
         inputs: Iterable[str] = GROUPS,
+        plain: bool = False,
     ) -> None:
         """Makes an encoder.
 
@@ -215,6 +219,7 @@ class StateEncoder(nn.Module):
             grid: rows and columns of core tiles.
             counters: H, of the observation.
             inputs: groups of inputs, some of GROUPS.
+            plain: whether there are three convolutions and nothing passes them by.
         """
         super().__init__()
         self.grid = grid
@@ -222,6 +227,7 @@ class StateEncoder(nn.Module):
         self.inputs = TileInputs(tiles, counters, channels, inputs)
         self.near = nn.Conv2d(channels, channels, 3, padding=1)
         self.far = nn.Conv2d(channels, channels, 3, padding=1)
+        self.third = nn.Conv2d(channels, channels, 3, padding=1) if plain else None
         self.token = nn.Linear(channels * tiles, width)
 
     def forward(
@@ -237,11 +243,15 @@ class StateEncoder(nn.Module):
         Returns:
             (B, n, tiles, channels) features and (B, n, width) tokens.
         """
-        mixed = F.relu(self.inputs(state, standardised))
+        mixed = self.inputs(state, standardised)
         batch, steps, tiles, channels = mixed.shape
         # (B n, channels, rows, cols), with the channels innermost in memory.
         image = mixed.reshape(batch * steps, *self.grid, channels).permute(0, 3, 1, 2)
-        image = image + self.far(F.relu(self.near(image)))
+        if self.third is None:
+            image = F.relu(image)
+            image = image + self.far(F.relu(self.near(image)))
+        else:
+            image = F.relu(self.third(F.relu(self.far(F.relu(self.near(image))))))
         features = image.permute(0, 2, 3, 1).reshape(batch, steps, tiles, channels)
         return features, self.token(features.flatten(2))
 

@@ -164,8 +164,14 @@ def layouts_of(
 class Joined:
     """Episodes of several datasets as one row of them, in one grid; see FullSequenceView."""
 
-    def __init__(self, parts: Sequence[Dataset], reward: Reward, layouts: Sequence[Layout]) -> None:
-        self._views = [FullSequenceView(part, reward) for part in parts]
+    def __init__(
+        self,
+        parts: Sequence[Dataset],
+        reward: Reward,
+        layouts: Sequence[Layout],
+        snapshot: str = "incumbent",
+    ) -> None:
+        self._views = [FullSequenceView(part, reward, snapshot) for part in parts]
         self._ends = np.cumsum([len(part) for part in parts])
         self._layouts = layouts
 
@@ -247,7 +253,7 @@ class Episodes:
         parts = parts_of(dataset)
         layouts = layouts_of(parts) if layouts is None else layouts
         finals = _column(dataset, "final_throughput")
-        self._view = Joined(parts, config.reward, layouts)
+        self._view = Joined(parts, config.reward, layouts, config.snapshot)
         held, self._of_machines = [], []
         for numbers in _by_machine(parts):
             kept = numbers[best_of(finals[numbers], config.keep_best)]

@@ -13,9 +13,10 @@ import numpy.typing as npt
 from gymnasium import spaces
 
 from pmoss_agents.agent import Array
+from pmoss_datasets import Dataset
 from pmoss_datasets.formats import SequenceView
 from pmoss_env.envs.spatial.observation import meta_names
-from pmoss_env.errors import CheckpointError
+from pmoss_env.errors import CheckpointError, DatasetError
 from pmoss_env.machines import Machine
 from pmoss_env.types import COUNTER_INDEX, COUNTER_NAMES
 
@@ -176,10 +177,30 @@ class Layout:
 
 
 class FullSequenceView(SequenceView):
-    """A SequenceView of any dataset; zeros are what ``observation="paper"`` did not hold."""
+    """A SequenceView of any dataset; zeros are what ``observation="paper"`` did not hold.
+
+    With ``snapshot="own"`` the machine view has the counters under the schedule that was built, and
+    DatasetError is raised where they were not read.
+    """
+
+    def __init__(
+        self, dataset: Dataset, reward: str = "terminal", snapshot: str = "incumbent"
+    ) -> None:
+        super().__init__(dataset, reward)
+        self._own = snapshot == "own"
 
     def _arrays(self, index: int) -> dict[str, Any]:
         arrays = super()._arrays(index)
+        if self._own:
+            episode = self._dataset[index]
+            if not episode.final_running_ratio[_QUERIES] > 0:
+                raise DatasetError(
+                    f"{self._dataset.path}: episode {index}: final_running_ratio: queries were not "
+                    "counted under the schedule that was built, as snapshot = 'own' needs; "
+                    "use snapshot = 'incumbent'"
+                )
+            shown = self._expander.observations(episode, copies=False, snapshot="final")
+            arrays["machine_view"] = shown["machine_view"].reshape(arrays["machine_view"].shape)
         if "slice_view" not in arrays:
             machine = arrays["machine_view"]
             arrays["incumbent_view"] = np.zeros_like(machine[:1])

@@ -60,7 +60,12 @@ class Critic(nn.Module):
         super().__init__()
         width, channels = config.width, config.channels
         self.states = StateEncoder(
-            grid, counters, channels=channels, width=width, inputs=config.inputs
+            grid,
+            counters,
+            channels=channels,
+            width=width,
+            inputs=config.inputs,
+            plain=config.encoder == "plain",
         )
         self.meta_standard = Standardise(meta)
         self.meta = nn.Linear(meta, width)

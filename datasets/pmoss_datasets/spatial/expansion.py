@@ -62,7 +62,12 @@ class Expander:
         return self._rules.expand_masks(_int32(episode.actions), self._slices + last)
 
     def observations(
-        self, episode: Episode, *, last: bool = False, copies: bool = True
+        self,
+        episode: Episode,
+        *,
+        last: bool = False,
+        copies: bool = True,
+        snapshot: str = "incumbent",
     ) -> dict[str, Array]:
         """What the environment showed at each step.
 
@@ -70,16 +75,18 @@ class Expander:
             last: also the observation after the last step: T + 1 rows in place of T.
             copies: False returns what never changes inside an episode, such as ``meta`` and
                 ``incumbent_view``, as read-only views of one row in place of T copies.
+            snapshot: "final" has the values under the schedule that was built in place of those
+                under the incumbent, which the environment showed.
 
         Returns:
             The keys of the environment's observation space with a leading step axis.
         """
         steps = self._slices + last
-        snapshot = episode.snapshot("incumbent", cast(SpatialMetadata, self._dataset.metadata))
-        counters = observed_counters(snapshot)
+        measured = episode.snapshot(snapshot, cast(SpatialMetadata, self._dataset.metadata))
+        counters = observed_counters(measured)
         fixed: dict[str, Array] = {}
         if "meta" in self._space.spaces:
-            fixed["meta"] = observed_meta(self._machine, snapshot)
+            fixed["meta"] = observed_meta(self._machine, measured)
         incumbent = _int32(episode.incumbent.cores)
         if "slice_counters" in self._space.spaces:
             fixed["slice_counters"] = counters

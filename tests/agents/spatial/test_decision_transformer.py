@@ -138,16 +138,17 @@ def test_datasets_with_other_slices_are_refused(dataset, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("meta_position", "reward", "context"),
+    "changes",
     [
-        ("first", "terminal", 256),
-        ("last", "slice", 3),
-        ("first", "slice", 1),
-        ("last", "improvement", 256),
+        {"meta_position": "first", "reward": "terminal"},
+        {"meta_position": "last", "reward": "slice", "context": 3},
+        {"meta_position": "first", "reward": "slice", "context": 1},
+        {"meta_position": "last", "reward": "improvement"},
+        {"meta_position": "last", "encoder": "plain", "backbone": "lstm"},
     ],
 )
-def test_cached_decoding_equals_the_whole_sequence(dataset, meta_position, reward, context):
-    agent = learned(dataset, meta_position=meta_position, reward=reward, context=context)
+def test_cached_decoding_equals_the_whole_sequence(dataset, changes):
+    agent = learned(dataset, **changes)
     batch = Episodes(dataset, agent.config).batch(0, agent._foresight())
     with torch.inference_mode():
         whole = agent.network(batch)[0]
@@ -155,10 +156,8 @@ def test_cached_decoding_equals_the_whole_sequence(dataset, meta_position, rewar
         action = torch.tensor([0])
         for t in range(dataset.steps):
             state = {name: batch[name][:1] for name in ("incumbent_view", "meta")}
-            state |= {
-                name: batch[name][:1, t : t + 1]
-                for name in ("view_mask", "position_mask", "machine_view", "slice_view")
-            }
+            names = ("view_mask", "position_mask", "machine_view", "slice_view")
+            state |= {name: batch[name][:1, t : t + 1] for name in names}
             (scores,) = player.scores(state, batch["returns"][:1, t], action)
             action = batch["actions"][:1, t]
             torch.testing.assert_close(scores, whole[t], rtol=1e-4, atol=1e-4)
@@ -171,14 +170,16 @@ def test_playing_needs_no_input_of_all(dataset, inputs):
     assert play(agent, BUSY) == play(agent, BUSY)
 
 
-def test_no_step_sees_what_comes_later(fitted, dataset):
-    batch = Episodes(dataset, fitted.config).batch(0)
+@pytest.mark.parametrize("backbone", ["transformer", "lstm"])
+def test_no_step_sees_what_comes_later(dataset, backbone):
+    agent = learned(dataset, backbone=backbone)
+    batch = Episodes(dataset, agent.config).batch(0)
     with torch.inference_mode():
-        before = fitted.network(batch)
+        before = agent.network(batch)
         batch["actions"][:, 5:] = 1
         batch["machine_view"][:, 6:] = 0
         batch["returns"][:, 6:] = 9
-        after = fitted.network(batch)
+        after = agent.network(batch)
     torch.testing.assert_close(before[:, :6], after[:, :6])
     assert not torch.equal(before[:, 6:], after[:, 6:])
 

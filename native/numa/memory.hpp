@@ -54,7 +54,8 @@ int refused_placement();
 /// resident_pages() shows it.
 int set_placement(void* address, std::size_t bytes, const Placement& placement) noexcept;
 
-/// Which nodes hold a range, by pages of 4 KiB (those of huge pages count one by one).
+/// Which nodes hold a range, by parts of 4 KiB: also where the kernel's pages are larger, as huge
+/// ones are, or those of 64 KiB of some Arm kernels.
 struct ResidentPages {
   std::map<int, std::uint64_t> on_node;
   std::uint64_t absent = 0;  ///< not touched yet

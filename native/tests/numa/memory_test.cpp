@@ -263,6 +263,43 @@ TEST(NumaMove, CountsDoNotWrapWherePagesAppearMeanwhile) {
   EXPECT_EQ(move.failed, 4U);
 }
 
+// A kernel whose pages have 64 KiB: parts of 4 KiB of one page lie and move together, and a page
+// that is on its way is busy for whatever else asks for it in the same call.
+TEST(NumaMove, PagesOfSixtyFourKibibytesAreCountedByTheirParts) {
+  constexpr std::size_t page = 65536;
+  constexpr std::size_t parts = page / 4096;
+  static std::byte room[8 * page];
+  void* start = room;
+  std::size_t left = sizeof room;
+  // Two pages, of which the range has the second half of the first and the whole of the other.
+  auto* const memory = static_cast<std::byte*>(std::align(4 * page, 2 * page, start, left));
+  std::vector<int> nodes = {0, 0};
+  const PageCall kernel = [&](std::size_t count, void** pages, const int* to, int* status) {
+    std::vector<bool> busy(nodes.size());
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto at = static_cast<std::size_t>(static_cast<std::byte*>(pages[i]) - memory) / page;
+      if (to == nullptr) {
+        status[i] = nodes[at];
+      } else if (busy[at]) {
+        status[i] = -EBUSY;
+      } else {
+        busy[at] = true;
+        status[i] = nodes[at] = to[i];
+      }
+    }
+    return 0L;
+  };
+  std::byte* const first = memory + page / 2;
+  const PageMove move = move_pages(first, page + page / 2, 1, kernel);
+  EXPECT_EQ(move.moved, parts + parts / 2);
+  EXPECT_EQ(move.failed, 0U);
+  EXPECT_EQ(move.error_number, 0);
+  EXPECT_EQ(nodes, std::vector<int>({1, 1}));
+  const ResidentPages resident = resident_pages(first, page + page / 2, kernel);
+  EXPECT_EQ(resident.on(1), parts + parts / 2);
+  EXPECT_EQ(resident.total(), parts + parts / 2);
+}
+
 TEST(NumaMove, ARefusalIsToldWithTheWayOut) {
   alignas(4096) static std::byte page[4096];
   page[0] = std::byte{1};

@@ -1,6 +1,8 @@
 """Help texts, lists as JSON, and completion of the commands."""
 
 import os
+import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +16,7 @@ from pmoss_env.cli.app import make_app
 from pmoss_env.cli.listing import KINDS
 from pmoss_env.cli.renamed import RENAMED
 from tests.cli.invoking import PMOSS, pmoss, pmoss_json
+from tests.sources import REPOSITORY
 
 
 def test_help_teaches_every_command() -> None:
@@ -44,6 +47,36 @@ def _leaves(command: Any, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, .
 @cache
 def every_leaf() -> list[tuple[str, ...]]:
     return [words for words, _ in _leaves(typer.main.get_command(make_app()), ())]
+
+
+def _written() -> set[str]:
+    """The commands in texts for readers and in examples of help, without templates' tags."""
+    pages = [
+        *(REPOSITORY / name for name in ("README.md", "CONTRIBUTING.md")),
+        *(REPOSITORY / "docs").rglob("*.md"),
+    ]
+    texts = [page.read_text(encoding="utf-8") for page in pages]
+    examples = [c.help or "" for _, c in _leaves(typer.main.get_command(make_app()), ())]
+    commands = re.findall(r"`(pmoss [^`]+)`|^\$ (pmoss .+)", "\n".join(texts), re.MULTILINE)
+    commands += re.findall(r"Example: (pmoss .+?)()(?:\n\n|$)", "\n\n".join(examples), re.DOTALL)
+    return {" ".join("".join(each).split()) for each in commands if "{{" not in "".join(each)}
+
+
+def test_commands_in_texts_have_words_and_options_that_exist() -> None:
+    written = _written()
+    assert len(written) > 100
+    root = typer.main.get_command(make_app())
+    for text in written:
+        command, words = root, shlex.split(text.partition(" -- ")[0])[1:]
+        while words and words[0] in getattr(command, "commands", ()):
+            command = command.commands[words.pop(0)]
+        options = {name for one in command.params if not one.hidden for name in one.opts}
+        options |= {name for one in command.params for name in one.secondary_opts} | {
+            "--help",
+            "-h",
+        }
+        used = {word.partition("=")[0] for word in words if re.match("--?[a-z]", word)}
+        assert used <= options, f"{text}: {used - options}"
 
 
 @pytest.mark.parametrize("old", RENAMED)

@@ -28,6 +28,7 @@ from pmoss_benchmarks.offline.episodes import (
     EVALUATION_SEED,
     VALIDATION_SEED,
     is_opponent,
+    logged_scores,
     opponents_of,
     pack,
     play_again,
@@ -49,6 +50,7 @@ from pmoss_benchmarks.study.function import (
     check_names,
     settings_of,
 )
+from pmoss_datasets.catalog import load
 from pmoss_datasets.domain import Domain, find_domain
 from pmoss_datasets.evaluation import EpisodeResult, episode_seed, evaluate
 from pmoss_datasets.interfaces import score_of
@@ -78,6 +80,8 @@ class Settings:
         policies: rules and searches; empty: all of the domain. "exact" plays only where the
             instance is small enough.
         guests: by name further policies, which learn nothing here and play once; on same-task only.
+        logged: by name a share of the episodes of the data, those of the highest returns, which are
+            scored beside what plays; on same-task only.
         agents: names, or ``module:Class``.
         agents_of: for each track named here, the agents that play it; others have all agents.
         seeds_of: for each agent named here, its trainings on each task.
@@ -96,7 +100,7 @@ class Settings:
 
     AXES: ClassVar = (
         *("tasks", "tracks", "only", "seeds", "seeds_of"),
-        *("policies", "guests", "agents", "agents_of", "changes", "last"),
+        *("policies", "guests", "logged", "agents", "agents_of", "changes", "last"),
     )
 
     tasks: tuple[str, ...]
@@ -105,6 +109,7 @@ class Settings:
     seeds: int = 5
     policies: tuple[str, ...] = ()
     guests: dict[str, Guest] = field(default_factory=dict)
+    logged: dict[str, float] = field(default_factory=dict)
     agents: tuple[str, ...] = ()
     agents_of: dict[str, tuple[str, ...]] = field(default_factory=dict)
     seeds_of: dict[str, int] = field(default_factory=dict)
@@ -148,7 +153,7 @@ def cells(settings: Settings) -> list[Cell]:
             for task in worlds:
                 domain = find_domain(load_task(task).domain)
                 names = [n for n in opponents_of(domain) if n in (settings.policies or (n,))]
-                names += settings.guests if track == "same-task" else ()
+                names += (*settings.guests, *settings.logged) if track == "same-task" else ()
                 if seed and settings.common:
                     names = []
                 own = ("", domain.name)
@@ -217,7 +222,7 @@ def prepare(run: Run, progress: Progress) -> None:
         track, task, name = cell["track"], cell["task"], cell["policy"]
         if name in settings.guests or is_opponent(name, task):
             continue
-        if agent_class(name).learns != "offline":
+        if name not in settings.logged and agent_class(name).learns != "offline":
             continue
         path = _dataset(run, track, task)
         if not path.exists():
@@ -245,7 +250,8 @@ class Work:
 
         ``played`` holds by the name of a policy its episodes, see pack(); of an agent also those
         of its best checkpoint, or "last" where that is the last one. ``shared`` holds outcome and
-        score of each episode where no actions lead to a schedule. ``absent`` is the reason where an
+        score of each episode where no actions are kept: of a schedule that none lead to, and of
+        logged episodes. ``absent`` is the reason where an
         opponent cannot play; ``refused`` where an agent refuses the task or its data. An agent has
         ``training`` and ``curve``, updates and validation score of each checkpoint.
         """
@@ -254,6 +260,10 @@ class Work:
             return {"shared": self._shared(cell, domain)}
         if is_opponent(name, cell["task"]):
             return self._opponent(cell, domain)
+        if (share := self._settings.logged.get(name)) is not None:
+            dataset = load(_dataset(self._run, cell["track"], cell["task"]))
+            budgets = self._settings.search_budget, self._settings.random_schedules
+            return {"shared": logged_scores(dataset, share, world_of(cell), *budgets)}
         if (guest := self._settings.guests.get(name)) is not None:
             with guest.invited() as policy:
                 played = pack(self._rows(cell, {name: policy}))

@@ -12,11 +12,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from pmoss_agents.spatial.episodes import best_episodes
 from pmoss_benchmarks.offline.tracks import load_track
 from pmoss_benchmarks.study.store import StoredStudy, file_of, read_stored
 from pmoss_datasets.domain import Domain, find_domain
 from pmoss_datasets.evaluation import EpisodeResult, unpack_actions
 from pmoss_datasets.interfaces import Rollout, score_of
+from pmoss_datasets.storage import Dataset
 from pmoss_datasets.suite import load_task
 from pmoss_env.errors import DatasetError
 
@@ -112,6 +114,32 @@ def episodes_of(row: Mapping[str, Any]) -> list[EpisodeResult]:
             for number in range(len(kept["env_seed"]))
         ]
     return episodes
+
+
+def logged_scores(
+    dataset: Dataset, share: float, env: Mapping[str, Any], budget: int, draws: int
+) -> list[list[float | None]]:
+    """Outcome and score of the logged episodes with the highest returns, each in its own instance.
+
+    Args:
+        dataset: of the spatial environment.
+        share: of its episodes, in (0, 1].
+        env: arguments of its environment.
+        budget: evaluations of the search that scores 100.
+        draws: random schedules, whose mean scores 0.
+    """
+    domain = dataset.domain
+    scored: list[list[float | None]] = []
+    with closing(domain.make_env(env)) as made, closing(domain.judge(made)) as judge:
+        for number in best_episodes(dataset, share).tolist():
+            episode = dataset[number]
+            made.reset(seed=episode.seed)
+            judge.begin()
+            outcome = episode.final_throughput
+            scored.append(
+                [outcome, score_of(outcome, *judge.reference(episode.seed, budget, draws))]
+            )
+    return scored
 
 
 @dataclass(frozen=True)

@@ -125,7 +125,7 @@ def _sees(row: Mapping[str, Any]) -> str:
         return find_domain(load_task(task).domain).knows(name)
     if "training" in row:
         return _AT_ONCE if issubclass(agent_class(name), Planner) else _STEPWISE
-    return _AT_ONCE
+    return "" if "shared" in row else _AT_ONCE
 
 
 def scores_by_task(rows: Rows) -> TableOfRows:

@@ -6,13 +6,15 @@ import pytest
 
 pytest.importorskip("torch", reason="NOT RUN: the extra agents is missing")
 
+from pmoss_agents.spatial.episodes import best_episodes
 from pmoss_benchmarks.functions import play
 from pmoss_benchmarks.functions.play import Settings, cells
-from pmoss_benchmarks.offline.episodes import actions_of, episodes_of, pack
+from pmoss_benchmarks.offline.episodes import actions_of, episodes_of, pack, world_of
 from pmoss_benchmarks.offline.guests import Guest
 from pmoss_benchmarks.offline.tracks import TRACKS
 from pmoss_benchmarks.study import Run
 from pmoss_benchmarks.study.function import name_of
+from pmoss_datasets.catalog import load
 from pmoss_datasets.evaluation import EpisodeResult
 from pmoss_datasets.formats.d3rlpy import import_d3rlpy
 from pmoss_datasets.recipes import tier
@@ -29,6 +31,7 @@ FEW = {
         "best-fit + 3": Guest(rule="best-fit", measurements=3),
         "shipped": Guest(agent="pmoss/surrogate-busy-core-v0"),
     },
+    "logged": {"best quarter of the data": 0.25},
     "agents": (AGENT,),
     "changes": {AGENT: {"updates": 4, "members": 1, "width": 8, "features": 4, "demands": 2}},
     "episodes": 2,
@@ -61,7 +64,7 @@ def rows(run: Run) -> list[dict]:
 
 def test_policies_that_do_not_learn_play_once_and_agents_once_a_training(rows) -> None:
     assert {(row["policy"], row["seed"]) for row in rows} == {
-        *((name, 0) for name in (*FEW["policies"], *FEW["guests"])),
+        *((name, 0) for name in (*FEW["policies"], *FEW["guests"], *FEW["logged"])),
         (AGENT, 0),
         (AGENT, 1),
     }
@@ -73,6 +76,18 @@ def test_policies_that_do_not_learn_play_once_and_agents_once_a_training(rows) -
     assert set(agent["played"]) == {AGENT, f"{AGENT} (best)"}
     # All meet the same episodes.
     assert len({tuple(p["env_seed"]) for row in rows for p in _packed(row)}) == 1
+
+
+def test_the_best_of_the_data_are_scored_in_their_own_instances(run: Run, rows) -> None:
+    (row,) = (row for row in rows if row["policy"] in FEW["logged"])
+    dataset = load(run.data / "pmoss" / TOY / "mixed-v0")
+    outcomes = sorted(dataset.column("final_throughput"))[-2:]
+    assert sorted(outcome for outcome, _ in row["shared"]) == outcomes
+    env = dataset.domain.make_env(world_of(row))
+    for number, (outcome, score) in zip(best_episodes(dataset, 0.25), row["shared"], strict=True):
+        env.reset(seed=dataset[number].seed)
+        again = dataset.domain.rerun(env, dataset[number].seed, dataset[number].actions)
+        assert again.outcome == pytest.approx(outcome, rel=1e-12) and score is not None
 
 
 def _packed(row: dict) -> list[dict]:

@@ -13,16 +13,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from dataclasses import field as dataclass_field
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from pmoss_datasets.checked import check
-from pmoss_env.errors import DatasetError, DescriptionError
+from pmoss_datasets.folder import METADATA, read_metadata
+from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError
 from pmoss_env.types import BoolArray
 
 Array = npt.NDArray[Any]
+RecipeT = TypeVar("RecipeT")
 
 #: Raised by one whenever a reader of the older version could misread the newer one.
 SCHEMA_VERSION = 3
@@ -212,23 +214,56 @@ def without_first_domain(values: dict[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in values.items() if k != "domain" or v != FIRST_DOMAIN}
 
 
-def check_version(data: Any, where: Path) -> None:
+def check_version(data: Any, where: Path, form: str = FORMAT, newest: int = SCHEMA_VERSION) -> None:
     """Refuses what is no metadata of a dataset, or of another version: DatasetError."""
-    if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise DatasetError(f"{where}: is not the metadata of a {FORMAT}")
+    if not isinstance(data, dict) or data.get("format") != form:
+        raise DatasetError(f"{where}: is not the metadata of a {form}")
     version = data.get("schema_version")
     if not isinstance(version, int) or version < 1:
         raise DatasetError(f"{where}: schema_version = {version!r}: must be a whole number")
-    if version < SCHEMA_VERSION:
+    if version < newest:
         raise DatasetError(
             f"{where}: schema_version = {version}: written by an older version, pmoss-env "
             f"{data.get('code_version')!r}; collect it again from its recipe"
         )
-    if version > SCHEMA_VERSION:
+    if version > newest:
         raise DatasetError(
             f"{where}: schema_version = {version}: written by a newer version, pmoss-env "
-            f"{data.get('code_version')!r}; this one reads up to {SCHEMA_VERSION}"
+            f"{data.get('code_version')!r}; this one reads up to {newest}"
         )
+
+
+@dataclass(frozen=True)
+class _Described:
+    """What the metadata of data without episodes must hold; the rest is for readers."""
+
+    recipe: Mapping[str, Any]
+    checksums: Mapping[str, str]
+
+
+def read_described(
+    path: Path, kind: type[RecipeT], form: str, newest: int
+) -> tuple[RecipeT, dict[str, str], str]:
+    """Recipe and checksums of data without episodes, and the text of their metadata.
+
+    Args:
+        kind: of the recipe, a dataclass.
+        form: the ``format`` of the metadata.
+        newest: version that is read.
+
+    Raises:
+        DatasetError: the metadata are missing, damaged, foreign or of another version.
+    """
+    where = path / METADATA
+    text, metadata = read_metadata(path)
+    check_version(metadata, where, form, newest)
+    facts: dict[str, Any] = {name: metadata.get(name) for name in ("recipe", "checksums")}
+    try:
+        check(_Described, facts)
+        check(kind, facts["recipe"])
+        return kind(**facts["recipe"]), facts["checksums"], text
+    except (DescriptionError, UnknownNameError) as error:
+        raise DatasetError(f"{where}: {error}") from error
 
 
 def sizes_of(metadata: Metadata, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:

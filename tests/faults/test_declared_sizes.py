@@ -9,7 +9,7 @@ import pytest
 
 import pmoss_agents
 from pmoss_datasets import open_dataset, suite
-from pmoss_datasets.access_path.scans import AccessPathRecipe
+from pmoss_datasets.access_path.scans import FORMAT, open_scans
 from pmoss_datasets.evaluation import read_results
 from pmoss_datasets.formats.minari import from_minari, to_minari
 from pmoss_env.errors import DatasetError, DescriptionError
@@ -124,9 +124,11 @@ def test_no_load_is_absurd():
         ({"colour": 1}, "colour: unknown"),
     ],
 )
-def test_a_recipe_of_scans_says_which_key_is_wrong(changes, message):
-    with pytest.raises(DescriptionError, match=message):
-        AccessPathRecipe.from_dict(changes)
+def test_a_recipe_of_scans_says_which_key_is_wrong(changes, message, tmp_path):
+    metadata = {"format": FORMAT, "schema_version": 1, "recipe": changes, "checksums": {}}
+    (tmp_path / "metadata.json").write_text(json.dumps(metadata))
+    with pytest.raises(DatasetError, match=message):
+        open_scans(tmp_path)
 
 
 def test_chunks_larger_than_their_array_are_refused(whole, tmp_path):

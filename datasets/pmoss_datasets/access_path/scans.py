@@ -25,10 +25,10 @@ from pmoss_datasets.folder import (
     check_target,
     checksum,
     open_hdf5,
-    read_metadata,
     whole_folder,
     whole_hdf5,
 )
+from pmoss_datasets.schema import read_described
 from pmoss_env import __version__
 from pmoss_env.envs.access_path import (
     FEATURES,
@@ -95,12 +95,6 @@ class AccessPathRecipe:
             if name not in names:
                 raise UnknownNameError("field of distribution", name, names)
         Noise(self.noise, (0,))
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> AccessPathRecipe:
-        """The recipe of a dataset's metadata; DescriptionError names the key that is wrong."""
-        check(cls, data)
-        return cls(**data)
 
     @property
     def id(self) -> str:
@@ -226,20 +220,7 @@ def open_scans(path: str | Path) -> AccessPathDataset:
         DatasetError: a file is missing, damaged, foreign or of another version.
     """
     path = Path(path)
-    where = path / METADATA
-    text, metadata = read_metadata(path)
-    if not isinstance(metadata, dict) or metadata.get("format") != FORMAT:
-        raise DatasetError(f"{where}: is not of a {FORMAT}")
-    if metadata.get("schema_version") != SCHEMA_VERSION:
-        raise DatasetError(
-            f"{where}: schema_version = {metadata.get('schema_version')!r}: this version reads "
-            f"{SCHEMA_VERSION}"
-        )
-    try:
-        check(_Stored, {name: metadata.get(name) for name in ("recipe", "checksums")})
-        recipe = AccessPathRecipe.from_dict(metadata["recipe"])
-    except (DescriptionError, UnknownNameError) as error:
-        raise DatasetError(f"{where}: recipe: {error}") from error
+    recipe, checksums, text = read_described(path, AccessPathRecipe, FORMAT, SCHEMA_VERSION)
     try:
         with open_hdf5(path / DATA) as file:
             written = file.attrs.get("metadata_sha256")
@@ -250,7 +231,7 @@ def open_scans(path: str | Path) -> AccessPathDataset:
     except Exception as error:  # h5py answers damage with whatever the bytes look like
         raise DatasetError(f"{path / DATA}: is missing or damaged: {error}") from error
     if written != hashlib.sha256(text.encode()).hexdigest():
-        raise DatasetError(f"{where}: differs from what was written with {DATA}")
+        raise DatasetError(f"{path / METADATA}: differs from what was written with {DATA}")
     sizes = {"C": recipe.combinations, "R": recipe.repeats, "P": recipe.paths}
     for name, (axes, dtype, _) in FIELDS.items():
         array, shape = columns[name], tuple(sizes[axis] for axis in axes)
@@ -258,18 +239,10 @@ def open_scans(path: str | Path) -> AccessPathDataset:
             raise DatasetError(
                 f"{path / DATA}: {name}: {array.dtype} {array.shape}: must be {dtype} {shape}"
             )
-        if checksum(array) != metadata["checksums"].get(name):
+        if checksum(array) != checksums.get(name):
             raise DatasetError(f"{path / DATA}: {name}: bytes differ from what was written")
         array.setflags(write=False)
-    return AccessPathDataset(path, recipe, columns, metadata["checksums"])
-
-
-@dataclass(frozen=True)
-class _Stored:
-    """The required part of the metadata; the rest is for readers."""
-
-    recipe: Mapping[str, Any]
-    checksums: Mapping[str, str]
+    return AccessPathDataset(path, recipe, columns, checksums)
 
 
 @dataclass(eq=False)

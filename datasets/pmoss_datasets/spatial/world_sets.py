@@ -23,7 +23,8 @@ import numpy.typing as npt
 
 from pmoss_datasets.checked import check
 from pmoss_datasets.executors import run_tasks
-from pmoss_datasets.folder import METADATA, check_target, read_metadata, remove_leftovers
+from pmoss_datasets.folder import METADATA, check_target, remove_leftovers
+from pmoss_datasets.schema import read_described
 from pmoss_datasets.spatial.worlds import (
     INSTANCES,
     MAX_WORLDS,
@@ -34,7 +35,7 @@ from pmoss_datasets.spatial.worlds import (
     log_world,
 )
 from pmoss_env.checks import check_whole
-from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError
+from pmoss_env.errors import DatasetError, UnknownNameError
 from pmoss_env.files import write_atomically
 from pmoss_env.types import COUNTER_NAMES
 from pmoss_env.version import __version__
@@ -170,24 +171,9 @@ class WorldSet:
             DatasetError: the metadata are missing, damaged, foreign or of another version.
         """
         self.path = Path(path)
-        where = self.path / METADATA
-        _, metadata = read_metadata(self.path)
-        if not isinstance(metadata, dict) or metadata.get("format") != FORMAT:
-            raise DatasetError(f"{where}: is not of {FORMAT}")
-        if metadata.get("schema_version") != SCHEMA_VERSION:
-            raise DatasetError(
-                f"{where}: schema_version = {metadata.get('schema_version')!r}: this version reads "
-                f"{SCHEMA_VERSION}"
-            )
-        facts: dict[str, Any] = {name: metadata.get(name) for name in ("recipe", "checksums")}
-        try:
-            check(_Stored, facts)
-            stored = _Stored(**facts)
-            check(WorldsRecipe, stored.recipe)
-            self.recipe = WorldsRecipe(**stored.recipe)
-        except (DescriptionError, UnknownNameError) as error:
-            raise DatasetError(f"{where}: {error}") from error
-        self._checksums: dict[str, str] = dict(stored.checksums)
+        self.recipe, self._checksums, _ = read_described(
+            self.path, WorldsRecipe, FORMAT, SCHEMA_VERSION
+        )
         self._open: dict[int, npt.NDArray[Any]] = {}
 
     def __len__(self) -> int:
@@ -271,14 +257,6 @@ class WorldSet:
         if records.dtype != RECORD or records.shape != (size,):
             raise DatasetError(f"{place}: holds {records.shape} of {records.dtype}")
         return records
-
-
-@dataclass(frozen=True)
-class _Stored:
-    """The required part of the metadata; the rest is for readers."""
-
-    recipe: Mapping[str, Any]
-    checksums: Mapping[str, str]
 
 
 def _shard(path: Path, first: int) -> Path:

@@ -83,9 +83,7 @@ def load(entry: EntryPoint) -> Any:
         ) from error
 
 
-def find(
-    kind: str, name: str, entry_points: Mapping[str, EntryPoint], others: Iterable[str] = ()
-) -> Any:
+def find(kind: str, name: str, entry_points: Mapping[str, EntryPoint]) -> Any:
     """Imports the object of an entry point, or of ``module:name``.
 
     Args:
@@ -93,7 +91,6 @@ def find(
         name: a key of ``entry_points``, or an importable object, e.g. "my_agent:Mine". Its module
             may lie in the working folder; installed modules take precedence.
         entry_points: result of entries().
-        others: further names, for the error.
 
     Raises:
         PluginError: the object cannot be loaded.
@@ -106,7 +103,7 @@ def find(
         from importlib.metadata import EntryPoint
 
         return load(EntryPoint(name=name, value=name, group=kind))
-    raise UnknownNameError(kind, name, (*entry_points, *others, "<module>:<name>"))
+    raise UnknownNameError(kind, name, (*entry_points, "<module>:<name>"))
 
 
 def add_working_folder() -> None:

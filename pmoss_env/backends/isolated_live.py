@@ -10,7 +10,6 @@ import os
 import threading
 import time
 from contextlib import ExitStack, suppress
-from types import TracebackType
 from typing import Any, Self
 
 from pmoss_env.backends.child_process import Child
@@ -136,12 +135,7 @@ class IsolatedLiveRuntime:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Ends all threads; kills a child that does not answer."""
         if self._running and self._process == os.getpid():
             with suppress(BackendError):

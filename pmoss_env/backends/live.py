@@ -10,7 +10,6 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -347,12 +346,7 @@ class LiveRuntime:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Ends all threads."""
         self._end()
 

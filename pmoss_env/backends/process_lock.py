@@ -6,7 +6,6 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from types import TracebackType
 from typing import Generic, TypeVar
 
 from pmoss_env.errors import ForkedError
@@ -29,12 +28,7 @@ class ProcessLock:
         # A single operation on the dictionary, so that all threads get the same lock.
         self._locks.setdefault(os.getpid(), threading.Lock()).acquire()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._locks[os.getpid()].release()
 
 
@@ -84,10 +78,5 @@ class ForkGuard:
             )
         self._process = process
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._process = 0

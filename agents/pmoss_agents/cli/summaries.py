@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from rich.text import Text
-
 from pmoss_env.cli.console import console, table
 
 if TYPE_CHECKING:
@@ -18,10 +16,9 @@ def print_summaries(
     summaries: Sequence[Summary],
     title: str,
     domain: Domain,
-    emphasised: str = "",
     asked: Mapping[str, Mapping[str, float]] | None = None,
 ) -> None:
-    """Prints a row per policy, the worst first; the emphasised one is bold. A cost has no minus.
+    """Prints a row per policy, the worst first. A cost has no minus.
 
     What policies ``asked`` before they decided has a column each; see mean_asked().
     """
@@ -31,14 +28,15 @@ def print_summaries(
     rows = []
     for s in sorted(summaries, key=lambda s: s.throughput):
         ends = [domain.shown(x) for x in (s.throughput_low, s.throughput_high) if x is not None]
-        cells = (
-            s.policy,
-            with_interval(domain.shown(s.throughput), *(sorted(ends) or (None, None))),
-            with_interval(s.score, s.score_low, s.score_high),
-            f"{1e3 * s.seconds_per_decision:.2f}",
-            *(f"{counts.get(s.policy, 0):,.0f}" for counts in asked.values()),
+        rows.append(
+            [
+                s.policy,
+                with_interval(domain.shown(s.throughput), *(sorted(ends) or (None, None))),
+                with_interval(s.score, s.score_low, s.score_high),
+                f"{1e3 * s.seconds_per_decision:.2f}",
+                *(f"{counts.get(s.policy, 0):,.0f}" for counts in asked.values()),
+            ]
         )
-        rows.append([Text(str(cell), "bold" * (s.policy == emphasised)) for cell in cells])
     columns = [
         domain.kind,
         f">{domain.unit} [95 %]",

@@ -70,7 +70,3 @@ class ActorCritic(D3rlpyAgent):
     """An agent that takes the tile which its policy finds likeliest."""
 
     NETWORKS: ClassVar = {"policy": ("policy.scores", False)}
-
-    def _choose(self, observation: Any) -> Tensor:
-        scores: Tensor = self.networks["policy"](observation)
-        return scores

@@ -81,10 +81,6 @@ class BehaviourCloning(D3rlpyAgent):
         modules = DiscreteBCModules(optim=build.optimiser(imitator), imitator=imitator)
         return Masked(modules=modules, beta=self.config.beta, **build.common)
 
-    def _choose(self, observation: Sequence[Tensor]) -> Tensor:
-        scores: Tensor = self.networks["imitator"](observation)
-        return scores
-
 
 class PercentileBC(BehaviourCloning):
     """Behaviour cloning of the best episodes."""

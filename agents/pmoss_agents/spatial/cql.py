@@ -11,11 +11,9 @@ its sum over the allowed tiles only. The policy takes the tile of the highest Q.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from pmoss_agents.pytorch import Tensor
 from pmoss_agents.spatial.d3rlpy_agent import Builder, D3rlpyAgent, ValueConfig
 
 
@@ -53,7 +51,3 @@ class CQL(D3rlpyAgent):
             alpha=config.alpha,
             **build.common,
         )
-
-    def _choose(self, observation: Sequence[Tensor]) -> Tensor:
-        values: Tensor = self.networks["q"](observation)
-        return values

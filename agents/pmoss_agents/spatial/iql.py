@@ -15,7 +15,6 @@ takes the likeliest of the allowed tiles.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -141,7 +140,3 @@ class IQL(D3rlpyAgent):
         optimiser = build.optimiser(q_functions, value, policy)
         modules = Modules(q_functions, targets, value, policy, optimiser)
         return self.LEARNER(config, modules, forwarder, of_targets)
-
-    def _choose(self, observation: Sequence[Tensor]) -> Tensor:
-        scores: Tensor = self.networks["policy"](observation)
-        return scores

@@ -203,10 +203,6 @@ class SB3Agent(TileAgent, OnlineAgent[Mapping[str, Any]]):
     def _use(self, policy: Any) -> None:
         self.networks = {"actor": policy.get_submodule(self.ACTOR)}
 
-    def _choose(self, observation: Sequence[Tensor]) -> Tensor:
-        scores: Tensor = self.networks["actor"](observation)
-        return scores
-
     # ---- keeping
 
     def _current_arrays(self) -> dict[str, Array]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -83,9 +82,11 @@ class TileAgent(SpatialAgent):
         modules = [module for network in self.networks.values() for module in network.modules()]
         return [module for module in modules if isinstance(module, StateEncoder)]
 
-    @abstractmethod
     def _choose(self, observation: Sequence[Tensor]) -> Tensor:
-        """(B, tiles) preferences of B observations; the highest is chosen."""
+        """(B, tiles) preferences of B observations, by the only network; the highest is chosen."""
+        (network,) = self.networks.values()
+        preferences: Tensor = network(observation)
+        return preferences
 
     def act(self, observation: Observation, action_mask: Array | None = None) -> int:
         """See Agent.act."""

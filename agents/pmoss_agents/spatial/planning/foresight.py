@@ -16,6 +16,8 @@ from pmoss_agents.agent import Array
 
 #: Rounds of reweighting; the weights settle within a few.
 _ROUNDS = 50
+#: Weight of the squared coefficients, of standardised inputs.
+_RIDGE = 10.0
 
 
 def beginning(meta: Array, incumbent_view: Array) -> Array:
@@ -30,14 +32,13 @@ def beginning(meta: Array, incumbent_view: Array) -> Array:
     return logs
 
 
-def fit_expectile(inputs: Array, values: Array, expectile: float, ridge: float = 10.0) -> Array:
+def fit_expectile(inputs: Array, values: Array, expectile: float) -> Array:
     """Linear expectile regression with a ridge.
 
     Args:
         inputs: (n, d).
         values: (n,).
         expectile: in (0, 1); 0.5 is the mean.
-        ridge: weight of the squared coefficients, of standardised inputs.
 
     Returns:
         (1 + d,) the constant and the coefficients.
@@ -45,7 +46,7 @@ def fit_expectile(inputs: Array, values: Array, expectile: float, ridge: float =
     mean, std = inputs.mean(0), inputs.std(0)
     std[std <= 1e-6 * np.abs(inputs).max(0)] = np.inf  # a constant says nothing
     design = np.column_stack([np.ones(len(inputs)), (inputs - mean) / std])
-    penalty = np.diag([0.0, *[ridge] * inputs.shape[1]])
+    penalty = np.diag([0.0, *[_RIDGE] * inputs.shape[1]])
     weights = np.zeros(design.shape[1])
     for _ in range(_ROUNDS):
         importance = np.where(values > design @ weights, expectile, 1 - expectile)[:, None]

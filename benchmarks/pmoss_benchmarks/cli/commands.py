@@ -75,16 +75,17 @@ def report(
     if page is not None:
         typer.echo(render_page(Pages(folder), page))
         return
-    readme = make_readme(Pages(folder))
-    if readme.differs and not check:
-        write_atomically(readme.path, readme.after)
+    before, after = make_readme(Pages(folder))
+    differs = before != after
+    if differs and not check:
+        write_atomically(folder / "README.md", after)
     if as_json:
-        show_json({"differs": readme.differs})
+        show_json({"differs": differs})
     else:
         verdict = "differs from the results" if check else "written"
-        verdict = verdict if readme.differs else "holds what the results say"
+        verdict = verdict if differs else "holds what the results say"
         console.print(f"README.md: {verdict}", highlight=False, soft_wrap=True)
-    if check and readme.differs:
+    if check and differs:
         raise typer.Exit(1)
 
 

@@ -29,7 +29,7 @@ from pmoss_benchmarks.spatial.author_networks import (
     USUAL,
     data_of,
     file_of,
-    recipes_of,
+    files_of,
     stem_of,
     usual_answers,
 )
@@ -39,7 +39,6 @@ from pmoss_benchmarks.study.store import file_of as results_of
 from pmoss_benchmarks.validation.laboratory import Laboratory
 from pmoss_datasets.domain import find_domain
 from pmoss_datasets.several import Several
-from pmoss_datasets.suite import obtain
 from pmoss_env.machines import load_machine
 from pmoss_env.workloads import load_workload
 
@@ -102,7 +101,9 @@ def measure(run: Run, cell: Cell) -> Row:
     tiles: dict[str, Any] = {}
     row: dict[str, Any] = {"missing": {}, "logged": [], "log": ""}
     if machine in settings.servers:
-        row["log"], tiles["files"], row["logged"] = _files(run, machine, workload)
+        _, theirs = _study(run)
+        row["log"], cores, row["logged"] = files_of(theirs, machine, SETTING["load"], workload)
+        tiles["files"] = load_machine(machine).tile_of_core[cores]
         tiles["surrogate"] = _plans(settings, cell, _surrogate(run, machine))
     else:
         row["missing"] = dict.fromkeys(("files", "surrogate"), UNSEEN)
@@ -139,22 +140,6 @@ def _study(run: Run) -> tuple[StoredStudy, Run]:
     stored = read_stored(results_of(run.results, run.settings.authors))
     values = {**stored.settings, "machines": (), **run.settings.changes}
     return stored, replace(run, settings=settings_of(authors, values))
-
-
-def _files(run: Run, machine: str, workload: str) -> tuple[str, Any, list[float]]:
-    """The workload of the log, (files, slices) tiles, and the mean that was logged of each."""
-    _, theirs = _study(run)
-    log = workload if workload in theirs.settings.workloads else theirs.settings.workloads[0]
-    recipe = next(
-        recipe
-        for recipe in recipes_of(theirs.settings, machine)
-        if (recipe.env["load"], recipe.env["workload"]) == (SETTING["load"], log)
-    )
-    data = obtain(recipe, run.data / recipe.id)
-    files, of_file = np.unique(data.column("final_cores"), axis=0, return_inverse=True)
-    finals = data.column("final_throughput")
-    logged = [float(finals[of_file.ravel() == number].mean()) for number in range(len(files))]
-    return log, load_machine(machine).tile_of_core[files], logged
 
 
 def _surrogate(run: Run, machine: str, progress: Progress = silent) -> Any:

@@ -28,35 +28,25 @@ from pmoss_benchmarks.spatial.author_networks import (
     env_of,
     env_seeds,
     file_of,
+    files_of,
     questions_of,
-    recipes_of,
     stem_of,
     train,
 )
-from pmoss_benchmarks.spatial.author_tables import ACCURATE, NAMED, PLOTS, TABLES, summary_of
-from pmoss_benchmarks.study.function import Cell, Progress, Row, Rows, Run
+from pmoss_benchmarks.spatial.author_tables import ACCURATE as ACCURATE
+from pmoss_benchmarks.spatial.author_tables import NAMED
+from pmoss_benchmarks.spatial.author_tables import PLOTS as PLOTS
+from pmoss_benchmarks.spatial.author_tables import TABLES as TABLES
+from pmoss_benchmarks.spatial.author_tables import summarise as summarise
+from pmoss_benchmarks.study.function import Cell, Progress, Row, Run
 from pmoss_datasets.domain import find_domain
 from pmoss_datasets.evaluation import pack_actions
-from pmoss_datasets.suite import obtain
 from pmoss_env.baselines import local_search, make_baseline
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
 from pmoss_env.errors import DatasetError
 from pmoss_env.files import parse_json, read_text
 from pmoss_env.machines import Machine, load_machine
 from pmoss_env.types import Schedule
-
-__all__ = [
-    "ACCURATE",
-    "PLOTS",
-    "TABLES",
-    "USUAL",
-    "Settings",
-    "again",
-    "cells",
-    "measure",
-    "prepare",
-    "summarise",
-]
 
 #: Rules that play the same episodes.
 RULES = (*NAMED, "random", "lpt", "best-fit", "two-level")
@@ -105,24 +95,13 @@ def measure(run: Run, cell: Cell) -> Row:
     trainings = [_training(run, cell["machine"], seed) for seed in seeds] if first else []
     if cell["machine"] in settings.trained_only:
         return {"new": False, "trainings": trainings, "networks": []}
-    of_data = cell["workload"] in settings.workloads
-    # What is new to the network was not logged either: then the first workload's log must do.
-    logged_in = cell["workload"] if of_data else settings.workloads[0]
-    recipe = next(
-        recipe
-        for recipe in recipes_of(settings, cell["machine"])
-        if (recipe.env["load"], recipe.env["workload"]) == (cell["load"], logged_in)
-    )
-    data = obtain(recipe, run.data / recipe.id)
-    files, of_file = np.unique(data.column("final_cores"), axis=0, return_inverse=True)
-    finals = data.column("final_throughput")
-    logged = [float(finals[of_file.ravel() == number].mean()) for number in range(len(files))]
+    _, files, logged = files_of(run, cell["machine"], cell["load"], cell["workload"])
     with closing(_World(settings, cell, "logged")) as world:
         served = [world.serves(0, cores) for cores in files]
     best = files[int(np.argmax(logged))]
     tiles = load_machine(cell["machine"]).tile_of_core[best].tolist()
     return {
-        "new": not of_data,
+        "new": cell["workload"] not in settings.workloads,
         "env_seeds": env_seeds(settings),
         "trainings": trainings,
         "files": {"logged": logged, "served": served, "best": pack_actions(tiles)},
@@ -268,8 +247,3 @@ def again(run: Run, row: Row) -> Row:
             plays.append({**play, "served": served})
         networks.append({**network, "plays": plays})
     return {"networks": networks}
-
-
-def summarise(settings: Settings, rows: Rows) -> dict[str, Any]:
-    """See author_tables.summary_of."""
-    return summary_of(rows)

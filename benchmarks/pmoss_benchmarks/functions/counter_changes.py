@@ -24,12 +24,10 @@ from pmoss_datasets.domain import find_domain
 from pmoss_datasets.evaluation import Difference, of_means
 from pmoss_datasets.suite import load_task
 from pmoss_env.baselines import find_baseline
-from pmoss_env.errors import DatasetError, DescriptionError
+from pmoss_env.errors import DescriptionError
 from pmoss_env.pictures import new_figure
 from pmoss_env.types import COUNTER_NAMES, Float64Array
 
-#: Two measurements of one schedule differ by no more than this share.
-_SAME = 1e-9
 #: Digits that are kept of what a core counts, for a picture.
 _DIGITS = 4
 _INTEL, _AMD, _ARM = (
@@ -108,11 +106,7 @@ def measure(run: Run, cell: Cell) -> Row:
         choices: dict[str, Choice] = {settings.before: baseline, after: played}
         with closing(domain.make_env(kwargs)) as env:
             comparison = explain(env.unwrapped, seed, choices)
-        now, then = comparison.after.snapshot.throughput, again.stored["throughput"][again.number]
-        if not np.isclose(now, then, rtol=_SAME, atol=0):
-            raise DatasetError(
-                f"{stored.path}: {after}, episode {again.number}: stored {then!r} Mq/s, now {now!r}"
-            )
+        again.check(stored.path, comparison.after.snapshot.throughput)
         compared.append(comparison)
         session = bare.session
     machine = compared[0].machine

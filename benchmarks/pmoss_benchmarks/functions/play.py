@@ -44,7 +44,6 @@ from pmoss_benchmarks.study.function import (
     Cell,
     Progress,
     Row,
-    Rows,
     Run,
     check_counts,
     check_names,
@@ -428,11 +427,6 @@ def again(run: Run, row: Row) -> Row:
     return {"played": played} if played else {}
 
 
-def _learned(rows: Rows, track: str) -> list[dict[str, Any]]:
-    """The rows of agents on a track, as pictures take them."""
-    return [{"agent": row["policy"], **row} for row in rows if row["track"] == track]
-
-
 TABLES = {
     "default": lambda rows: tables.by_world(summary_of(rows)),
     "ranking": ranking.scores_by_task,
@@ -441,6 +435,6 @@ TABLES = {
 }
 PLOTS = {
     "profiles": ranking.draw_profiles,
-    "curves": lambda rows: draw_curves(_learned(rows, "same-task")),
+    "curves": lambda rows: draw_curves([row for row in rows if row["track"] == "same-task"]),
     "throughputs": ratios.draw_throughputs,
 }

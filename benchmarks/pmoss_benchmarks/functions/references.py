@@ -113,7 +113,7 @@ class Work:
         self._judge.begin()
         low, _ = self._judge.reference(env_seed, 3, settings.random_schedules)
         best = long_search(self._env, self._judge.searchable, env_seed, settings.budget)
-        bound = upper_bound(self._least, self._env.instance).throughput if self._least else None
+        bound = upper_bound(self._least, self._env.instance) if self._least else None
         return {"env_seed": env_seed, "random": low, **best, "bound": bound}
 
     def close(self) -> None:

@@ -18,11 +18,8 @@ from pmoss_benchmarks.offline.episodes import OfStored, play_again
 from pmoss_benchmarks.study.function import Cell, Row, Rows, Run
 from pmoss_benchmarks.study.tables import TableOfRows, means, percent
 from pmoss_env.backends import IncrementalBackend, make_backend
-from pmoss_env.errors import DatasetError
 from pmoss_env.types import Float64Array, Schedule
 
-#: Two models of one load differ by no more than this share.
-_SAME = 1e-9
 #: What is measured of a schedule, and the load that says it.
 _LOADS = {"mix": "saturated:mix", "closed": "closed"}
 #: A slice is starved that is served at less than this part of its share of what is served.
@@ -68,12 +65,7 @@ def measure(run: Run, cell: Cell) -> Row:
                         )
                         for name, load in _LOADS.items()
                     }
-                then = again.stored["throughput"][again.number]
-                if not np.isclose(again.rollout.outcome, then, rtol=_SAME, atol=0):
-                    raise DatasetError(
-                        f"{stored.path}: {again.policy}, episode {again.number}: stored {then!r} "
-                        f"Mq/s, now {again.rollout.outcome!r}"
-                    )
+                again.check(stored.path, again.rollout.outcome)
                 for model in models.values():
                     model.set_instance(again.env.unwrapped.instance)
                 served.setdefault(again.policy, []).append(

@@ -16,7 +16,7 @@ import numpy as np
 from pmoss_benchmarks.study.function import Cell, Progress, Row, Rows, Run, check_names
 from pmoss_benchmarks.study.tables import TableOfRows, table_of
 from pmoss_benchmarks.validation.laboratory import Laboratory
-from pmoss_benchmarks.validation.questions import LargestGap, Ratio
+from pmoss_benchmarks.validation.questions import LargestGap, Ratio, are_level
 from pmoss_benchmarks.validation.targets import TARGETS, Target, choose
 from pmoss_env.extras import require
 from pmoss_env.files import read_toml
@@ -30,8 +30,6 @@ SWITCHES: Mapping[str, Mapping[str, Any]] = read_toml(
 SEARCH_BUDGET, OVERHEAD_CYCLES = Laboratory.budget, Laboratory.overhead_cycles
 #: A value so close to the end of a range is level with it: no order is shown.
 LEVEL = 5e-4
-#: Ratios that differ by less are all the same: nothing but the switch decides them.
-_SAME = 0.01
 #: The share of the way to the range from which on a switch shows a cause in part.
 _PART = 0.5
 
@@ -267,7 +265,7 @@ def _is_level(rows: Rows, case: str) -> bool:
     """Whether every ratio of throughputs is the same in a case."""
     ratio_numbers = {t.number for t in TARGETS if isinstance(t.ask, Ratio | LargestGap)}
     ratios = [r["got"][0] for r in rows if r["case"] == case and r["number"] in ratio_numbers]
-    return bool(ratios) and max(ratios) - min(ratios) < _SAME
+    return are_level(ratios)
 
 
 def _statements(rows: Rows) -> TableOfRows:

@@ -16,7 +16,7 @@ from pmoss_agents.spatial.episodes import best_episodes
 from pmoss_benchmarks.offline.tracks import load_track
 from pmoss_benchmarks.study.store import StoredStudy, file_of, read_stored
 from pmoss_datasets.domain import Domain, find_domain
-from pmoss_datasets.evaluation import EpisodeResult, unpack_actions
+from pmoss_datasets.evaluation import EpisodeResult
 from pmoss_datasets.interfaces import Rollout, score_of
 from pmoss_datasets.storage import Dataset
 from pmoss_datasets.suite import load_task
@@ -25,6 +25,8 @@ from pmoss_env.errors import DatasetError
 #: Seeds of the evaluation and of the choice of the best checkpoint begin here: episodes that
 #: neither a dataset nor the other of both has.
 EVALUATION_SEED, VALIDATION_SEED = 101, 1001
+#: Throughputs of one schedule differ by no more than this share.
+_SAME = 1e-9
 #: The fields of an episode that are kept as lists, one value each.
 _COLUMNS = (
     *("env_seed", "incumbent_throughput", "throughput", "score"),
@@ -162,6 +164,15 @@ class Again:
     score: float | None
     stored: Mapping[str, Any]
 
+    def check(self, path: Path, throughput: float) -> None:
+        """Refuses a throughput, Mq/s, that is not the stored one: DatasetError."""
+        then = self.stored["throughput"][self.number]
+        if not np.isclose(throughput, then, rtol=_SAME, atol=0):
+            raise DatasetError(
+                f"{path}: {self.policy}, episode {self.number}: stored {then!r} Mq/s, now "
+                f"{throughput!r}"
+            )
+
 
 def play_again(
     row: Mapping[str, Any], search_budget: int, numbers: Iterable[int] | None = None
@@ -200,25 +211,6 @@ def play_again(
     finally:
         env.close()
         judge.close()
-
-
-def outcomes_of(
-    task: str, env: Mapping[str, Any], env_seeds: Iterable[int], texts: Iterable[str]
-) -> list[float]:
-    """What the packed actions of some episodes come to, run again.
-
-    Args:
-        task: whose domain it is.
-        env: arguments of the environment.
-        env_seeds: of the episodes.
-        texts: of pack_actions(), for each episode.
-    """
-    domain = find_domain(load_task(task).domain)
-    with closing(domain.make_env(env)) as made:
-        return [
-            domain.rerun(made, env_seed, unpack_actions(text)).outcome
-            for env_seed, text in zip(env_seeds, texts, strict=True)
-        ]
 
 
 @dataclass(frozen=True)

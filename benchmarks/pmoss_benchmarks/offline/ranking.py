@@ -16,16 +16,16 @@ import numpy as np
 
 from pmoss_agents.registry import agent_class
 from pmoss_benchmarks.offline.episodes import is_opponent
-from pmoss_benchmarks.offline.scores import (
+from pmoss_benchmarks.study.function import Figure, Rows
+from pmoss_benchmarks.study.tables import TableOfRows, interval
+from pmoss_datasets.domain import find_domain
+from pmoss_datasets.evaluation import Difference
+from pmoss_datasets.evaluation.scores import (
     STATISTICS,
     probability_of_improvement,
     score_profile,
     two_level_bootstrap,
 )
-from pmoss_benchmarks.study.function import Figure, Rows
-from pmoss_benchmarks.study.tables import TableOfRows, interval
-from pmoss_datasets.domain import find_domain
-from pmoss_datasets.evaluation import Difference
 from pmoss_datasets.policies import Planner
 from pmoss_datasets.suite import load_task
 from pmoss_env.pictures import new_figure

@@ -6,14 +6,13 @@ is hard for both. That tells one point apart where means of different episodes d
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from pmoss_benchmarks.offline.episodes import episodes_of, is_opponent
-from pmoss_benchmarks.offline.scores import STATISTICS, runs_of, stratified_bootstrap
 from pmoss_benchmarks.offline.tracks import load_track, track_place
 from pmoss_benchmarks.study.function import Rows
 from pmoss_datasets.domain import Domain, find_domain
@@ -22,6 +21,7 @@ from pmoss_datasets.evaluation import (
     aggregate,
     paired_difference,
 )
+from pmoss_datasets.evaluation.scores import STATISTICS, runs_of, stratified_bootstrap
 from pmoss_env.types import Float64Array
 
 #: The opponent that may ask the model.
@@ -32,17 +32,13 @@ BEST = " (best)"
 BOUNDS = ("exact", "oracle")
 
 
-def paired(rows: Mapping[str, Iterable[EpisodeResult]], domain: Domain) -> dict[str, Any]:
-    """By task: each policy's mean, and how far it is ahead of the best rule and of search.
+def paired(rows: Sequence[EpisodeResult], domain: Domain) -> dict[str, Any]:
+    """Each policy's mean in a task, and how far it is ahead of the best rule and of search.
 
     Args:
-        rows: of each task.
+        rows: of the task.
         domain: names the rules: its opponents that take no budget.
     """
-    return {task: _of_task(list(of_task), domain) for task, of_task in rows.items()}
-
-
-def _of_task(rows: Sequence[EpisodeResult], domain: Domain) -> dict[str, Any]:
     scored = [row for row in rows if row.score is not None]
     policies = list(dict.fromkeys(row.policy for row in scored))
     played = [{row.env_seed for row in scored if row.policy == policy} for policy in policies]
@@ -119,7 +115,7 @@ def summarise(settings: Mapping[str, Any], rows: Rows) -> dict[str, Any]:
         tracks[track] = {"overall": overall, "tasks": tasks}
         if settings.get("common"):
             domain = find_domain(load_track(track).domain)
-            tracks[track]["paired"] = paired(of_tasks, domain)
+            tracks[track]["paired"] = {task: paired(of, domain) for task, of in of_tasks.items()}
     return {
         "settings": dict(settings),
         "tracks": tracks,

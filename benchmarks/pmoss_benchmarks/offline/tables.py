@@ -216,7 +216,7 @@ def draw_curves(cells: Rows) -> Figure:
     """
     learned = [cell for cell in cells if "curve" in cell]
     tasks = sorted({cell["task"] for cell in learned})
-    agents = sorted({cell["agent"] for cell in learned})
+    agents = sorted({cell["policy"] for cell in learned})
     columns = min(_COLUMNS, len(tasks))
     rows = -(-len(tasks) // columns)
     figure = new_figure(4.2 * columns, 3.2 * rows + 0.5)
@@ -226,7 +226,7 @@ def draw_curves(cells: Rows) -> Figure:
     named: dict[str, Any] = {}
     for axis, task in zip(panels.flat, tasks, strict=False):
         for number, agent in enumerate(agents):
-            mine = [c for c in learned if (c["task"], c["agent"]) == (task, agent)]
+            mine = [c for c in learned if (c["task"], c["policy"]) == (task, agent)]
             curves = [np.array(cell["curve"]) for cell in mine]
             if not curves or len({curve.shape for curve in curves}) > 1:
                 continue

@@ -140,15 +140,11 @@ def vector_environment(rounds: int, **_: Any) -> list[Figure]:
     source = np.ones(size, dtype=np.uint8)
     target = np.zeros_like(source)
 
-    def step() -> None:
-        for row in actions:
-            envs.step(row)
-
     def copy() -> None:
         for _ in actions:
             np.copyto(target, source)
 
-    works = {"reset": lambda: envs.reset(seed=0), "step": step, "copy": copy}
+    works = {"reset": lambda: envs.reset(seed=0), "step": _steps(envs, actions), "copy": copy}
     seconds = timed(works, rounds)
     note = (
         f"CPU time, {ENVIRONMENTS} environments, model asked once, steps within an episode; each "
@@ -193,7 +189,10 @@ def whole_episodes(rounds: int, **_: Any) -> list[Figure]:
     peers = {"a single environment": 1, "SyncVectorEnv": EPISODES, "native vector": EPISODES}
     works["a single environment"] = _cartpole(SLICES + 1)
     for name, mode in (("SyncVectorEnv", "sync"), ("native vector", "vector_entry_point")):
-        works[name] = _cartpoles(_vector(CARTPOLE, EPISODES, mode))
+        peer_envs = _vector(CARTPOLE, EPISODES, mode)
+        peer_envs.reset(seed=0)
+        pushes = np.random.default_rng(0).integers(2, size=(SLICES + 1, EPISODES))
+        works[name] = _steps(peer_envs, pushes)
     seconds = timed(works, rounds)
     single = [s / (SLICES + 1) for s in seconds["a single environment"]]
     figures = []
@@ -228,17 +227,6 @@ def _megabytes(arguments: dict[str, Any]) -> float:
     work = _episodes(_vector(SPATIAL, ENVIRONMENTS, **arguments))
     work()
     return (resident() - before) / ENVIRONMENTS / 1e6
-
-
-def _cartpoles(envs: Any) -> Work:
-    envs.reset(seed=0)
-    actions = np.random.default_rng(0).integers(2, size=(SLICES + 1, EPISODES))
-
-    def work() -> None:
-        for row in actions:
-            envs.step(row)
-
-    return work
 
 
 def continual(rounds: int, **_: Any) -> list[Figure]:
@@ -331,7 +319,11 @@ def _vector(name: str, number: int, mode: str = "vector_entry_point", **argument
 def _episodes(envs: Any) -> Work:
     _, infos = envs.reset(seed=0)
     # The step after the last one resets.
-    actions = legal_tiles(infos["action_mask"], SLICES + 1)
+    return _steps(envs, legal_tiles(infos["action_mask"], SLICES + 1))
+
+
+def _steps(envs: Any, actions: npt.NDArray[np.int64]) -> Work:
+    """A step of vector environments for each row of (steps, environments) actions."""
 
     def work() -> None:
         for row in actions:

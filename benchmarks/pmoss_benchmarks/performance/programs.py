@@ -132,7 +132,7 @@ def index(rounds: int, keys: int) -> list[Figure]:
 
     The peer needs Debian's libabsl-dev.
     """
-    data = _index(keys, rounds)
+    data = _json_of("index_bench", "--keys", keys, "--rounds", rounds, "--json")
     note = (
         f"{data['keys']:,} keys, {data['pages']} pages, {data['search']} search, "
         f"{data['lines_per_lookup']:.2f} lines per lookup, CPU time"
@@ -147,10 +147,6 @@ def index(rounds: int, keys: int) -> list[Figure]:
     figures.append(figure("independent random reads, one core", "M/s", reads, note))
     share = "lookups, batches of 64, share of what random reads allow"
     return [*figures, figure(share, "%", data["share_of_random_reads"], note)]
-
-
-def _index(keys: int, rounds: int) -> Any:
-    return _json_of("index_bench", "--keys", keys, "--rounds", rounds, "--json")
 
 
 def rtree(rounds: int, keys: int) -> list[Figure]:

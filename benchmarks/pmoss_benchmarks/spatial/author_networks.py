@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import time
 from collections.abc import Mapping
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import product
@@ -116,12 +115,30 @@ def recipes_of(settings: Settings, machine: str, **changes: Any) -> list[Recipe]
     return [Recipe.from_dict({**keys, "env": env_of(settings, world)}) for world in worlds]
 
 
-def data_of(run: Run, machine: str, progress: Progress = silent, **how: Any) -> list[Dataset]:
+def data_of(run: Run, machine: str, progress: Progress = silent) -> list[Dataset]:
     """The data of a machine, collected where they are not there."""
     return [
-        obtain(recipe, run.data / recipe.id, partial(progress, f"data {machine}"), **how)
+        obtain(recipe, run.data / recipe.id, partial(progress, f"data {machine}"))
         for recipe in recipes_of(run.settings, machine)
     ]
+
+
+def files_of(run: Run, machine: str, load: str, workload: str) -> tuple[str, Any, list[float]]:
+    """The logged schedules of a machine.
+
+    Returns:
+        The workload of the log: the first one where this one is in no data. (files, slices) cores
+        of each schedule, and the mean throughput that was logged of it, Mq/s.
+    """
+    workloads = run.settings.workloads
+    log = workload if workload in workloads else workloads[0]
+    number = run.settings.worlds().index((load, log))
+    recipe = recipes_of(run.settings, machine)[number]
+    data = obtain(recipe, run.data / recipe.id)
+    files, of_file = np.unique(data.column("final_cores"), axis=0, return_inverse=True)
+    finals = data.column("final_throughput")
+    logged = [float(finals[of_file.ravel() == number].mean()) for number in range(len(files))]
+    return log, files, logged
 
 
 def unseen_of(run: Run, machine: str) -> list[Dataset]:
@@ -147,15 +164,8 @@ def file_of(stem: Path, suffix: str) -> Path:
     return stem.with_name(stem.name + suffix)
 
 
-def train(
-    run: Run, machine: str, seed: int, progress: Progress, deadline: float = math.inf, **how: Any
-) -> None:
-    """Trains a network and lets it play; interrupted, it goes on from the checkpoint.
-
-    Args:
-        deadline: of training, seconds since the epoch; what was learned till then plays.
-        **how: fields of the config that do not decide what it learns, such as its device.
-    """
+def train(run: Run, machine: str, seed: int, progress: Progress) -> None:
+    """Trains a network and lets it play; interrupted, it goes on from the checkpoint."""
     stem = stem_of(run, machine, seed)
     parts: Any = Several(data_of(run, machine, progress))
     stem.parent.mkdir(parents=True, exist_ok=True)
@@ -163,7 +173,7 @@ def train(
     if checkpoint.exists():
         agent = pmoss_agents.load(checkpoint, "decision-transformer")
     else:
-        values = {**read_config(CONFIG), **run.settings.changes, "seed": seed, **how}
+        values = {**read_config(CONFIG), **run.settings.changes, "seed": seed}
         agent = pmoss_agents.make(values.pop("agent"), **values)
     assert isinstance(agent, DecisionTransformer)
     log = TrainingLog(file_of(stem, ".jsonl"), agent.updates)
@@ -171,11 +181,8 @@ def train(
     def keep(done: int, total: int, metrics: Mapping[str, float]) -> None:
         log(done, total, {**metrics, "seconds": time.time() - began})
         progress(f"updates {machine} {seed}", done, total)
-        if time.time() > deadline:
-            raise TimeoutError
 
-    with suppress(TimeoutError):
-        agent.fit(parts, progress=keep, checkpoint=checkpoint)
+    agent.fit(parts, progress=keep, checkpoint=checkpoint)
     agent.optimiser = None  # its moments are of no use any more
     agent.save(checkpoint)
     _keep_plays(run, machine, agent, stem)

@@ -23,24 +23,19 @@ ACCURATE = 0.95
 
 def _served(row: Mapping[str, Any], **asked: Any) -> Any:
     """(trainings, tries, episodes) Mq/s of a row's plays of a question."""
-    served = [
-        [
-            play["served"]
-            for play in network["plays"]
-            if all(play[name] == value for name, value in asked.items())
-        ]
-        for network in row["networks"]
-    ]
-    return np.array(served)
+    return np.array([[play["served"] for play in plays] for plays in _plays_of(row, asked)])
 
 
-def _plays_of(row: Mapping[str, Any], asked: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """A row's plays of a question, of all trainings."""
+def _agree(row: Mapping[str, Any], asked: Mapping[str, Any]) -> list[float]:
+    """The share of slices as in the closest logged schedule, of a row's plays of a question."""
+    return [play["agree"] for plays in _plays_of(row, asked) for play in plays]
+
+
+def _plays_of(row: Mapping[str, Any], asked: Mapping[str, Any]) -> list[list[Mapping[str, Any]]]:
+    """A row's plays of a question, by training."""
     return [
-        play
+        [play for play in network["plays"] if asked.items() <= play.items()]
         for network in row["networks"]
-        for play in network["plays"]
-        if all(play[name] == value for name, value in asked.items())
     ]
 
 
@@ -66,7 +61,6 @@ def factors(row: Mapping[str, Any]) -> dict[str, Any]:
     answers = _served(row, **asked)
     mean, best = float(answers.mean()), float(answers.max(1).mean())
     retrieved = float(served[logged.argmax()])
-    agree = [play["agree"] for play in _plays_of(row, asked)]
     return {
         "tries": answers.shape[1],
         "retrieval": retrieved / named,
@@ -74,7 +68,7 @@ def factors(row: Mapping[str, Any]) -> dict[str, Any]:
         "selection": best / mean,
         "gain": best / named,
         "choice": best_of_random(served, answers.shape[1]) / named,
-        "agree": float(np.mean(agree)),
+        "agree": float(np.mean(_agree(row, asked))),
     }
 
 
@@ -221,7 +215,7 @@ def _curves(rows: Rows) -> Figure:
     return figure
 
 
-def summary_of(rows: Rows) -> dict[str, Any]:
+def summarise(settings: Any, rows: Rows) -> dict[str, Any]:
     """How many trainings there are, and what the networks that played give again.
 
     Returns:
@@ -237,7 +231,7 @@ def summary_of(rows: Rows) -> dict[str, Any]:
     for row in rows:
         if not row["networks"] or row["new"]:
             continue
-        agree += [play["agree"] for play in _plays_of(row, asked)]
+        agree += _agree(row, asked)
         best = row["opponents"]["logged"]["best-logged"]
         served.append(float((_served(row, **asked) / np.array(best)).mean()))
     return {

@@ -12,8 +12,6 @@ memories, with the co-tenants alone beside it. Then no core is busy for longer t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from pmoss_env import _native
@@ -30,21 +28,6 @@ from pmoss_env.workloads import Workload
 _RARE = 1e-6
 #: Least burst of a station: services that are all alike.
 _BURST = 0.5
-
-
-@dataclass(frozen=True)
-class Bound:
-    """What no schedule passes.
-
-    Attributes:
-        throughput: Mq/s.
-        balance: of work that could be divided at will, Mq/s.
-        heaviest: of the slice that takes longest, Mq/s.
-    """
-
-    throughput: float
-    balance: float
-    heaviest: float
 
 
 class LeastTimes:
@@ -143,8 +126,8 @@ class LeastTimes:
         )
 
 
-def upper_bound(least: LeastTimes, instance: Instance) -> Bound:
-    """What no schedule of an instance passes.
+def upper_bound(least: LeastTimes, instance: Instance) -> float:
+    """The throughput that no schedule of an instance passes, Mq/s.
 
     Args:
         least: of the machine and workload.
@@ -158,7 +141,7 @@ def upper_bound(least: LeastTimes, instance: Instance) -> Bound:
     time, weight = _fractional(times)
     balance = _busiest(weight, queries) / time
     heaviest = _busiest(np.ones(1), queries) / float(times.min(axis=1).max())
-    return Bound(min(balance, heaviest), balance, heaviest)
+    return min(balance, heaviest)
 
 
 def _fractional(times: Float64Array) -> tuple[float, Float64Array]:

@@ -40,43 +40,34 @@ class Combined:
     interference: tuple[str, ...] = ("none",)
 
     def cells(self, indexes: Sequence[str] = ()) -> list[Cell]:
-        """Their combinations, with the index of the workload; see combinations()."""
-        return combinations(self.machines, self.workloads, self.loads, self.interference, indexes)
+        """Their combinations, with the index of the workload.
 
+        Families of co-tenants that a machine cannot have are left out, and workloads for other
+        indexes.
 
-def combinations(
-    machines: Sequence[str],
-    workloads: Sequence[str],
-    loads: Sequence[str],
-    interference: Sequence[str] = ("none",),
-    indexes: Sequence[str] = (),
-) -> list[Cell]:
-    """All combinations of some machines and workloads; none: all that can be modelled.
-
-    Families of co-tenants that a machine cannot have are left out, and workloads for other indexes.
-
-    Raises:
-        UnknownNameError: a name that is in no catalogue.
-    """
-    for index in indexes:
-        index_kind(index)
-    modelled = [name for name in machines or machine_names() if load_machine(name).parameters]
-    return [
-        {
-            "machine": machine,
-            "index": load_workload(workload).index,
-            "workload": workload,
-            "load": load,
-            "interference": family,
-        }
-        # Machines innermost: those of one workload share its recording.
-        for workload in workloads or workload_names()
-        if not indexes or load_workload(workload).index in indexes
-        for machine in modelled
-        for load in loads
-        for family in interference
-        if _is_possible(family, load_machine(machine))
-    ]
+        Raises:
+            UnknownNameError: a name that is in no catalogue.
+        """
+        for index in indexes:
+            index_kind(index)
+        names = self.machines or machine_names()
+        modelled = [name for name in names if load_machine(name).parameters]
+        return [
+            {
+                "machine": machine,
+                "index": load_workload(workload).index,
+                "workload": workload,
+                "load": load,
+                "interference": family,
+            }
+            # Machines innermost: those of one workload share its recording.
+            for workload in self.workloads or workload_names()
+            if not indexes or load_workload(workload).index in indexes
+            for machine in modelled
+            for load in self.loads
+            for family in self.interference
+            if _is_possible(family, load_machine(machine))
+        ]
 
 
 def _is_possible(interference: str, machine: Machine) -> bool:

@@ -18,21 +18,13 @@ from pmoss_env.files import read_toml
 _PLACE = Path("docs") / "papers"
 #: Where the pages go when the site is built, from the checkout; git ignores them.
 FOLDER = _PLACE / "rows"
-#: The papers in the order of the contents: what each is called here, and its title.
+#: Titles of the papers in the order of the contents.
 PAPERS = {
-    "p-moss": (
-        "P-MOSS",
-        "P-MOSS: Learned Scheduling For Indexes Over NUMA Servers Using Low-Level Hardware "
-        "Statistics",
-    ),
-    "access-paths": (
-        "Access paths",
-        "Adaptive Access Path Selection for Hardware-Accelerated DRAM Loads",
-    ),
-    "smart-scheduler": (
-        "Smart Scheduler",
-        "Smart scheduler: an adaptive NVM-aware thread scheduling approach on NUMA systems",
-    ),
+    "p-moss": "P-MOSS: Learned Scheduling For Indexes Over NUMA Servers Using Low-Level Hardware "
+    "Statistics",
+    "access-paths": "Adaptive Access Path Selection for Hardware-Accelerated DRAM Loads",
+    "smart-scheduler": "Smart scheduler: an adaptive NVM-aware thread scheduling approach on NUMA "
+    "systems",
 }
 
 
@@ -105,6 +97,6 @@ def names(root: Path, results: Results, to: Callable[[Path], str], folder: Path)
     return {
         "paper": paper,
         "paper_rows": lambda: read_rows(root),
-        "paper_titles": {paper: title for paper, (_, title) in PAPERS.items()},
+        "paper_titles": PAPERS,
         "verdicts": verdicts,
     }

@@ -17,7 +17,6 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -278,22 +277,8 @@ def pages_of(root: Path) -> Pages:
     return Pages(root)
 
 
-@dataclass(frozen=True)
-class Readme:
-    """README.md as it lies there, and with all blocks made anew."""
-
-    path: Path
-    before: str
-    after: str
-
-    @property
-    def differs(self) -> bool:
-        """Whether text and results differ."""
-        return self.before != self.after
-
-
-def make_readme(pages: Pages) -> Readme:
-    """README.md of a checkout, made anew in memory; the tags of all other pages are tried.
+def make_readme(pages: Pages) -> tuple[str, str]:
+    """README.md as it lies there, and with all blocks made anew; all other pages are tried.
 
     Raises:
         DescriptionError: a tag is wrong, or what it asks for is missing or damaged.
@@ -303,9 +288,8 @@ def make_readme(pages: Pages) -> Readme:
         page = path.relative_to(root)
         if not page.is_relative_to(papers.FOLDER):
             pages.render(path.read_text(encoding="utf-8"), page)
-    path = root / "README.md"
-    before = path.read_text(encoding="utf-8")
-    return Readme(path, before, pages.fill(before, path.relative_to(root)))
+    before = (root / "README.md").read_text(encoding="utf-8")
+    return before, pages.fill(before, Path("README.md"))
 
 
 def render_page(pages: Pages, path: Path) -> str:

@@ -131,7 +131,7 @@ def settled_after(widths: list[tuple[int, float]], *, action: int | None = None)
     return above[-1] + 1 if above else 0
 
 
-def correlations(kind: str, *, epochs: int = 20) -> dict[tuple[str, str], float]:
+def correlations(kind: str) -> dict[tuple[str, str], float]:
     """Spearman correlations of the paper's section 3 (figure 1).
 
     64 threads over 50 GB, first all beside their data, then all on the other socket. "write" fills
@@ -151,7 +151,7 @@ def correlations(kind: str, *, epochs: int = 20) -> dict[tuple[str, str], float]
         cores = np.flatnonzero(machine.node_of_core == node).tolist()
         for program in (fill,) if kind == "write" else (fill, read):
             # Threads begin one after the other, as in every program that starts.
-            for started in np.linspace(4, 64, epochs).astype(int).tolist():
+            for started in np.linspace(4, 64, 20).astype(int).tolist():
                 _, sample = _settled(machine, program, _placed(cores, started), home=2)
                 ran = np.bincount(sample.cpus, minlength=machine.cores) > 0
                 rows.append(sample.inputs[ran].mean(axis=0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -127,24 +128,10 @@ class Laboratory:
     def dispatched(self, fidelity: str, machine: str, workload: str, schedule: str) -> float:
         """Mq/s where every query passes the original's routers, which never rest."""
         placed = self.schedule(machine, workload, schedule, "saturated")
-        options: dict[str, Any] = {
-            "dispatch": "modelled",
-            "overhead_cycles": self.overhead_cycles,
-        }
-        if fidelity == "simulated":
-            options |= simulation(self.simulated)
-        backend = make_backend(
-            fidelity,
-            machine=self.machine(machine),
-            workload=workload,
-            slices=self.slices,
-            load="saturated",
-            **options,
-        )
-        backend.set_instance(Instance(self.seed))
-        throughput = backend.measure(placed, seed=self.seed).throughput
-        backend.close()
-        return throughput
+        options = {"dispatch": "modelled", "overhead_cycles": self.overhead_cycles}
+        place = (fidelity, machine, load_workload(workload), "saturated")
+        with closing(self._new_backend(*place, options)) as backend:
+            return backend.measure(placed, seed=self.seed).throughput
 
     def schedule(self, machine: str, workload: str, name: str, load: str) -> Schedule:
         """A schedule by name; "random-<n>" is the n-th draw, "search" the searched one."""
@@ -181,23 +168,30 @@ class Laboratory:
         spread = schedule == "os-interleave" and self.queue_lines > 0
         key = (fidelity, machine, workload, load, "queues" if spread else "")
         if key not in self._backends:
-            options = simulation(self.simulated) if fidelity == "simulated" else {}
             further = self._queue_cycles(machine) if spread else 0.0
-            options["overhead_cycles"] = self.overhead_cycles + further
+            options: dict[str, Any] = {"overhead_cycles": self.overhead_cycles + further}
             # A search looks at closed load in any case: not all switches are for that.
             options |= self.switches if load == self.load else {}
-            backend = make_backend(
-                fidelity,
-                machine=self.machine(machine),
-                workload=self.workload(workload),
-                index=load_workload(workload).index,
-                slices=self.slices,
-                load=load,
-                **options,
-            )
-            backend.set_instance(Instance(self.seed))
-            self._backends[key] = backend
+            place = (fidelity, machine, self.workload(workload), load)
+            self._backends[key] = self._new_backend(*place, options)
         return self._backends[key]
+
+    def _new_backend(
+        self, fidelity: str, machine: str, workload: Workload, load: str, options: Mapping[str, Any]
+    ) -> Backend:
+        """A backend with further options, set to the instance of the seed."""
+        backend = make_backend(
+            fidelity,
+            machine=self.machine(machine),
+            workload=workload,
+            index=workload.index,
+            slices=self.slices,
+            load=load,
+            **(simulation(self.simulated) if fidelity == "simulated" else {}),
+            **options,
+        )
+        backend.set_instance(Instance(self.seed))
+        return backend
 
     def _queue_cycles(self, name: str) -> float:
         """Cycles by which a query's lines of a queue are farther than the worker's own memory."""

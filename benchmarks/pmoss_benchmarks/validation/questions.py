@@ -31,6 +31,9 @@ from pmoss_env.backends.native_forms import native_machine
 from pmoss_env.errors import DescriptionError
 from pmoss_env.machines import Machine, load_machine
 
+#: Ratios that differ by less are all the same.
+_SAME = 0.01
+
 
 class _Abstract(msgspec.StructMeta, ABCMeta):
     """Structs whose abstract methods must be there before one can be made."""
@@ -334,20 +337,24 @@ AnyQuestion = (
 )
 
 
-def with_random(question: AnyQuestion) -> AnyQuestion | None:
-    """The question with Random in place of the search; None if it does not ask about one."""
-    return in_place_of_search(question, "random")
-
-
-def in_place_of_search(question: AnyQuestion, schedule: str) -> AnyQuestion | None:
-    """The question with another schedule in place of the search; None if it asks about none."""
-    if not isinstance(question, Ratio) or SEARCH not in question.first + question.others:
+def in_place_of_search(question: Any, names: Sequence[str]) -> Ratio | LargestGap | None:
+    """A question with other schedules in place of the search; None if it asks about no search."""
+    if not isinstance(question, Ratio | LargestGap):
         return None
-    first, others = (
-        tuple(schedule if name == SEARCH else name for name in names)
-        for names in (question.first, question.others)
-    )
-    return msgspec.structs.replace(question, first=first, others=others)
+    fields = ("schedules",) if isinstance(question, LargestGap) else ("first", "others")
+    given = {field: getattr(question, field) for field in fields}
+    if not any(SEARCH in schedules for schedules in given.values()):
+        return None
+    changed = {
+        field: tuple(put for each in schedules for put in (names if each == SEARCH else (each,)))
+        for field, schedules in given.items()
+    }
+    return msgspec.structs.replace(question, **changed)
+
+
+def are_level(ratios: Sequence[float]) -> bool:
+    """Whether some ratios are all the same: then nothing but the switch decides them."""
+    return bool(ratios) and max(ratios) - min(ratios) < _SAME
 
 
 _LINES = 30_000

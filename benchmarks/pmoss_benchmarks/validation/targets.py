@@ -11,7 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from pmoss_benchmarks.study.description import convert
-from pmoss_benchmarks.validation.questions import AnyQuestion, Measured, with_random
+from pmoss_benchmarks.validation.questions import AnyQuestion, Measured, Ratio, in_place_of_search
 from pmoss_env.errors import DescriptionError, UnknownNameError
 from pmoss_env.files import read_toml
 
@@ -52,8 +52,8 @@ class Target(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def ask_random(self) -> AnyQuestion | None:
-        """The question with Random in place of the search; None where it has none."""
-        return None if self.ask is None else with_random(self.ask)
+        """A ratio with Random in place of the search; None where it asks about none."""
+        return in_place_of_search(self.ask, ("random",)) if isinstance(self.ask, Ratio) else None
 
     def is_answered_by(self, fidelity: str) -> bool:
         """Whether the models of a fidelity give a value."""

@@ -1,6 +1,5 @@
 """The paper's network on data like its authors': trained, played at once, and replayed."""
 
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +9,7 @@ pytest.importorskip("torch")
 
 from pmoss_benchmarks.functions import authors
 from pmoss_benchmarks.functions.authors import cells, measure
-from pmoss_benchmarks.spatial.author_networks import KEYS, USUAL, WANTED, Settings, stem_of, train
+from pmoss_benchmarks.spatial.author_networks import KEYS, USUAL, WANTED, Settings, stem_of
 from pmoss_benchmarks.spatial.author_tables import NAMED, best_of_random, factors
 from pmoss_benchmarks.study import Run
 from pmoss_benchmarks.study.function import silent
@@ -119,10 +118,3 @@ def test_the_best_of_some_random_schedules():
     assert best_of_random(served, 1) == pytest.approx(2.0)
     assert best_of_random(served, 2) == pytest.approx((3 + 3 + 2) / 3)
     assert best_of_random(served, 9) == 3.0
-
-
-def test_a_clock_ends_a_training(run):
-    train(run, "toy", 5, silent, deadline=-math.inf)
-    stem = stem_of(run, "toy", 5)
-    assert len(stem.with_name(stem.name + ".jsonl").read_text().splitlines()) == 1
-    assert stem.with_name(stem.name + ".npz").exists()

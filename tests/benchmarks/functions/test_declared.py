@@ -8,11 +8,11 @@ import pytest
 pytest.importorskip("torch")
 
 from pmoss_benchmarks.functions import declared
-from pmoss_benchmarks.functions.declared import DECLARED, SWITCHES, Settings, Work, cells
+from pmoss_benchmarks.functions.declared import DECLARED, SWITCHES, Settings, Work, cells, is_inside
 from pmoss_benchmarks.offline.episodes import pack_episodes
-from pmoss_benchmarks.spatial.declared_tables import FACTORS, is_inside
 from pmoss_benchmarks.study import Run
 from pmoss_benchmarks.validation.laboratory import Laboratory
+from pmoss_benchmarks.validation.questions import in_place_of_search
 from pmoss_env.machines import load_machine
 
 
@@ -86,11 +86,7 @@ def test_whoever_has_schedules_stands_in_the_place_of_p_moss(run):
 
 def test_a_widest_gap_and_a_ratio_turned_over_are_asked_as_well():
     widest, turned = (declared.choose([number])[0].ask for number in ("9", "19a"))
-    assert "files:3" in declared.in_place(widest, "files:3").schedules
-    assert declared.in_place(turned, "named").others == declared.NAMED
-    assert declared.in_place(declared.choose(["10a"])[0].ask, "random") is None
+    assert "files:3" in in_place_of_search(widest, ("files:3",)).schedules
+    assert in_place_of_search(turned, declared.NAMED).others == declared.NAMED
+    assert in_place_of_search(declared.choose(["10a"])[0].ask, ("random",)) is None
     assert ("rome-7302", "ycsb-a") in declared.pairs()
-
-
-def test_a_tables_places_are_all_described():
-    assert set(declared.PLACES) == set(FACTORS)

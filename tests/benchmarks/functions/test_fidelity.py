@@ -5,10 +5,10 @@ import numpy as np
 from pmoss_benchmarks.functions.fidelity import (
     STRATA,
     Settings,
+    cells,
     measure,
     stratified,
 )
-from pmoss_benchmarks.spatial.combinations import combinations
 from pmoss_benchmarks.study import Run
 from pmoss_env.backends import make_backend
 from pmoss_env.baselines import Context, grouped
@@ -36,10 +36,9 @@ def test_schedules_of_every_stratum_can_run_and_differ() -> None:
 
 
 def test_a_small_cell_is_measured_the_same_twice() -> None:
-    settings = Settings(
-        schedules=11, moves=6, slices=8, simulated={"queries": 20_000, "line_sampling": 1}
-    )
-    (cell,) = combinations(["toy"], ["ycsb-a"], ["closed"])
+    simulated = {"queries": 20_000, "line_sampling": 1}
+    settings = Settings(("toy",), schedules=11, moves=6, slices=8, simulated=simulated)
+    (cell,) = cells(settings)
     run = Run(settings, Path(), Path(), Path())
     first, second = (measure(run, cell) for _ in range(2))
     for result in (first, second):

@@ -1,12 +1,14 @@
 from pathlib import Path
 
-from pmoss_benchmarks.functions.headroom import Settings, measure
-from pmoss_benchmarks.spatial.combinations import combinations
+from pmoss_benchmarks.functions.headroom import Settings, cells, measure
 from pmoss_benchmarks.study import Run
 
 
 def test_search_is_never_worse_than_what_it_starts_from() -> None:
     settings = Settings(
+        machines=("toy",),
+        workloads=("ycsb-a",),
+        interference=("busy_core",),
         instances=2,
         confirmed=1,
         random_schedules=3,
@@ -15,7 +17,7 @@ def test_search_is_never_worse_than_what_it_starts_from() -> None:
         simulated={"queries": 20_000, "line_sampling": 1},
     )
     run = Run(settings, Path(), Path(), Path())
-    (cell,) = combinations(["toy"], ["ycsb-a"], ["closed"], ["busy_core"])
+    (cell,) = cells(settings)
     row = measure(run, cell)
     assert row["search"] >= row["rule"] >= 0
     assert row["simple"] > 0 and row["simulated_simple"] > 0

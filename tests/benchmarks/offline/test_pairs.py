@@ -3,10 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pmoss_benchmarks.offline.scores import runs_of
 from pmoss_benchmarks.offline.summary import paired
 from pmoss_datasets.domain import find_domain
 from pmoss_datasets.evaluation import EpisodeResult
+from pmoss_datasets.evaluation.scores import runs_of
 
 SPATIAL = find_domain("spatial")
 
@@ -33,7 +33,7 @@ def rows():
 
 
 def test_one_point_is_separated_from_the_best_rule(rows):
-    result = paired({"task": rows}, SPATIAL)["task"]
+    result = paired(rows, SPATIAL)
     assert (result["episodes"], result["rule"]) == (50, "best-fit")
     mine = result["policies"]["mine"]
     assert mine["seeds"] == 3

@@ -7,14 +7,14 @@ import pytest
 
 from pmoss_benchmarks.offline import ranking, tables
 from pmoss_benchmarks.offline.ranking import LEAST, draw_profiles, informed, neighbours, ranked
-from pmoss_benchmarks.offline.scores import (
+from pmoss_benchmarks.offline.summary import summary_of
+from pmoss_benchmarks.study import Results
+from pmoss_datasets.evaluation.scores import (
     STATISTICS,
     probability_of_improvement,
     score_profile,
     two_level_bootstrap,
 )
-from pmoss_benchmarks.offline.summary import summary_of
-from pmoss_benchmarks.study import Results
 from pmoss_env.errors import DescriptionError
 
 REPOSITORY = Path(__file__).resolve().parents[3]

@@ -27,7 +27,8 @@ def pages(folder: Path) -> Pages:
 
 
 def test_texts_are_made_of_the_results_and_show_each_of_them(pages: Pages) -> None:
-    assert not make_readme(pages).differs, "run pmoss dev report"
+    before, after = make_readme(pages)
+    assert before == after, "run pmoss dev report"
     assert set(pages.results) == set(pages.results.read)
     shown = (ROOT / "README.md").read_text() + (ROOT / "docs/_templates/demo.md.jinja").read_text()
     stores = {file_of(RESULTS, study) for study in pages.results}

@@ -5,7 +5,7 @@ import pytest
 from rliable import metrics
 from scipy.stats import bootstrap, trim_mean
 
-from pmoss_benchmarks.offline.scores import (
+from pmoss_datasets.evaluation.scores import (
     REPETITIONS,
     STATISTICS,
     probability_of_improvement,

@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
 
-from pmoss_benchmarks.offline.scores import (
+from pmoss_datasets.evaluation import EpisodeResult
+from pmoss_datasets.evaluation.scores import (
     mean,
     runs_of,
     stratified_bootstrap,
 )
-from pmoss_datasets.evaluation import EpisodeResult
 from pmoss_env.errors import DescriptionError
 
 

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from pmoss_datasets.evaluation import INTERVAL, Difference, EpisodeResult
+from pmoss_datasets.evaluation.results import EpisodeResult
+from pmoss_datasets.evaluation.statistics import INTERVAL, Difference
 from pmoss_env.errors import DescriptionError
 from pmoss_env.types import Float64Array
 

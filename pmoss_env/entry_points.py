@@ -90,7 +90,6 @@ def find(kind: str, name: str, entry_points: Mapping[str, EntryPoint]) -> Any:
         kind: kind of object, for the error, e.g. "agent".
         name: a key of ``entry_points``, or an importable object, e.g. "my_agent:Mine". Its module
             may lie in the working folder; installed modules take precedence.
-        entry_points: result of entries().
 
     Raises:
         PluginError: the object cannot be loaded.

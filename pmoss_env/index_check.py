@@ -40,7 +40,6 @@ def check_index(
     """Runs operations on an index of the library, first in one thread, then in several.
 
     Args:
-        path: of the library (native/include/pmoss/index.h).
         operations: per thread; at least MIN_OPERATIONS.
         threads: 1 to MAX_THREADS.
         seconds: time limit of the check; it also ends if no operation finishes for a minute.

@@ -38,7 +38,6 @@ class Measurements:
             backend: of the same kind as the episode's; its current schedule changes.
             budget: evaluations, 0 or more.
             noise: strength, as in the environment's argument.
-            seed: of the noise.
             software: whether only software counters are available.
 
         Raises:

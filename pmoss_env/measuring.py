@@ -225,7 +225,6 @@ def measure_rounds(
         settings: further settings that must be the same to continue ``out``.
         on_snapshot: called with (round, name, snapshot), also for snapshots of the file.
         progress: of a round; called with (measured so far, to measure).
-        on_schedule: see measure_schedules().
 
     Returns:
         The snapshots of each round, see measure_schedules().

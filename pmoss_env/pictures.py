@@ -34,7 +34,6 @@ def new_figure(width: float, height: float, dpi: int = 100) -> Figure:
     Args:
         width: inches.
         height: inches.
-        dpi: pixels per inch.
     """
     require("matplotlib")
     from matplotlib.backends.backend_agg import FigureCanvasAgg

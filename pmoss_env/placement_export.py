@@ -109,8 +109,6 @@ def export_placement(
 
     Args:
         mechanism: one of MECHANISMS.
-        machine: of the schedule.
-        schedule: what is placed.
         folder: of the files; made if it is not there.
         name: of the placement, in names of files and units. Other characters become hyphens.
 

@@ -26,7 +26,6 @@ def read_schedule(path: str | Path, machine: Machine) -> Schedule:
     Args:
         path: a file of write_schedule(), or any JSON object with ``cores``, the core of each slice;
             without ``nodes`` the data lie on the cores' nodes.
-        machine: gives the cores.
 
     Raises:
         ScheduleError: the file cannot be read, or holds no schedule for this machine; names both.

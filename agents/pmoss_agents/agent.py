@@ -76,9 +76,6 @@ class Agent(ABC):
     def __init__(self, **config: Any) -> None:
         """Makes an agent that is not fitted yet.
 
-        Args:
-            **config: fields of the agent's Config.
-
         Raises:
             DescriptionError: a field that does not exist, or an impossible value.
         """
@@ -104,7 +101,6 @@ class Agent(ABC):
         """Chooses the next action.
 
         Args:
-            observation: of an environment of the agent's domain.
             action_mask: (actions,) 1 = allowed; the mask in the observation if None.
 
         Returns:

@@ -61,9 +61,7 @@ def find_lesson(
 
     Args:
         dataset: folder or id of the data, or several of one domain; None to learn by playing.
-        env: arguments of the environment to play in.
         domain: name of the domain, where it is named.
-        agent: as of new_agent().
 
     Raises:
         DescriptionError: data of another domain than the one named.
@@ -94,7 +92,6 @@ def new_agent(
     """An agent that is not fitted yet, with the config that is its own for this task.
 
     Args:
-        lesson: what it is to learn from.
         agent: a name, or ``module:Class``; None: the config's, or the usual one of the domain.
         config: of read_config(); None: the agent's own if it has one.
 

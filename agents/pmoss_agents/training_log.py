@@ -139,7 +139,6 @@ def means_of_windows(
     """A log in short: means of metrics over windows of updates.
 
     Args:
-        rows: of read_log().
         last: what is the last value of a window, not a mean.
 
     Returns:

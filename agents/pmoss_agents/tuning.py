@@ -40,13 +40,9 @@ def tune(
     trial ends early whose score is below the median of the others at the same update.
 
     Args:
-        agent: a name that has a range.
-        lesson: what to learn from.
         out: checkpoint of the best agent, by the score on validation episodes.
         trials: how many, those that lie beside ``out`` included.
-        worlds: where agents are scored.
         every: updates between two scores.
-        config: as of new_agent().
         changes: settings that no trial changes.
 
     Returns:

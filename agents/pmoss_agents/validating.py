@@ -123,9 +123,6 @@ class Validation:
         """Takes what it needs; of an agent that goes on it keeps the scores so far.
 
         Args:
-            agent: that learns.
-            worlds: to play in.
-            checkpoint: of fit().
             every: so many updates.
 
         Raises:

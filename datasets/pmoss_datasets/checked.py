@@ -82,9 +82,7 @@ def in_words(message: str, known: Iterable[str], values: Any) -> str:
     """What msgspec says, as ``key = value: must be ...``.
 
     Args:
-        message: of its error.
         known: the names of the fields that the values may have.
-        values: what it refused.
     """
     match = _MESSAGE.fullmatch(message)
     assert match is not None

@@ -47,13 +47,10 @@ def collect(
     ``<path>.partial``: after Ctrl-C or a kill, the same call goes on from there.
 
     Args:
-        recipe: what to collect.
-        path: the folder to write.
         progress: called with (done, total) at the beginning and after every episode.
         processes: worker processes; 1 works in this one. The bits are the same for any number.
         executor: "processes", or "ray" for a cluster; see ``pmoss_datasets.executors``.
         address: of the Ray cluster.
-        overwrite: replace a dataset that is there already.
         headroom: of the task, for the metadata.
 
     Raises:

@@ -52,11 +52,8 @@ class Contest(ABC):
         """Plays one episode.
 
         Args:
-            env: of make_env().
             policy: it is reset first; see Policy on what else is called.
-            seed: of the environment's reset.
             judge: of the same environment, or another companion, for policies that search.
-            **options: of the environment's reset.
         """
 
     @abstractmethod
@@ -70,12 +67,7 @@ class Contest(ABC):
 
     @abstractmethod
     def scale(self, budget: int, draws: int) -> str:
-        """The meaning of the scores 0 and 100, in words.
-
-        Args:
-            budget: as of Judge.reference().
-            draws: likewise.
-        """
+        """The meaning of the scores 0 and 100, in words."""
 
     @abstractmethod
     def opponents(self) -> tuple[str, ...]:
@@ -98,9 +90,6 @@ class Contest(ABC):
 
         Args:
             env: of make_env(), in the episode.
-            judge: of this environment.
-            name: of ``unplaced``.
-            seed: of the environment's reset.
 
         Raises:
             UnsupportedError: there is no such thing in this domain.

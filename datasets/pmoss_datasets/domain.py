@@ -117,7 +117,6 @@ class Domain(Contest):
         The step limit is one of them. Our environments have none, and come bare.
 
         Args:
-            kwargs: plain JSON.
             env_id: one of ``env_ids``; None: ``env_id``.
 
         Raises:
@@ -241,7 +240,6 @@ class Domain(Contest):
         """The problems of the domain's part of the metadata.
 
         Args:
-            metadata: of a dataset.
             stored: as a file has it, which an older version may have written.
         """
         yield from ()
@@ -258,7 +256,6 @@ class Domain(Contest):
         """A field of such a dataset as this version has it.
 
         Args:
-            field: its name.
             array: (N, ...) as stored.
             stored: the metadata as stored.
         """

@@ -44,8 +44,6 @@ def write_frame(folder: Path, facts: Mapping[str, Any], text: str) -> None:
 
     Args:
         folder: with everything else in it.
-        facts: as of card_text().
-        text: as of card_text().
     """
     write_atomically(folder / CARD, card_text(facts, text))
     rules = [f"*.{ending} filter=lfs diff=lfs merge=lfs -text\n" for ending in _LARGE]
@@ -64,7 +62,6 @@ def send(folder: Path, repository: str, kind: str) -> str:
     Who uploads, and where the hub is, are matters of huggingface_hub's own settings.
 
     Args:
-        folder: with its card.
         repository: "USER/NAME".
         kind: "dataset" or "model".
 

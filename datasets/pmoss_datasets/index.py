@@ -23,9 +23,6 @@ def line(dataset: Dataset, licence: str = "") -> dict[str, Any]:
     the compact form. ``reference_low`` scores 0 and ``reference_high`` 100. ``mean`` is that of all
     episodes; all three are in ``unit``. ``quality`` and ``coverage`` are TQ and SACo. What is not
     known is None.
-
-    Args:
-        licence: as of card().
     """
     domain, scores = dataset.domain, dataset.metadata.reference_scores
     low, high = (scores.get(name, {}).get("mean") for name in domain.references[:2])

@@ -87,9 +87,7 @@ class Player(Protocol):
         """Plays an episode whose actions are known.
 
         Args:
-            seed: of the environment's reset.
             actions: (T,) its actions.
-            number: of the episode.
             see: is shown what the environment shows.
 
         Raises:
@@ -123,7 +121,6 @@ class Expander(Protocol):
         """What the environment showed at each step: the keys of ``space``, step axis first.
 
         Args:
-            episode: of this dataset.
             last: also the observation after the last step: T + 1 rows in place of T.
             copies: False may return read-only views of what never changes.
         """
@@ -170,7 +167,6 @@ class Judge(Companion, Protocol):
         """Outcomes of the episode that score 0 and 100.
 
         Args:
-            seed: of the environment's reset.
             budget: of a search, where the domain has one.
             draws: how many random episodes define 0.
         """

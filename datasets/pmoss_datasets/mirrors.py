@@ -59,8 +59,6 @@ def obtain(id_: str, root: Path, mirror: str | None = None) -> Dataset:
     first episode is made again and compared. Otherwise the dataset is made again.
 
     Args:
-        id_: of a committed recipe.
-        root: folder of datasets.
         mirror: its address; None: ``$PMOSS_MIRROR``, if that is set.
 
     Raises:

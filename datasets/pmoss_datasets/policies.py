@@ -38,7 +38,6 @@ class Policy(Protocol):
         """The action for the next slice: a tile, or as the environment's action space has it.
 
         Args:
-            observation: as the environment gives it.
             action_mask: (actions,) int8, 1 = legal.
         """
 
@@ -55,7 +54,6 @@ class Planner(Policy, Protocol):
         """Plans the episode; called after reset().
 
         Args:
-            context: of the episode.
             order: (slices,) int32, the slice placed at each step.
         """
 

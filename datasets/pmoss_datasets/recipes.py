@@ -277,10 +277,6 @@ class Recipe:
     def from_toml(cls, path: str | Path, trusted: Collection[str] = ()) -> Recipe:
         """Reads a recipe file; ``[[behaviours]]`` tables hold the mixture.
 
-        Args:
-            path: of the file.
-            trusted: see from_dict().
-
         Raises:
             DescriptionError: names the file and the key that is wrong.
         """
@@ -291,7 +287,6 @@ class Recipe:
         """The recipe of a recipe file's contents, or of a dataset's metadata.
 
         Args:
-            data: plain JSON.
             trusted: the "module:function" policies that it may name. Playing the recipe imports
                 them, so that a name from a file alone is not enough.
 

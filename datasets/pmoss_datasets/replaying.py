@@ -30,7 +30,6 @@ def replay(
     Unlike a rebuild it needs no policy, so that it also proves what agents collected.
 
     Args:
-        dataset: to replay.
         progress: called with (episodes done, episodes).
 
     Yields:

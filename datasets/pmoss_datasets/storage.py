@@ -71,7 +71,6 @@ def write_dataset(
         path: the folder to make, or a root folder plus the dataset's id.
         episodes: at least one, records of the metadata's domain.
         metadata: ``episodes`` and ``checksums`` are filled in here.
-        overwrite: replace a dataset that is there already.
 
     Raises:
         DatasetError: a value breaks the schema, the folder exists or the disk is full. Nothing is

@@ -191,13 +191,6 @@ def build(
 ) -> Dataset:
     """Builds ``<root>/<id>``, or takes it as it is there if it has this recipe and version.
 
-    Args:
-        progress: as of collect().
-        overwrite: build it again in any case.
-        processes: as of collect().
-        executor: as of collect().
-        address: as of collect().
-
     Raises:
         DatasetError: another dataset is there, or a damaged one.
     """
@@ -222,11 +215,6 @@ def obtain(
     **how: Any,
 ) -> Dataset:
     """The dataset of a recipe: as it lies at ``path``, or collected there.
-
-    Args:
-        progress: as of collect().
-        overwrite: collect it again in any case.
-        **how: further arguments of collect().
 
     Raises:
         DatasetError: the dataset that is there is damaged, or has another recipe or version.

@@ -123,7 +123,6 @@ def in_jobs(
     time limit are those of the environment variables of ``sbatch``, such as ``SBATCH_PARTITION``.
 
     Args:
-        jobs: how many at once.
         cluster: of CLUSTERS; None is "slurm".
         exclusive: each job has its node to itself.
 

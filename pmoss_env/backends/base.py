@@ -68,10 +68,6 @@ class Backend(Protocol):
     def measure(self, schedule: Schedule, *, seed: int) -> HardwareSnapshot:
         """Measures ``schedule``.
 
-        Args:
-            schedule: the core and node of every slice.
-            seed: of the randomness of the measurement.
-
         Raises:
             ScheduleError: this machine cannot run the schedule.
             BackendError: the measurement failed.

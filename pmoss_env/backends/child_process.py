@@ -51,11 +51,8 @@ class Child:
     Args:
         command: program and arguments. It reads frames from its input and writes frames to its
             output.
-        wording: of the errors.
-        environment: variables of the child.
         folder: working folder of the child; None: that of this process.
         grouped: whether it leads a process group, which is killed as a whole.
-        max_bytes: largest reply.
 
     Raises:
         BackendError: it cannot be started; of the class in ``wording``.
@@ -101,7 +98,6 @@ class Child:
         """Sends a request.
 
         Args:
-            message: plain JSON.
             seconds: time limit for the child to read it; then it is killed.
 
         Raises:
@@ -135,7 +131,6 @@ class Child:
         """Sends a request and returns the reply.
 
         Args:
-            request: plain JSON.
             seconds: time limit for the request and the reply; then the child is killed. Each
                 message for ``handlers`` restarts it.
             handlers: functions for messages before the reply, by their keys; None ignores one.

@@ -23,7 +23,6 @@ def data_facts(
     """The placement of the data at the end of a measurement, as reported by the kernel.
 
     Args:
-        raw: result of the native runner.
         not_asked: why the kernel was not asked; empty if it was.
         loading: report of bound loaders, if they placed the data. Then the pages of a slice are
             unknown, and only the growth of the process on each node is reported.
@@ -51,11 +50,7 @@ def data_facts(
 
 
 def loaded_facts(loading: Mapping[str, Any]) -> dict[str, Any]:
-    """The nodes of bound loaders, and the pages that the process grew by.
-
-    Args:
-        loading: ``load_report`` of the native runner.
-    """
+    """The nodes of bound loaders, and the pages that the process grew by."""
     return {
         "loaders": [dict(loader) for loader in loading["loaders"]],
         "pages_by_node": {str(node): int(n) for node, n in loading["pages_by_node"].items()},
@@ -118,7 +113,6 @@ def require_planned_cpus(ran: Sequence[int], machine: Machine, index: str) -> No
     Args:
         ran: CPU of each worker at the end; negative where none of its queries was counted.
         machine: whose workers they are.
-        index: name of the index.
 
     Raises:
         BackendError: one ran elsewhere.

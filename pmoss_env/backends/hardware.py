@@ -69,7 +69,6 @@ class HardwareBackend(SubjectBackend):
     Args:
         subject: the measured system; its machine is this host, ``load_machine("host")``.
         records: number of records in the index; None: the workload's.
-        seconds: length of a measurement.
         warmup_seconds: time before it that does not count.
         window: least queries per counter window; see docs/concepts/counters.md.
         batch: queries that a worker executes together, 1 (the paper's) to 64.

@@ -36,7 +36,6 @@ class IsolatedBackend(SubjectBackend):
             the measurement; then it is killed. Loading the index sends messages.
         progress: called with the number of records loaded so far.
         on_round: called with every sweeping round, see HardwareBackend.
-        **options: of HardwareBackend.
     """
 
     wraps = HardwareBackend

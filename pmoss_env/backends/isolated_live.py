@@ -35,7 +35,6 @@ class IsolatedLiveRuntime:
         backend: describes the index; it loads nothing itself.
         silence_seconds: longest time without a message or a completed query; then the child is
             killed. Loading the index sends messages.
-        **options: of LiveRuntime.
     """
 
     def __init__(
@@ -147,7 +146,6 @@ class IsolatedLiveRuntime:
         Args:
             call: method of LiveRuntime.
             longer: expected seconds of the call, added to the time limit.
-            **words: arguments of the call.
         """
         with self._lock:
             if self._child is None:
@@ -186,7 +184,6 @@ def live_runtime(backend: HardwareBackend, **options: Any) -> LiveRuntime | Isol
 
     Args:
         backend: in this process.
-        **options: of LiveRuntime.
     """
     if is_plugin(backend.workload.index):
         return IsolatedLiveRuntime(backend, **options)

@@ -158,9 +158,6 @@ def _other_share(raw: dict[str, Any]) -> Float64Array:
     """(workers,) share of each worker's time that was neither idle nor spent on queries.
 
     A router without a CPU of its own takes most of it.
-
-    Args:
-        raw: a round of the native runner.
     """
     queries = np.asarray(raw["worker_slice_queries"], dtype=np.float64)
     of_slice = np.maximum(queries.sum(axis=0), 1.0)
@@ -191,7 +188,6 @@ class LiveRuntime:
         kept_rounds: number of rounds that wait for a reader; then the oldest is dropped.
         always_move: whether every change copies all slices, even if their data are in place. It
             shows the cost of moves on a single node.
-        seed: of the queries.
     """
 
     def __init__(
@@ -335,11 +331,7 @@ class LiveRuntime:
             self._end()
 
     def data_facts(self, counted: dict[str, Any]) -> dict[str, Any]:
-        """The placement of the data at the end of the run, as reported by the kernel.
-
-        Args:
-            counted: result of stop().
-        """
+        """The placement of the data at the end of the run, as reported by the kernel."""
         backend = self._backend
         return data_facts(counted, backend.strategy, "lazy", backend.not_asked, self._loading)
 

@@ -86,7 +86,6 @@ def native_interference(
 
     Args:
         co_tenants: checked by check_co_tenants().
-        native: the C++ form of the machine.
     """
     taken = [(tenant.family, tenant.target, tenant.strength) for tenant in co_tenants]
     return _native.Interference.of(taken, native)

@@ -33,11 +33,7 @@ class ProcessLock:
 
 
 class Recent(Generic[Key, Value]):
-    """What was used most recently, made where it is missing.
-
-    Args:
-        kept: how many values.
-    """
+    """What was used most recently, made where it is missing."""
 
     def __init__(self, kept: int) -> None:
         self._kept = kept

@@ -36,7 +36,6 @@ def make_profiler(
 
     Args:
         slices: number of key ranges or cells.
-        progress: see with_progress().
 
     Raises:
         DescriptionError: an invalid workload.

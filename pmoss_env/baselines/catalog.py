@@ -169,9 +169,7 @@ def make_baseline(name: str, *, budget: int | None = None, shared: bool = False)
     """The baseline of a name.
 
     Args:
-        name: see find_baseline().
         budget: evaluations of the backend, for searches only.
-        shared: see find_baseline().
 
     Raises:
         UnknownNameError: no such baseline.

@@ -62,7 +62,6 @@ def longest_first(
 
     Args:
         load: (slices,) non-negative loads in any unit.
-        machine: gives the workers.
         max_slices_per_core: limit per core; None: no limit.
         speed: (cores,) positive load that each core serves per time; None: equal speeds.
         order: (slices,) another order than the heaviest first; Graham's bound is then 2 - 1/m.

@@ -41,7 +41,6 @@ def measured_search(context: Context, start: Schedule) -> list[Answer]:
 
     Args:
         context: needs ``measurements``, and the incumbent with its snapshot.
-        start: first schedule.
 
     Returns:
         The answers in the order of the evaluations; the first is that without an evaluation.

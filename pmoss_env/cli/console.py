@@ -88,9 +88,7 @@ def show_rows(
     """Prints a table, or its rows as a JSON list of objects by column.
 
     Args:
-        columns: see table().
         rows: a cell for each column.
-        as_json: whether to print JSON.
     """
     if not as_json:
         console.print(table(title, columns, rows))

@@ -42,7 +42,6 @@ def check_absent(path: Path, overwrite: bool, otherwise: str = "") -> None:
     """Raises DescriptionError for an existing file that may not be replaced.
 
     Args:
-        overwrite: whether it may be replaced.
         otherwise: another way out, for the message.
     """
     if path.exists() and not overwrite:

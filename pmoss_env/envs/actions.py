@@ -14,7 +14,6 @@ def whole_action(action: Any, count: int, rule: str) -> int:
     """An action of ``Discrete(count)`` as an int.
 
     Args:
-        action: argument of step().
         rule: begins the sentence that ends "0 to <count - 1>", for the error.
 
     Raises:

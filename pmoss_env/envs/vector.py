@@ -85,7 +85,6 @@ class BatchVectorEnv(
             copy: whether observations are fresh arrays. Otherwise every call returns the same
                 read-only arrays, which the next call changes.
             autoreset_mode: "NextStep" or "SameStep", or Gymnasium's enum of these values.
-            **arguments: of the single environment.
 
         Raises:
             UnsupportedError: a backend without a native model; here all but "analytic".
@@ -142,7 +141,6 @@ class BatchVectorEnv(
 
         Args:
             seed: None, one for each sub-environment, or a number for seed, seed + 1, ...
-            options: of every sub-environment.
 
         Raises:
             DescriptionError: a wrong number of seeds.

@@ -49,7 +49,6 @@ class Backoff:
         """Takes the result of a trial.
 
         Args:
-            kept: its verdict.
             speeds: (workers,) of the epoch that it was proposed for.
             rate: Mq/s of the old schedule in the trial's rounds.
         """

@@ -82,8 +82,6 @@ def report_page(outcomes: Sequence[Outcome], title: str, notes: Sequence[str]) -
 
     Args:
         outcomes: of all epochs, at least one.
-        title: what ran.
-        notes: a paragraph each.
     """
     paragraphs = "".join(f"<p>{escape(note)}</p>" for note in (in_words(outcomes), *notes))
     table = html_table(

@@ -125,7 +125,6 @@ class TriedIndex(LiveIndex):
         ended: why the loop ended before its time; empty otherwise.
 
     Args:
-        backend: as of LiveIndex.
         seconds: length of an epoch.
         seed: of the order within the pairs.
     """

@@ -262,12 +262,7 @@ class _View:
         self._live.__exit__(*error)
 
     def show(self, outcome: Outcome, trouble: str) -> None:
-        """Takes an epoch, and shows it in one line; what an agent said may be longer.
-
-        Args:
-            outcome: what came of it.
-            trouble: with the file.
-        """
+        """Takes an epoch, and shows it in one line; what an agent said may be longer."""
         from pmoss_agents.autopilot.page import belief_in_words, trial_in_words
 
         parts = [

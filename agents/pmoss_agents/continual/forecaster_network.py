@@ -143,7 +143,6 @@ def draw(
     Args:
         forecast: of one epoch, without further axes; or of each future, along the first axis.
         futures: how many; a node's numbers are spread evenly over them.
-        rng: the only source of randomness.
     """
     turns = rng.permuted(np.tile(np.arange(futures), (machine.nodes, 1)), axis=1)
     numbers = (turns + rng.random((machine.nodes, futures))) / futures

@@ -57,9 +57,6 @@ def watch_host(
     """Serves from a B+-tree on this host, and changes its schedule meanwhile.
 
     Args:
-        records: of the index.
-        rounds: under each schedule.
-        round_seconds: length of a round.
         seed: of keys, queries and schedules.
         progress: called with (stage, done, total).
         on_round: called with a line of text for every round.

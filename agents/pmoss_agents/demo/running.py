@@ -64,11 +64,9 @@ def run_demo(
     """Does all of it and writes results and picture under ``folder``.
 
     Args:
-        plan: how much.
         folder: made if it is not there; what it holds of an earlier demo is replaced.
         seed: of what runs on this host.
         html: also write ``demo.html``, one page that needs nothing else.
-        progress: see Progress.
         on_round: called with a line of text for every round on this host.
     """
     require("h5py", "torch")

@@ -54,7 +54,6 @@ def write_pages(
     """Writes the folder, and returns its first page.
 
     Args:
-        dataset: of any domain.
         pages: episodes with a page: the worst, the best, and evenly many between.
         progress: called with (pages done, pages).
 

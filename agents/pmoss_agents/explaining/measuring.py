@@ -99,8 +99,6 @@ def explain_words(
         a: a baseline, an agent as of pmoss_agents.find_policy(), or a schedule file.
         options: of the episode, those that are given: "machine" and "backend" by name, "env" and
             "option" with arguments of the environment and the backend, and "seed".
-        rounds: see explain().
-        progress: see explain().
 
     Returns:
         The comparison; and in words the machine, what was asked for, and the episode.

@@ -51,7 +51,6 @@ def explain_page(comparison: Comparison, task: str, *, title: str = "", above: s
     """The page as text.
 
     Args:
-        comparison: of compare().
         task: what both ran, in a few words.
         title: of the page; otherwise both names.
     """

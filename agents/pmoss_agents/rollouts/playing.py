@@ -43,16 +43,11 @@ def roll_out(
     """Plays ``episodes`` episodes with every policy; each meets the same incumbents and instances.
 
     Args:
-        env_kwargs: of the domain's environment.
-        policies: by name.
-        episodes: per policy.
-        seed: of the episodes.
         incumbent: what runs at the start of each; drawn from the seed if None.
         undo: when the incumbent is put back at the end of an episode.
         out: file of rows; what it holds already is not played again.
         on_row: called with each row, also with those of the file.
         on_round: called with every sweeping round of the hardware backend, while it measures.
-        domain: its name.
 
     Returns:
         Rows of plain JSON. They hold throughputs in Mq/s, latencies in us, the slices that moved,

@@ -48,7 +48,6 @@ def imitation_loss(
     Forbidden tiles are left out of the mean: FORBIDDEN squared would drown all else.
 
     Args:
-        policy: to be trained.
         observation: of B states, arrays in the order of KEYS.
         actions: (B, 1) tiles that the data's policy chose.
     """

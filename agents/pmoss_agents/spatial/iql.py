@@ -61,7 +61,6 @@ def policy_loss(
         log_odds: (B, 1) of the data's actions.
         advantage: (B, 1) Q(s, a) - V(s).
         temperature: inverse: 0 weighs all actions alike.
-        max_weight: the largest weight.
     """
     weight = (temperature * advantage.detach()).exp().clamp(max=max_weight)
     return -(weight * log_odds).mean()

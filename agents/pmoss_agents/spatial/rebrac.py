@@ -51,7 +51,6 @@ def target(next_values: Tensor, odds: Tensor, next_actions: Tensor, beta: float)
         next_values: (critics, B, tiles) of the targets.
         odds: (B, tiles) of the policy.
         next_actions: (B, 1) of the data.
-        beta: weight of the penalty.
     """
     expected = (odds * next_values).sum(2, keepdim=True).amin(0)
     return expected - beta * distance(odds, next_actions)

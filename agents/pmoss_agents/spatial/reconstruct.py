@@ -72,7 +72,6 @@ def candidates(
     Args:
         times: (S, W) what each slice takes on each core.
         schedule: (S,) the core of each slice.
-        rng: the only source of randomness.
         max_per_core: slices that a core may get; None: any number.
 
     Returns:

@@ -123,11 +123,7 @@ class TileAgent(SpatialAgent):
 
 
 def set_up(networks: Iterable[nn.Module], samples: Mapping[str, Array], machine: Machine) -> None:
-    """Gives all encoders in some networks the statistics of their inputs and the machine.
-
-    Args:
-        samples: of input_samples().
-    """
+    """Gives all encoders in some networks the statistics of their inputs and the machine."""
     for network in networks:
         for encoder in network.modules():
             if isinstance(encoder, TileEncoder):

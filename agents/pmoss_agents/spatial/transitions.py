@@ -69,7 +69,6 @@ class Transitions:
             reward: its mode; None: no rewards and no next states, for imitation.
             n_steps: steps of a transition, fewer where the episode ends.
             scale: what rewards are divided by, Mq/s.
-            seed: of the order.
             complete: whether all_slices() stands behind the arrays of KEYS.
         """
         expander = Expander(dataset)

@@ -52,8 +52,6 @@ def gumbel_loss(advantage: Tensor, beta: float, max_exponent: float) -> Tensor:
 
     Args:
         advantage: (B, 1) Q(s, a) - V(s), with a gradient for V alone.
-        beta: the temperature.
-        max_exponent: of exp(z).
     """
     z = advantage / beta
     clipped = z.clamp(max=max_exponent)

@@ -92,8 +92,6 @@ def score(
     """A fitted model's scores on other data.
 
     Args:
-        model: its name.
-        agent: the model.
         features: (n, 5).
         times_us: (n, 2) microseconds of the two paths.
         batch: decisions that are timed together.

@@ -291,12 +291,7 @@ def _paired(values: Any) -> dict[str, Any]:
 
 
 def gains(tasks: Rows, agents: Sequence[str]) -> TableOfRows:
-    """Million queries by which an agent is ahead of each policy, a column for each task.
-
-    Args:
-        tasks: of summarise().
-        agents: the agent of each task.
-    """
+    """Million queries by which an agent is ahead of each policy, a column for each task."""
     order = sorted(tasks[0]["policies"], key=lambda name: tasks[0]["policies"][name]["mean"])
     played = [(task["outcomes"], agent) for task, agent in zip(tasks, agents, strict=True)]
     rows = [

@@ -233,7 +233,6 @@ def shown(rows: Rows, chosen: Sequence[Any]) -> dict[str, str]:
     """What the declared setting says of some verdicts' statements, in words; empty where nothing.
 
     Args:
-        rows: of the study.
         chosen: with a ``target`` each.
     """
     of_number = {row["number"]: row for row in rows if row["case"] == DECLARED}

@@ -197,7 +197,6 @@ def exchanged(cores: Int32Array, share: Float64Array, rng: np.random.Generator) 
     Args:
         cores: (slices,) of a schedule.
         share: (slices,) of all queries.
-        rng: draws the exchanges.
 
     Returns:
         "busiest": the share of the busiest core, over the mean of the cores in use. "exchanged":

@@ -145,7 +145,6 @@ def long_search(env: Any, backend: Any, seed: int, budget: int) -> dict[str, Any
     Args:
         env: in the episode, without noise.
         backend: of the same kind, set to the episode's instance; it can be asked move by move.
-        seed: of the episode.
         budget: evaluations in all, at least 8 times 3.
 
     Returns:
@@ -184,10 +183,7 @@ def reference_rows(
     """The rows of the first episodes of some tasks; those that are not stored are made and kept.
 
     Args:
-        results: folder of stored results.
         keep: folder of what a run keeps.
-        tasks: of spatial scheduling.
-        episodes: of each.
         budget: evaluations of each episode's searches.
         progress: called with (what, done, total) while rows are made.
 
@@ -220,9 +216,6 @@ def reference_ends(
 
     Args:
         run: whose settings have ``episodes``.
-        task: of spatial scheduling.
-        budget: see reference_rows().
-        progress: likewise.
     """
     rows = reference_rows(
         run.results, run.keep, [task], run.settings.episodes, budget=budget, progress=progress

@@ -161,9 +161,7 @@ def causes(rows: Rows, judged: Rows, *statements: str) -> TableOfRows:
     """Figures of the pair of linear models under each cause; bold ones lie inside.
 
     Args:
-        rows: of this study.
         judged: the statements of the study ``access-path``.
-        *statements: that are shown.
     """
     ranges = {each["what"]: each for each in judged if each["what"] in statements}
     lines = [

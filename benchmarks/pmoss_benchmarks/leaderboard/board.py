@@ -136,7 +136,6 @@ def play_house(
     """Plays the project's rules, searches and agents where their rows are missing.
 
     Args:
-        board: where the rounds lie.
         round_: a revealed round.
         tiers: by name; empty: all.
         agents: words of pmoss_agents.find_policy() by the names of their rows.
@@ -275,7 +274,6 @@ def check_board(
     """Proves every row: its seeds come from the revealed secret, and its actions replay.
 
     Args:
-        board: where the rounds lie.
         tier: whose rows are proved; empty: all.
         episodes: only so many of each file; None: all.
         progress: called with (file, rows done, rows in all).

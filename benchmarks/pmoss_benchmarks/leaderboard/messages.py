@@ -48,7 +48,6 @@ def pack_context(context: Context, key: bytes) -> dict[str, Any]:
     """A context as plain JSON: without machine, backend, measurements and provenance.
 
     Args:
-        context: of an episode.
         key: that the player does not have. Its chance derives from this key and the episode's
             generator, so that it leads back to neither.
     """

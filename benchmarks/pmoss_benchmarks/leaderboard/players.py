@@ -83,11 +83,8 @@ class IsolatedPolicy:
         confined: whether the kernel keeps the process from files, other processes and the network.
 
     Args:
-        agent: of a checked submission.
         folder: of the submission: it may be read, and its modules are imported where the agent
             names one.
-        domain: in which it plays.
-        env: arguments of the environment.
         key: that its chance derives from; the process never gets it.
         limits: of time, memory and threads.
 

@@ -120,8 +120,6 @@ def commit(
     """Begins a round: draws its secret, which only ``secret_file`` gets, and publishes the digest.
 
     Args:
-        board: where the rounds lie.
-        name: of the round.
         secret_file: a new file, which the caller alone can read.
         tiers: what is played; None: what ``tiers.toml`` holds.
 
@@ -182,7 +180,6 @@ def newest_round(board: Path, *, revealed: bool = False) -> Round:
     """The round whose name comes last; SubmissionError if there is none.
 
     Args:
-        board: folder of the rounds.
         revealed: the last one that is revealed, if there is one: a new round has no rows.
     """
     if not (rounds := rounds_of(board)):

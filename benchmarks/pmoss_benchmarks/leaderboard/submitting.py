@@ -52,10 +52,7 @@ def submit(
 
     Args:
         submission: a checked folder.
-        board: where the rounds lie.
-        round_: of the board.
         tiers: by name; empty: all, in their order.
-        limits: of the policy's process.
         progress: called with (stage, episodes done, episodes in all).
 
     Returns:

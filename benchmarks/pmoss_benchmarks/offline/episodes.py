@@ -181,7 +181,6 @@ def play_again(
 
     Args:
         row: of a study of this function.
-        search_budget: of the study.
         numbers: only these episodes; None: all.
     """
     numbers = None if numbers is None else tuple(numbers)

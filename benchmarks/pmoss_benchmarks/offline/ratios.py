@@ -64,12 +64,7 @@ def throughputs(rows: Rows) -> dict[str, Float64Array]:
 
 
 def ratios(of: Mapping[str, Float64Array], policy: str) -> dict[str, Difference]:
-    """Ratios of a policy's mean throughput, by column; those whose schedules did not play lack.
-
-    Args:
-        of: see throughputs().
-        policy: which one.
-    """
+    """Ratios of a policy's mean throughput, by column; those whose schedules did not play lack."""
     columns = {f"over {label}": ((name,), np.min) for name, label in _NAMES.items()} | {**_OVER}
     return {
         column: of_means(
@@ -100,7 +95,6 @@ def by_server(rows: Rows, policy: str) -> dict[str, dict[str, float]]:
 
     Args:
         rows: of one track, a task for each machine.
-        policy: which one.
     """
     return {
         load_task(task).env["machine"]: {
@@ -126,12 +120,7 @@ def over_schedules(rows: Rows) -> TableOfRows:
 
 
 def compared(rows: Rows, columns: Sequence[str]) -> TableOfRows:
-    """What learned and a search, by world, with the means of the paper's five servers.
-
-    Args:
-        rows: of any worlds.
-        columns: of ratios().
-    """
+    """What learned and a search, by world, with the means of the paper's five servers."""
     worlds, lines = _worlds(rows), []
     for load in dict.fromkeys(_load(track) for track, _ in worlds):
         values: dict[str, list[list[float]]] = {}

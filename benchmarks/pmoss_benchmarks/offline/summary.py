@@ -36,7 +36,6 @@ def paired(rows: Sequence[EpisodeResult], domain: Domain) -> dict[str, Any]:
     """Each policy's mean in a task, and how far it is ahead of the best rule and of search.
 
     Args:
-        rows: of the task.
         domain: names the rules: its opponents that take no budget.
     """
     scored = [row for row in rows if row.score is not None]

@@ -35,7 +35,6 @@ def by_world(summary: Mapping[str, Any], *tracks: str) -> TableOfRows:
     """Every policy in every world, the best one first; few trainings have no interval.
 
     Args:
-        summary: of play.summarise().
         *tracks: only these; none: all.
     """
     lines: list[tuple[Any, list[str]]] = []
@@ -75,7 +74,6 @@ def over_tasks(summary: Mapping[str, Any], *tracks: str) -> TableOfRows:
     """Statistics of every policy over all tasks of a track.
 
     Args:
-        summary: of play.summarise().
         *tracks: only these; none: all.
     """
     lines = [

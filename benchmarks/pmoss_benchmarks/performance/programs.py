@@ -89,7 +89,6 @@ def build_program(name: str, file: str | None = None) -> Path:
     """Compiles one program, or a library; needs a source checkout and a compiler.
 
     Args:
-        name: the target's.
         file: what is built, if its name is another one.
 
     Raises:

@@ -77,7 +77,6 @@ def best_of_random(served: Any, count: int) -> float:
 
     Args:
         served: (schedules,) Mq/s.
-        count: how many are drawn.
     """
     ordered, total = np.sort(np.asarray(served))[::-1], len(served)
     count = min(count, total)

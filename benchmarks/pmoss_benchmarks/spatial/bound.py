@@ -131,7 +131,6 @@ def upper_bound(least: LeastTimes, instance: Instance) -> float:
 
     Args:
         least: of the machine and workload.
-        instance: keys and co-tenants.
 
     Raises:
         MissingExtraError: SciPy is not installed.

@@ -80,7 +80,6 @@ def read_study(folder: Path, name: str) -> Study:
     """A study, or a variant of one.
 
     Args:
-        folder: of the descriptions.
         name: e.g. "headroom" or "headroom/machines"; or the path of a file of your own.
 
     Raises:

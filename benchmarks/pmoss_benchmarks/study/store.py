@@ -158,7 +158,6 @@ def find_root(start: Path, option: str = "--root") -> Path:
     """The checkout that holds a folder.
 
     Args:
-        start: a folder.
         option: of the command, which names another place.
 
     Raises:

@@ -160,7 +160,6 @@ def table_of(rows: Iterable[Mapping[str, Any]], columns: Columns) -> TableOfRows
 
     Args:
         rows: of a study, or what was made of them.
-        columns: see TableDescription.
     """
     return TableOfRows(
         list(columns), [[_cell(form, row) for form in columns.values()] for row in rows]

@@ -76,10 +76,7 @@ def names(root: Path, results: Results, to: Callable[[Path], str], folder: Path)
     """What tags about the papers may call.
 
     Args:
-        root: of the checkout.
-        results: of the checkout.
         to: the way from the page that is rendered to a file of the checkout.
-        folder: of the papers' pages.
     """
 
     def paper(id_: str) -> str:

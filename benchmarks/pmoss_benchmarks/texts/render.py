@@ -53,7 +53,6 @@ class Pages:
     """Renders the pages of a checkout.
 
     Args:
-        root: of the checkout.
         out: folder of the papers' pages, with their pictures below; None: where the site's are.
 
     Raises:
@@ -94,7 +93,6 @@ class Pages:
         """A text with its tags filled.
 
         Args:
-            text: of a page.
             page: its path from the checkout: links lead from there, and errors name it.
             **names: that its tags have besides the usual ones.
 

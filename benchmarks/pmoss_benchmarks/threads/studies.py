@@ -123,7 +123,6 @@ def settled_after(widths: list[tuple[int, float]], *, action: int | None = None)
     """Decisions after which every width stays below a quarter of the first; 0 without any.
 
     Args:
-        widths: of convergence().
         action: looks at the decisions for this action alone; None: at all.
     """
     considered = [(i, width) for i, (arm, width) in enumerate(widths) if action in (None, arm)]
@@ -264,7 +263,6 @@ def compare(
         programs: keys of ``PROGRAMS``.
         agents: by method; every run begins with the agent as it is here. Or keys of ``METHODS``.
         seeds: runs per cell.
-        **options: further arguments of the environment.
     """
     if not isinstance(agents, Mapping):
         agents = {

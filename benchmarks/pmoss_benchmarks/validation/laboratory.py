@@ -160,9 +160,6 @@ class Laboratory:
 
         Args:
             fidelity: "analytic" or "simulated".
-            machine: catalogue name.
-            workload: catalogue name.
-            load: that is offered.
             schedule: that it measures; "os-interleave" spreads queues, too.
         """
         spread = schedule == "os-interleave" and self.queue_lines > 0

@@ -125,7 +125,6 @@ def collect_scans(
     Args:
         progress: called with (combinations done, all of them).
         threads: to simulate in; the bits are the same for any number.
-        overwrite: replace a dataset that is there already.
 
     Raises:
         DatasetError: the folder exists or cannot be written. Nothing is left behind.

@@ -96,11 +96,7 @@ def read_log(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
 
 
 def log_episodes(rows: Sequence[Row]) -> list[StepEpisode]:
-    """The episodes of some rows, in their order; epochs that teach nothing are left out.
-
-    Args:
-        rows: of read_log().
-    """
+    """The episodes of some rows, in their order; epochs that teach nothing are left out."""
     return [_episode(number, part) for number, part in enumerate(_parts(rows))]
 
 

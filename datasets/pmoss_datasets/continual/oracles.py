@@ -101,7 +101,6 @@ class ThoroughLaw(Oracle):
     search; see thorough_moves().
 
     Args:
-        price: as of Oracle.
         ahead: epochs that it plans for; each weighs less than the one before.
     """
 

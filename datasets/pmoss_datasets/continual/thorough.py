@@ -34,7 +34,6 @@ class Reading:
         world: asked what counters would be; what it believes changes.
         quiet: a core that loses a lower share of its time has no co-tenant: what it loses is its
             own. 0: what it loses is never its own.
-        calm: see Fit.
     """
 
     def __init__(self, world: World, quiet: float, calm: float = 0.0) -> None:

@@ -101,7 +101,6 @@ def improved(
     Args:
         worlds: equally likely.
         cores: (slices,) that serve the slices now.
-        most_moves: the limit of moves.
         price: of a move between nodes, as a share of the throughput; within a node a quarter.
 
     Returns:

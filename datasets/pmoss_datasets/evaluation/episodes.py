@@ -40,8 +40,6 @@ def episode_seed(seed: int, episode: int, bits: int = NARROW) -> int:
     """The environment's seed of an episode: the same for every policy.
 
     Args:
-        seed: of the evaluation.
-        episode: its number.
         bits: of the result, NARROW or WIDE. There are too many wide ones to try them all.
     """
     if bits == NARROW:
@@ -76,7 +74,6 @@ def evaluate(
             analytic model where the environment's backend cannot be asked after every move.
         random_schedules: how many define a score of 0.
         progress: called with (episodes done, episodes in all) after each.
-        env_id: a registered id.
         references: throughputs of score 0 and 100 by the environment's seed, of earlier calls with
             the same environment, budget and number of schedules; new ones are added.
         kept: rows of a call that was interrupted, by KEY; each new one is added at once. Rules and

@@ -34,7 +34,6 @@ def replay(path: Path, progress: Progress | None = None, *, episodes: int | None
     no file can prove. The random schedules and the search behind the scores are run again too.
 
     Args:
-        path: of a result file.
         progress: called with (episodes done, episodes in all) after each.
         episodes: run only so many of the (seed, episode) pairs again, evenly spread over the file,
             with every policy that played them; None: all.

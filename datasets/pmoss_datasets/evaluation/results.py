@@ -97,8 +97,6 @@ def write_results(
     """Writes a result file: JSON lines, the header first. Whole or not at all.
 
     Args:
-        path: of the file.
-        evaluation: of evaluate().
         compact: write actions below 256 as one text, a byte each: a quarter of the room.
         **notes: further plain-JSON facts for the header, e.g. how the agents were trained.
     """

@@ -56,7 +56,6 @@ def stratified_bootstrap(runs: Float64Array, statistic: Statistic) -> Difference
 
     Args:
         runs: (tasks, runs) scores.
-        statistic: see STATISTICS.
 
     Raises:
         DescriptionError: no runs, or scores that are not finite.

@@ -124,7 +124,6 @@ def bootstrap_interval(
 
     Args:
         groups: the values of the episodes of each seed; none of them empty.
-        seed: of the resampling.
 
     Returns:
         The lower and the upper end; None below two seeds.

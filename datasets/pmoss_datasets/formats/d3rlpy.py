@@ -45,8 +45,6 @@ def to_d3rlpy(
     environment, whatever the data hold: d3rlpy would infer the largest action plus one.
 
     Args:
-        dataset: what to show.
-        reward: its mode.
         observation: "tuple": one array (N, ...) per key of the observation space, in its order,
             masks as int8; d3rlpy then needs an encoder factory of yours. "flat": one array (N, D)
             float32 as ``gymnasium.spaces.flatten`` makes it.

@@ -40,7 +40,6 @@ class D4RLView:
         """Expands nothing yet.
 
         Args:
-            dataset: what to show.
             reward: its mode; the first of the dataset's domain if None.
 
         Raises:

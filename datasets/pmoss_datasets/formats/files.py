@@ -31,7 +31,6 @@ def write_d4rl(
     Args:
         reward: its mode; the first of the dataset's domain if None.
         progress: called with (episodes done, episodes).
-        overwrite: replace a file that is there.
 
     Raises:
         DatasetError: the file exists or cannot be written, or the dataset is damaged, or does not

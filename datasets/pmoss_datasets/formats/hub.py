@@ -85,9 +85,7 @@ def export(
         datasets: at least one, each of another id, all of one namespace.
         out: folder, which may have to be made.
         licence: of datasets that no committed recipe gives, an SPDX name.
-        reward: as of to_minari().
         progress: called with (datasets done, datasets).
-        form: as of to_minari().
         doi: of the collection, if it has one, such as "10.5281/zenodo.1234".
 
     Returns:

@@ -63,12 +63,10 @@ def to_minari(
     episodes are held in memory, compressed, until they are written.
 
     Args:
-        dataset: what to write.
         root: folder of Minari datasets.
         reward: its mode, the first of its domain if None; the environment that Minari recovers
             pays the same.
         form: one of FORMS.
-        overwrite: replace a dataset that is there.
 
     Raises:
         DatasetError: something is there, it cannot be written, or the dataset is damaged. Nothing
@@ -124,8 +122,6 @@ def from_minari(
 
     Args:
         source: a Minari dataset, the folder of one, or its id below $MINARI_DATASETS_PATH.
-        path: the folder to write.
-        overwrite: replace a dataset that is there already.
 
     Raises:
         DatasetError: the data are damaged, of another environment or lack seeds, an action is not

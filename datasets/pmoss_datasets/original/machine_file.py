@@ -54,7 +54,6 @@ def read_machine_file(path: str | Path, name: str | None = None) -> MachineFile:
     """Reads a machine file.
 
     Args:
-        path: of the file.
         name: of the machine; None: that of the file.
 
     Raises:

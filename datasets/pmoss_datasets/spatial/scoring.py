@@ -114,7 +114,6 @@ def play(
     """Plays one episode; see Domain.play.
 
     Args:
-        env: the bare environment.
         policy: it is reset first; a Planner also plans. Only a declared search is handed a model,
             which counts what it is asked.
         judge: of the same environment; it has the backend that baselines search on.

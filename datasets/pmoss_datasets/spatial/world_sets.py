@@ -107,11 +107,9 @@ def make_worlds(
     """Makes the worlds of a recipe; goes on where an earlier call stopped.
 
     Args:
-        recipe: what to make.
         path: the folder; one of the same split that has fewer worlds grows.
         progress: called with (worlds done, all of them).
         processes: at once; the bits are the same for any number.
-        overwrite: replace another set that is there.
         seconds: to stop after. The set then holds the worlds up to the first that is missing.
 
     Raises:
@@ -237,9 +235,6 @@ class WorldSet:
 
     def records(self, first: int) -> npt.NDArray[Any]:
         """(n,) RECORD of a file, read-only and mapped.
-
-        Args:
-            first: the number of its first world.
 
         Raises:
             DatasetError: it has not been made yet, or is damaged.

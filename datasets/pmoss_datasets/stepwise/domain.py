@@ -163,7 +163,6 @@ class StepDomain(Domain):
         """Facts of recorded episodes, for those that any program has played.
 
         Args:
-            kwargs: arguments of their environment.
             played: the values of each by field; at least one.
         """
         first = played[0]
@@ -309,7 +308,6 @@ class StepDomain(Domain):
 
         Args:
             env: of make_env(); it is reset.
-            seed: of the environment's reset.
             draws: episodes of a policy that uses chance; 1 of any other.
         """
         count = 1 if self.zero in self.deterministic else draws

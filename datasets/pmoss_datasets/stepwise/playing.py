@@ -240,7 +240,6 @@ def play(
     """Plays one episode; see Domain.play.
 
     Args:
-        env: of the domain's make_env().
         policy: it is reset first. If it has ``observe``, that gets the reward of every step.
         stream: of the policy's chance: another one draws anew on the same episode.
     """

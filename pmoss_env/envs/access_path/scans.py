@@ -145,7 +145,6 @@ def feature_matrix(
     """(n, 5) FEATURES of scans.
 
     Args:
-        scans: the scans.
         latency_ns: (n,) idle latency between the two nodes.
         link_gb_per_s: (n,) traffic on the links, read right before each scan.
         engine_gb_per_s: (n,) traffic of the engine, read right before each scan.
@@ -194,13 +193,7 @@ class ScanDistribution:
             raise DescriptionError(f"doublings = {self.doublings!r}: must be a whole number")
 
     def draw(self, rng: np.random.Generator, n: int, nodes: int) -> Scans:
-        """``n`` scans between uniformly drawn nodes, with background of any strength.
-
-        Args:
-            rng: source of randomness.
-            n: number of scans.
-            nodes: number of nodes.
-        """
+        """``n`` scans between uniformly drawn nodes, with background of any strength."""
         # A local column is as likely as one of any other class of distance.
         execution = rng.integers(nodes, size=n)
         other = rng.integers(nodes, size=n)

@@ -95,11 +95,9 @@ class SimulatedScans:
         """Runs each scan by itself; the same arguments give the same bits for any ``threads``.
 
         Args:
-            scans: the scans.
             paths: a number of PATHS, or (n,) of them.
             seeds: of the background, one or (n,). Scans with the same background and seed meet the
                 same traffic on every path.
-            threads: number of threads.
 
         Raises:
             DescriptionError: an invalid scan or path.

@@ -132,9 +132,6 @@ def draw_drift(
     """Draws the course of a drift; the same seed gives the same course.
 
     Args:
-        family: with its parameters.
-        machine: the server.
-        slices: of the index.
         epochs: number of epochs, from 1.
         seed: not negative.
 

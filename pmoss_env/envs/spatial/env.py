@@ -238,7 +238,6 @@ class SpatialSchedulingEnv(NamedArgumentsEnv[Observation, np.int64]):
 
         Args:
             episodes: the batch, with this environment's session at ``row``.
-            row: of the batch.
         """
         self._episodes, self._row = episodes, row
 

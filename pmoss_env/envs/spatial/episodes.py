@@ -46,7 +46,6 @@ class Episodes:
         Args:
             sessions: with the same arguments.
             space: the observation space of one environment, a ``Dict``.
-            threads: number of native threads.
         """
         self.sessions = sessions
         rows = len(sessions)
@@ -138,7 +137,6 @@ class Episodes:
         """The observation of episode ``i`` in fresh arrays, the latest reward, and the info.
 
         Args:
-            i: row of the episode.
             latest: result of the latest step(), for the first call after it.
         """
         session = self.sessions[i]

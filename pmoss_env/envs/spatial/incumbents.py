@@ -23,9 +23,6 @@ def drawn_incumbent(
 
     Args:
         name: one of STATIC_BASELINES, or "mixture": a random one.
-        machine: gives the cores.
-        slices: number of slices.
-        rng: source of randomness.
         room: (N,) limit of slices' data per node; None: no limit.
     """
     if name == MIXTURE:

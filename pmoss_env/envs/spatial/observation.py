@@ -58,7 +58,6 @@ def placement_order(kind: str, snapshot: HardwareSnapshot) -> Int32Array:
     Args:
         kind: "index" (slice 0 first) or "load" (the slice with most queries first; equal ones by
             index).
-        snapshot: of the incumbent.
 
     Raises:
         UnknownNameError: another kind.

@@ -36,9 +36,7 @@ def room_of_nodes(
     The machine's own memory counts only if actions choose nodes; a constraint always does.
 
     Args:
-        machine: gives the nodes.
         workload: name or path.
-        slices: number of slices.
         actions: one of ACTIONS.
         constraints: None, or by names of CONSTRAINTS.
 
@@ -69,8 +67,6 @@ def slices_per_core(
     """Largest number of slices per core in an episode; None without a limit.
 
     Args:
-        machine: gives the workers.
-        slices: number of slices.
         constraints: None, or by names of CONSTRAINTS.
 
     Raises:
@@ -115,7 +111,6 @@ def make_rules(
         observation: one of OBSERVATION_MODES.
         actions: one of ACTIONS.
         room: (N,) of room_of_nodes().
-        constraints: see slices_per_core().
         on_illegal: "remap", "terminate" or "raise".
         reward: one of REWARDS.
         measure_every: steps between two readings of the throughput.

@@ -175,7 +175,6 @@ class Session:
         """Draws and measures the start of an episode.
 
         Args:
-            rng: source of randomness.
             options: of reset(), checked.
 
         Raises:
@@ -229,13 +228,7 @@ class Session:
             raise ResetNeeded("there is no episode yet: call reset() first")
 
     def ask(self, schedule: Schedule, slice_: int, steps: int) -> float:
-        """The throughput of an intermediate schedule in Mq/s, by the cheapest call of the backend.
-
-        Args:
-            schedule: the present one.
-            slice_: the latest slice.
-            steps: number of placed slices.
-        """
+        """The throughput of an intermediate schedule, Mq/s, by the backend's cheapest call."""
         if self._incremental is None:
             return self.backend.measure(schedule, seed=self._seed + steps).throughput
         core, node = int(schedule.cores[slice_]), int(schedule.nodes[slice_])
@@ -337,7 +330,6 @@ class Session:
         """The information for a baseline.
 
         Args:
-            rng: its source of randomness.
             backend: for a baseline that searches, e.g. new_backend(); never the episode's own,
                 whose schedule it would change.
         """
@@ -360,7 +352,6 @@ class Session:
         """A budget of measurements of this episode, with its noise and its counters.
 
         Args:
-            backend: result of new_backend().
             budget: number of measurements, 0 or more.
 
         Raises:

@@ -99,7 +99,6 @@ def as_text(
 
     Args:
         load_per_core: (C,) load of each core, in any unit.
-        unit: unit of the numbers.
         placed: (C,) slices of each core that are placed already; None: all are.
         next_core: core that is marked by ``>``: the next slice is there.
     """

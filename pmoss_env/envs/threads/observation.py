@@ -23,12 +23,7 @@ _MAX = float(MAX_THREADS)
 
 
 def observation_space(machine: Machine, actions: int) -> spaces.Dict:
-    """The observation space, see ``ThreadSchedulingEnv``.
-
-    Args:
-        machine: gives the cores.
-        actions: number of actions.
-    """
+    """The observation space, see ``ThreadSchedulingEnv``."""
     inputs = len(INPUTS)
     return spaces.Dict(
         {

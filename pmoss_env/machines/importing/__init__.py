@@ -22,10 +22,6 @@ def import_machine(server: ServerFacts, name: str) -> str:
     XML"). All other values are guesses from the presets of the same vendor; their sources begin
     with "guess:" and name the rule, and their confidence is low.
 
-    Args:
-        server: result of ``read_host`` or ``read_lstopo``.
-        name: of the machine.
-
     Raises:
         DescriptionError: no machine description can express the server; names place and reason.
     """

@@ -47,11 +47,7 @@ LINE_KIB = 64 / 1024
 
 
 def describe_server(server: ServerFacts, name: str) -> dict[str, Any]:
-    """The argument of ``Machine.from_dict`` for an imported server.
-
-    Args:
-        server: the facts that an importer read.
-    """
+    """The argument of ``Machine.from_dict`` for an imported server."""
     guesses = Guesses(server.vendor)
     layout = lay_out(server, split_by_node=guesses.vendor == "Intel")
     facts = _cores(server, layout, guesses)

@@ -99,7 +99,6 @@ def lay_out(server: ServerFacts, *, split_by_node: bool) -> Layout:
     """The layout of an imported server.
 
     Args:
-        server: the facts that an importer read.
         split_by_node: whether a last-level cache that spans nodes is one domain per node.
     """
     threads: dict[int, int] = {}

@@ -97,7 +97,6 @@ class PlanningAgent(SpatialAgent, NetworkAgent[Any]):
 
         Args:
             context: of the episode; it measures as often as ``measurements`` allows.
-            order: not needed.
 
         Raises:
             CheckpointError: nothing was learned yet.

@@ -107,8 +107,6 @@ def refine(
     Args:
         times: (slices, cores) what each slice takes on each core.
         start: (slices,) the core of each slice.
-        tries: how often.
-        rng: draws the slices.
         max_per_core: slices that a core may get; None: any number.
 
     Returns:

@@ -50,11 +50,9 @@ class MixingModel(ThroughputModel):
 
         Args:
             counters: H, of each slice.
-            rounds: of mixing.
             width: of the hidden layers.
             features: of a slice and of a core.
             context: features that a core tells under the schedule that is asked about; 0: none.
-            **sizes: further arguments of ThroughputModel.
         """
         super().__init__(counters, width=width, features=features, contexts=4 * context, **sizes)
         self.mix_cores = nn.ModuleList(layers(5 * features, width, features) for _ in range(rounds))
@@ -113,7 +111,6 @@ class MixingModel(ThroughputModel):
         The first layer is linear: what it takes from a core is done once a core.
 
         Args:
-            topology: of the machine.
             reading: of read(), of P schedules.
             columns: (P, n, S) the worker that each slice goes to.
         """
@@ -175,7 +172,6 @@ class MixingModel(ThroughputModel):
         """(P, n, W, contexts) what a core hears of those around it, and (P, n) of the machine.
 
         Args:
-            topology: of the machine.
             cores: (P, W, features).
             shared: (P, n, W, demands of all levels).
         """

@@ -171,7 +171,6 @@ class Reader(nn.Module):
         """Reads the counters of schedules that ran.
 
         Args:
-            topology: of the machine.
             counters: (P, S, H) of each slice, million per second.
             columns: (P, S) the worker that had it.
         """
@@ -220,7 +219,6 @@ class Reader(nn.Module):
         """Features of slices and cores that also know of each other; here as they are.
 
         Args:
-            topology: of the machine.
             slices: (P, S, features).
             cores: (P, W, features).
             columns: (P, S) the worker that each slice ran on.
@@ -299,8 +297,6 @@ class ThroughputModel(Reader):
         """Predicts other schedules of the same slices.
 
         Args:
-            topology: of the machine.
-            reading: of read().
             columns: (P, S) the worker that each slice goes to.
 
         Returns:

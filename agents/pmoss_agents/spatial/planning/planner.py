@@ -127,8 +127,6 @@ class Planner:
         """Makes a planner; observe() comes before all else.
 
         Args:
-            members: of the ensemble.
-            topology: of the machine.
             pessimism: standard deviations that it adds to each time.
             rounds: of asking the model and balancing, for the first plan.
             max_per_core: slices that a core may get; None: any number.
@@ -267,7 +265,6 @@ class Planner:
 
         Args:
             measure: runs a schedule, (S,) the worker of each slice; returns its (S, H) counters.
-            budget: how often.
 
         Returns:
             (S,) the worker of each slice in the best schedule, by all that was measured.

@@ -1,7 +1,5 @@
 """The pages that lead through the code name files and definitions that are there."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The simulated backend, on small recordings. What the simulator computes is tested in C++."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tomllib

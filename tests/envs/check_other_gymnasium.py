@@ -4,8 +4,6 @@ Not a pytest file: the test suite runs it in a process of its own, with an older
 the path. Exits 0 and prints the version if all is well.
 """
 
-from __future__ import annotations
-
 import sys
 import warnings
 

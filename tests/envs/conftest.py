@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from pmoss_env.backends import make_backend

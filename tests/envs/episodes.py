@@ -1,7 +1,5 @@
 """Small environments of every kind, their episodes, and what two of them return."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """An evaluation of a few episodes."""
 
-from __future__ import annotations
-
 import pytest
 
 from pmoss_datasets.evaluation import (

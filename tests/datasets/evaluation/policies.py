@@ -1,7 +1,5 @@
 """Policies and settings of a small evaluation."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from pmoss_datasets.evaluation import (

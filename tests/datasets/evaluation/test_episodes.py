@@ -1,7 +1,5 @@
 """Playing episodes with policies, and scoring them."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Replaying result files."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Result files: what is written is what is read, and damage is refused."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

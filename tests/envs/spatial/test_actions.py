@@ -1,7 +1,5 @@
 """What is no legal tile, and what an episode's end allows."""
 
-from __future__ import annotations
-
 import gymnasium
 import numpy as np
 import pytest

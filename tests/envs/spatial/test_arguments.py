@@ -1,7 +1,5 @@
 """Bad arguments and options are refused by name."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Compact observations: small, and with all that the other modes show."""
 
-from __future__ import annotations
-
 import gymnasium
 import numpy as np
 import pytest

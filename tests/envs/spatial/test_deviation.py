@@ -1,7 +1,5 @@
 """Machines that deviate from their description, and who observes it."""
 
-from __future__ import annotations
-
 import pytest
 
 from pmoss_env.envs.spatial import SpatialSchedulingEnv

@@ -1,7 +1,5 @@
 """An episode of spatial scheduling: its bits, its rewards, its states and its context."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Vector environments in a process that was forked from theirs."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -1,7 +1,5 @@
 """Backends that measure: when, and what it changes."""
 
-from __future__ import annotations
-
 import logging
 
 import gymnasium

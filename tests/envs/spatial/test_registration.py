@@ -1,7 +1,5 @@
 """The registered ids, as Gymnasium and its checkers see them."""
 
-from __future__ import annotations
-
 import gymnasium
 import pytest
 

@@ -131,15 +131,14 @@ def train(
             "environment to play in"
         )
     if start is not None:
-        others = {"--resume": resume, "--config": bool(config), f"agent {agent}": bool(agent)}
-        if refused := [option for option, value in others.items() if value]:
-            raise DescriptionError(f"--start with {', '.join(refused)}: leave out one or the other")
+        _refuse("--start", {"--resume": resume, "--config": config, f"agent {agent}": agent})
     out = paths[-1]
     given = pairs(changes)
     if resume:
         fixed = set(given) - {"device"}
         named = agent and ":" not in agent
-        _refuse({"--config": config, "--set": fixed, f"agent {agent}": named})
+        given_twice = {"--config": config, "--set": fixed, f"agent {agent}": named}
+        _refuse("--resume", given_twice, "a checkpoint goes on with its own agent and config; ")
     _check_checkpoint(out, resume or trials is not None, overwrite)
     learner = _resumed(out, agent, given) if resume else _renewed(start, given)
     domain = (learner.domain or None) if learner else domain
@@ -150,10 +149,7 @@ def train(
     if trials is not None:
         alone = {"--resume": resume, "--start": start, "--log": log}
         alone |= {"--tensorboard": tensorboard, "--wandb": wandb}
-        if refused := [option for option, value in alone.items() if value]:
-            raise DescriptionError(
-                f"--trials with {', '.join(refused)}: leave out one or the other"
-            )
+        _refuse("--trials", alone)
         if agent is None or validate_every is None:
             raise DescriptionError("--trials: name the agent, and give --validate-every")
         _tune(agent, lesson, out, trials, validate_every, validate_episodes, config, given)
@@ -302,14 +298,13 @@ def _resumed(path: Path, agent: str | None, changes: Mapping[str, Any]) -> Agent
     return learner
 
 
-def _refuse(given: Mapping[str, Any]) -> None:
-    """Refuses options that --resume has no use for."""
+def _refuse(option: str, others: Mapping[str, Any], reason: str = "") -> None:
+    """Refuses what contradicts an option."""
     from pmoss_env.errors import DescriptionError
 
-    if refused := [option for option, value in given.items() if value]:
+    if refused := [other for other, value in others.items() if value]:
         raise DescriptionError(
-            f"--resume with {', '.join(refused)}: a checkpoint goes on with its own agent and "
-            "config; leave out one or the other"
+            f"{option} with {', '.join(refused)}: {reason}leave out one or the other"
         )
 
 

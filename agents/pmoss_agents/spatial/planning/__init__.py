@@ -20,6 +20,7 @@ from pmoss_agents.spatial.planning.balancing import balance, longest_first, refi
 from pmoss_agents.spatial.planning.foresight import beginning, fit_expectile, foresee
 from pmoss_agents.spatial.planning.mixing import MixingModel, Prediction
 from pmoss_agents.spatial.planning.model import (
+    COSTS,
     ELAPSED,
     GROUPS,
     MORE_GROUPS,
@@ -37,6 +38,7 @@ from pmoss_agents.spatial.planning.planner import Correction, Planner, fit_corre
 from pmoss_agents.spatial.planning.topology import Sharing, Topology
 
 __all__ = [
+    "COSTS",
     "ELAPSED",
     "GROUPS",
     "MORE_GROUPS",

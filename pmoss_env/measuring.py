@@ -218,7 +218,6 @@ def measure_rounds(
     """Measures baselines in several rounds, so that changes of the host affect all of them.
 
     Args:
-        rounds: number of measurements of each.
         seed: of the baselines and the measurements; each round has its own.
         again: whether each round ends with its first schedule, see measure_schedules().
         out: file of rows, one per snapshot; complete rounds of the file are not measured again.

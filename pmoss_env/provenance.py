@@ -80,7 +80,6 @@ def code_of(modules: Sequence[str], native: Sequence[str] = MODELLED) -> dict[st
 
     Args:
         modules: modules or packages by dotted name; those of other projects are ignored.
-        native: folders of the native code.
 
     Returns:
         ``modules`` and ``native`` as given, and ``digests`` by folder. Native digests are missing

@@ -68,7 +68,6 @@ def record(
         out: folder of the recording; an older recording is replaced.
         workload: for an index on keys; ``records`` records are loaded.
         slices: number of key ranges, which the library gets.
-        queries: number of recorded queries per instance.
         instances: number of workload instances, with the seeds 0 to instances - 1.
 
     Raises:

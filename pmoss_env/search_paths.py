@@ -24,7 +24,6 @@ def toml_files(presets: Path, group: str, variable: str) -> dict[str, Path]:
     """The files by name without ``.toml``, sorted. The files are not opened.
 
     Args:
-        presets: the folder of the presets.
         group: group of entry points, e.g. "pmoss.machines". Only parent packages are imported:
             ``a.b`` imports ``a``.
         variable: environment variable, e.g. "PMOSS_MACHINES_PATH".

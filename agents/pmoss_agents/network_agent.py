@@ -69,7 +69,6 @@ class NetworkAgent(OfflineAgent[DatasetT]):
 
         Args:
             loss: () with a gradient.
-            clip: largest norm of the gradient.
 
         Raises:
             CheckpointError: the loss is not finite.

@@ -40,11 +40,7 @@ def card_text(facts: Mapping[str, Any], text: str) -> str:
 
 
 def write_frame(folder: Path, facts: Mapping[str, Any], text: str) -> None:
-    """Writes the card of a folder, its attributes for git, and checksums of all its files.
-
-    Args:
-        folder: with everything else in it.
-    """
+    """Writes the card of a folder, its attributes for git, and checksums of all its files."""
     write_atomically(folder / CARD, card_text(facts, text))
     rules = [f"*.{ending} filter=lfs diff=lfs merge=lfs -text\n" for ending in _LARGE]
     write_atomically(folder / ".gitattributes", "".join(rules))

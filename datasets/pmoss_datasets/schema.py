@@ -248,7 +248,6 @@ def read_described(
 
     Args:
         kind: of the recipe, a dataclass.
-        form: the ``format`` of the metadata.
         newest: version that is read.
 
     Raises:

@@ -35,7 +35,6 @@ def why_no_balancing(nodes: int, root: Path = Path("/")) -> str:
     """Why automatic NUMA balancing cannot be measured on and off; empty if it can.
 
     Args:
-        nodes: NUMA nodes of the host.
         root: folder that holds /proc.
     """
     file = root / _FILES["numa_balancing"][0]

@@ -34,9 +34,6 @@ def make_profiler(
 
     A profiler that runs the index does so once per process, workload and number of slices.
 
-    Args:
-        slices: number of key ranges or cells.
-
     Raises:
         DescriptionError: an invalid workload.
         BackendError: the index does not fit into memory, or points are drawn by Zipf.

@@ -85,11 +85,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for other prog
 def show_rows(
     title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], as_json: bool = False
 ) -> None:
-    """Prints a table, or its rows as a JSON list of objects by column.
-
-    Args:
-        rows: a cell for each column.
-    """
+    """Prints a table, or its rows as a JSON list of objects by column."""
     if not as_json:
         console.print(table(title, columns, rows))
         return

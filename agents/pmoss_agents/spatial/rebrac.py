@@ -63,7 +63,6 @@ def actor_loss(values: Tensor, odds: Tensor, actions: Tensor, beta: float) -> Te
         values: (critics, B, tiles) without a gradient.
         odds: (B, tiles) of the policy, with one.
         actions: (B, 1) of the data.
-        beta: weight of the distance to the data.
     """
     expected = (odds * values).sum(2, keepdim=True).amin(0)
     scale = expected.detach().abs().mean().clamp(min=1e-6)

@@ -158,11 +158,7 @@ TABLES = {"gain": _gains, "weights": _weights_table}
 
 
 def causes(rows: Rows, judged: Rows, *statements: str) -> TableOfRows:
-    """Figures of the pair of linear models under each cause; bold ones lie inside.
-
-    Args:
-        judged: the statements of the study ``access-path``.
-    """
+    """Figures of the pair of linear models under each cause; bold ones lie inside."""
     ranges = {each["what"]: each for each in judged if each["what"] in statements}
     lines = [
         [

@@ -202,7 +202,6 @@ def causes(
     """Figures under each cause; bold ones lie inside. A cause that changes none has no row.
 
     Args:
-        judged: the statements of the study ``threads``.
         *beginnings: of the statements that are shown.
         of_machine: whether they are the machine's, and no bandit's.
     """

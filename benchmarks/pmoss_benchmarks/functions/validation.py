@@ -234,7 +234,6 @@ def verdicts(judged: Rows, switched: Rows) -> dict[str, Verdict]:
     """Every statement by its number, also those that nothing models.
 
     Args:
-        judged: rows of the simulated server.
         switched: rows of the analytic model, with switches.
     """
     simulated = {row["number"]: row for row in judged}

@@ -180,7 +180,6 @@ def play_again(
     """Plays the episodes of a row again: rules decide anew, agents' actions are run again.
 
     Args:
-        row: of a study of this function.
         numbers: only these episodes; None: all.
     """
     numbers = None if numbers is None else tuple(numbers)

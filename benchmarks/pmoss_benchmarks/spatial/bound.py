@@ -129,9 +129,6 @@ class LeastTimes:
 def upper_bound(least: LeastTimes, instance: Instance) -> float:
     """The throughput that no schedule of an instance passes, Mq/s.
 
-    Args:
-        least: of the machine and workload.
-
     Raises:
         MissingExtraError: SciPy is not installed.
     """

@@ -50,7 +50,6 @@ class Reading:
         Args:
             cores: see Fit.see(), as of the others.
             counters: of the epoch.
-            asked: of the index in it.
         """
         self._fit.see(cores, counters, asked)
         shares = self._fit.shares

@@ -121,7 +121,6 @@ def score_buffer(buffer: Any, dataset: Dataset, reward: str | None = None) -> Bu
     Args:
         buffer: a ``ReplayBuffer`` whose observations are those of to_d3rlpy(), tuple or flat.
         dataset: of the same task, with reference scores.
-        reward: mode of the environment that was played.
 
     Raises:
         UnknownNameError: another mode.

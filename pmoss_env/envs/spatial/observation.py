@@ -149,7 +149,6 @@ def in_full(
     Args:
         compact: an observation of one environment with ``observation="compact"``.
         facts: ``episode_facts()`` of its episode.
-        machine: gives the grid and the nodes.
     """
     counters, order = facts["slice_counters"], facts["order"]
     slices = order.size

@@ -107,7 +107,6 @@ def make_rules(
 
     Args:
         machine: gives the tiles, cores, nodes and sockets.
-        slices: how many slices an episode places.
         observation: one of OBSERVATION_MODES.
         actions: one of ACTIONS.
         room: (N,) of room_of_nodes().

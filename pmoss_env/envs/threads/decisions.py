@@ -42,7 +42,6 @@ def least_used_core(machine: Machine, cores: Int32Array, load: Float64Array) -> 
     """The core with the least load; ties are broken by the sibling's load, then by number.
 
     Args:
-        machine: gives the hardware threads of each core.
         load: (C,) threads or utilisation of every core.
     """
     physical = np.bincount(machine.physical_of_core, load)

@@ -40,7 +40,6 @@ def observe(machine: Machine, sample: Sample, core: int, mask: Int8Array) -> Obs
     """The observation of an epoch, in fresh arrays.
 
     Args:
-        machine: gives the number of cores.
         core: the core to decide on; negative for none.
         mask: (actions,) the legal actions.
     """

@@ -108,7 +108,6 @@ class SimulatedServer:
 
     Args:
         machine: with nodes without cores, and the parameters of slow memory.
-        program: the requests of the threads.
         data_nodes: nodes of the threads' data, cyclically; None: the first slow node.
         seed: of the kernel's placement and the counters' noise.
     """

@@ -51,7 +51,6 @@ class MixingModel(ThroughputModel):
         Args:
             counters: H, of each slice.
             width: of the hidden layers.
-            features: of a slice and of a core.
             context: features that a core tells under the schedule that is asked about; 0: none.
         """
         super().__init__(counters, width=width, features=features, contexts=4 * context, **sizes)

@@ -130,7 +130,6 @@ class Reader(nn.Module):
         Args:
             counters: H, of each slice.
             width: of the hidden layers.
-            features: of a slice and of a core.
             demands: of a slice on the core, cache, node and machine that it shares with others.
             inputs: some of MORE_GROUPS.
         """

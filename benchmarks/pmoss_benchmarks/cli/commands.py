@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from pmoss_benchmarks.cli import leaderboard, study
-from pmoss_env.cli.console import AsJson, console, show_json
+from pmoss_env.cli.console import console
 from pmoss_env.cli.output import check_output
 
 
@@ -50,10 +50,7 @@ def report(
         Path | None,
         typer.Option(help="Write the pages of the papers there, with their pictures; no others."),
     ] = None,
-    root: Annotated[
-        Path | None, typer.Option(help="Checkout; default: the one around the current folder.")
-    ] = None,
-    as_json: AsJson = False,
+    root: study.Root = None,
 ) -> None:
     """Make the tables and sentences with figures in README.md from the committed results.
 
@@ -79,12 +76,9 @@ def report(
     differs = before != after
     if differs and not check:
         write_atomically(folder / "README.md", after)
-    if as_json:
-        show_json({"differs": differs})
-    else:
-        verdict = "differs from the results" if check else "written"
-        verdict = verdict if differs else "holds what the results say"
-        console.print(f"README.md: {verdict}", highlight=False, soft_wrap=True)
+    verdict = "differs from the results" if check else "written"
+    verdict = verdict if differs else "holds what the results say"
+    console.print(f"README.md: {verdict}", highlight=False, soft_wrap=True)
     if check and differs:
         raise typer.Exit(1)
 

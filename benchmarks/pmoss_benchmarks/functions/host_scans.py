@@ -129,11 +129,11 @@ def measure(run: Run, cell: Cell) -> Row:
         os.sched_setaffinity(0, allowed)
     order = np.random.default_rng(settings.seed).permutation(len(combinations))
     count = max(1, round(_TESTED * order.size))
-    test, train = np.sort(order[:count]), np.sort(order[count:])
-    scores = compare(
-        (np.concatenate([features[n] for n in train]), np.concatenate([times[n] for n in train])),
-        (np.concatenate([features[n] for n in test]), np.concatenate([times[n] for n in test])),
+    test, train = (
+        (np.concatenate([features[n] for n in part]), np.concatenate([times[n] for n in part]))
+        for part in (np.sort(order[:count]), np.sort(order[count:]))
     )
+    scores = compare(train, test)
     return {
         "absent": "",
         "combinations": combinations,

@@ -13,6 +13,7 @@ from pmoss_benchmarks.performance import environments, programs, runtime
 from pmoss_benchmarks.performance.programs import Figure
 from pmoss_benchmarks.study.function import Cell, Row, Rows, Run, check_names
 from pmoss_benchmarks.study.tables import TableOfRows, grouped
+from pmoss_env.checks import check_whole
 from pmoss_env.errors import DescriptionError
 from pmoss_env.provenance import describe_machine
 
@@ -70,10 +71,7 @@ class Settings:
     def __post_init__(self) -> None:
         check_names("part", self.parts, PARTS)
         for name, limit in (("rounds", 10_000), ("keys", 2**31)):
-            if not 1 <= getattr(self, name) <= limit:
-                raise DescriptionError(
-                    f"{name} = {getattr(self, name)}: must be from 1 to {limit:,}"
-                )
+            check_whole(name, getattr(self, name), 1, limit)
         for name, goal in self.goals.items():
             if not _GOAL.fullmatch(goal):
                 raise DescriptionError(f"goal {goal!r} of {name!r}: write one like '<= 3 x'")

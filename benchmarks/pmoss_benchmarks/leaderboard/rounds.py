@@ -19,6 +19,7 @@ from pmoss_datasets.domain import Domain, find_domain
 from pmoss_datasets.evaluation import NARROW, WIDE
 from pmoss_datasets.recipes import MOST_EVALUATIONS
 from pmoss_datasets.suite import load_task
+from pmoss_env.checks import check_whole
 from pmoss_env.errors import DescriptionError, SubmissionError, UnknownNameError
 from pmoss_env.files import read_text, read_toml, write_atomically
 from pmoss_env.machines.importing.toml_text import toml_lines
@@ -235,8 +236,7 @@ def _tier(data: Any) -> Tier:
         raise DescriptionError("tier: must be a table")
     check(Tier, data, "tier: ")
     for key in ("episodes", "random_schedules", "search_budget"):
-        if not 1 <= data[key] <= MOST_EVALUATIONS:
-            raise DescriptionError(f"tier: {key} = {data[key]}: must be from 1 on")
+        check_whole(f"tier: {key}", data[key], 1, MOST_EVALUATIONS)
     for task in data["tasks"]:
         load_task(task)
     return Tier(**{**data, "tasks": tuple(data["tasks"])})

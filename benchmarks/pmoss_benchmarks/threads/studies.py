@@ -215,7 +215,6 @@ P99_REQUESTS = 960_000
 
 #: What LEARNED has seen: every pattern so often, shorter, from seeds that no comparison uses.
 _LESSONS = 20
-_LESSON_PROGRAMS = ("readrandom", "readseq", "fillrandom", "fillseq")
 _LESSON_REQUESTS = 3_000_000
 _FIRST_LESSON_SEED = 1_000_000
 
@@ -290,7 +289,7 @@ def learned() -> Agent:
     """The bandit of LEARNED before a comparison."""
     agent = pmoss_agents.make(METHODS[LEARNED])
     for lesson in range(_LESSONS):
-        for program in _LESSON_PROGRAMS:
+        for program in PATTERNS:
             env = ThreadSchedulingEnv(program=program, requests=_LESSON_REQUESTS)
             run_episode(env, agent, seed=_FIRST_LESSON_SEED + lesson)
     return agent

@@ -37,7 +37,7 @@ def test_goals_judge_the_median_or_an_end(goal: str, reached: bool) -> None:
 def test_what_cannot_be_measured_is_named() -> None:
     with pytest.raises(UnknownNameError, match="unknown part 'speed'"):
         Settings(parts=("speed",))
-    with pytest.raises(DescriptionError, match="rounds = 0: must be from 1 to"):
+    with pytest.raises(DescriptionError, match="rounds = 0: must be a whole number from 1 to"):
         Settings(rounds=0)
     with pytest.raises(DescriptionError, match="goal 'fast' of 'index'"):
         Settings(goals={"index": "fast"})

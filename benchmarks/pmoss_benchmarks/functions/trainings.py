@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -59,7 +60,8 @@ class Training:
         own: episodes of the machine that it plays on, from which it learns at last; with other
             data it is fine-tuned on them.
         own_changes: fields that override its config then.
-        shipped: name of an agent that ships, which plays as it is; empty: one is trained.
+        shipped: name of an agent that ships, or of a file with weights in the folder of
+            checkpoints, which plays as it is; empty: one is trained.
     """
 
     machines: tuple[str, ...] = ()
@@ -205,7 +207,8 @@ def _checkpoint(run: Run, cell: Mapping[str, Any], progress: Progress = silent) 
     name, left_out, seed = _lesson_of(settings, cell)
     training = settings.trainings[name]
     if training.shipped:
-        return pretrained.find(training.shipped)
+        ships = pretrained.is_name(training.shipped)
+        return pretrained.find(training.shipped) if ships else run.keep / training.shipped
     data = list(_data(run, training, left_out, progress))
     own = []
     if training.own:
@@ -255,15 +258,15 @@ class Work:
         Returns:
             ``env``, arguments of the environment; ``learned``, whether it is a task whose data the
             agent learned from; and what ``rules`` and ``policies`` reach, see _play(). The agent is
-            the first one of ``policies``. Of one that ships ``checkpoint``, its SHA-256.
+            the first one of ``policies``. Of one that plays as it is also its ``updates`` and the
+            SHA-256 of its ``checkpoint``.
         """
         settings = self._run.settings
         key = _lesson_of(settings, cell)
         if key not in self._agents:
-            shipped = settings.trainings[cell["training"]].shipped
-            name = pretrained.card(shipped).agent if shipped else settings.agent
-            self._agents[key] = pmoss_agents.load(_checkpoint(self._run, cell), name)
-        agent, number = self._agents[key], settings.measurements
+            path = _checkpoint(self._run, cell)
+            self._agents[key] = pmoss_agents.load(path), sha256(path.read_bytes()).hexdigest()
+        (agent, digest), number = self._agents[key], settings.measurements
         searched = Measured(SchedulePolicy(search_from("best-fit", number)), number)
         measured = Measured(agent, number)
         policies: dict[str, Policy] = {agent.name: agent.padded()}
@@ -278,7 +281,7 @@ class Work:
         track, _, task = cell["world"].rpartition("/")
         shipped = settings.trainings[cell["training"]].shipped
         return {
-            **({"checkpoint": pretrained.card(shipped).sha256} if shipped else {}),
+            **({"checkpoint": digest, "updates": agent.updates} if shipped else {}),
             "env": world_of(settings, cell),
             "learned": not shipped and track == "same-task" and task in settings.learned,
             "rules": {name: played[name] for name in settings.rules},
@@ -323,8 +326,7 @@ def again(run: Run, row: Row) -> Row:
     if row["rules"]:
         field, remade = "rules", _play(run, row, _rules(run.settings))
     else:
-        field = "policies"
-        remade = Work(run)(dict(row))[field]
+        field, remade = "policies", Work(run)(dict(row))["policies"]
     kept = row[field].items()
     return {field: {name: {key: remade[name][key] for key in of} for name, of in kept}}
 

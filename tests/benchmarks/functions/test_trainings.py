@@ -1,5 +1,6 @@
 """Trainings of one agent on other data or inputs: what it learned from, and what it meets."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,15 @@ def test_an_agent_that_ships_plays_as_it_is(tmp_path: Path) -> None:
     assert row["checkpoint"] == pretrained.card("pmoss/generalist-v1").sha256
     assert list(row["policies"]) == ["generalist"] and not row["learned"]
     assert not list(tmp_path.glob("*.safetensors")) and recheck(trainings, run, row) == []
+
+
+def test_weights_in_the_folder_of_checkpoints_play_as_they_are(tmp_path: Path) -> None:
+    card = pretrained.card("pmoss/generalist-v1")
+    shutil.copy(pretrained.find(card.name), tmp_path / "mine.safetensors")
+    settings = Settings({"mine": Training(shipped="mine.safetensors")}, tasks=(TOY,), **FEW)
+    _, (row,) = _work(settings, tmp_path)
+    assert (row["checkpoint"], row["updates"]) == (card.sha256, card.updates)
+    assert list(row["policies"]) == ["generalist"] and not row["learned"]
 
 
 def _checked(run: Run, rows: list[dict[str, Any]]) -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from pmoss_env.baselines.context import MODEL, Context, uses
 from pmoss_env.baselines.data_moves import settled, shift_data
 from pmoss_env.baselines.load_aware import lpt, slice_load
 from pmoss_env.baselines.walk import DEFAULT_BUDGET, SearchResult, Walk, random_change, searchable
-from pmoss_env.types import HardwareSnapshot, Int32Array, Schedule
+from pmoss_env.types import Float64Array, HardwareSnapshot, Int32Array, Schedule
 
+_Array = npt.NDArray[Any]
 #: Number of candidates around a schedule before the loads are measured again.
 TRIALS = 24
 
@@ -74,43 +77,60 @@ def promising_changes(
     Yields:
         A change as moves (slice, core).
     """
-    machine = context.machine
-    busy = slice_load(snapshot)
-    elapsed = snapshot.counter("elapsed_us")
-    load = np.bincount(cores, elapsed, machine.cores)
-    work = np.bincount(cores, busy, machine.cores)
-    # A core with a co-tenant takes longer for the same work.
-    slowness = np.divide(load, work, out=np.ones(machine.cores), where=work > 0)
+    machine, busy = context.machine, slice_load(snapshot)
+    load = np.bincount(cores, snapshot.counter("elapsed_us"), machine.cores)
     worst = int(machine.workers[np.argmax(load[machine.workers])])
-    mine = np.flatnonzero(cores == worst)
-    if mine.size == 0:
-        return
-    others = np.flatnonzero(cores != worst)
     targets = machine.workers[machine.workers != worst]
     if context.max_slices_per_core is not None:
         count = np.bincount(cores, minlength=machine.cores)
         targets = targets[count[targets] < context.max_slices_per_core]
-    moved = np.maximum(
-        load[worst] - busy[mine, None] * slowness[worst],
-        load[targets] + busy[mine, None] * slowness[targets],
-    )
-    excess = busy[mine, None] - busy[others]
-    swapped = np.maximum(
-        load[worst] - excess * slowness[worst],
-        load[cores[others]] + excess * slowness[cores[others]],
-    )
-    estimate = np.concatenate([moved.ravel(), swapped.ravel()])
+    estimate, change = changes_of(worst, cores, targets, load, busy)
     # Equal estimates are common (idle cores): random order, so that no core is favoured.
     order = np.lexsort((context.rng.random(estimate.size), estimate))
     for candidate in order[:limit]:
         if estimate[candidate] >= load[worst]:
             return
-        if candidate < moved.size:
-            i, j = divmod(int(candidate), targets.size)
-            yield [(int(mine[i]), int(targets[j]))]
-        else:
-            i, j = divmod(int(candidate) - moved.size, others.size)
-            yield [(int(mine[i]), int(cores[others[j]])), (int(others[j]), worst)]
+        yield change(int(candidate))
+
+
+def changes_of(
+    full: int, cores: _Array, targets: _Array, load: _Array, busy: _Array
+) -> tuple[Float64Array, Callable[[int], list[tuple[int, int]]]]:
+    """All moves and swaps that take a slice off a core, with estimates of what they lead to.
+
+    Args:
+        full: the core.
+        cores: (slices,) of the schedule.
+        targets: cores that its slices may move to.
+        load: (cores,) times of all cores, those of co-tenants included.
+        busy: (slices,) times of the slices.
+
+    Returns:
+        (changes,) the longer time of the two cores that take part; and the change of a number, as
+        moves (slice, core).
+    """
+    work = np.bincount(cores, busy, load.size)
+    # A core with a co-tenant takes longer for the same work.
+    slowness = np.divide(load, work, out=np.ones(load.size), where=work > 0)
+    mine, others = np.flatnonzero(cores == full), np.flatnonzero(cores != full)
+    moved = np.maximum(
+        load[full] - busy[mine, None] * slowness[full],
+        load[targets] + busy[mine, None] * slowness[targets],
+    )
+    excess = busy[mine, None] - busy[others]
+    swapped = np.maximum(
+        load[full] - excess * slowness[full],
+        load[cores[others]] + excess * slowness[cores[others]],
+    )
+
+    def change(number: int) -> list[tuple[int, int]]:
+        if number < moved.size:
+            i, j = divmod(number, targets.size)
+            return [(int(mine[i]), int(targets[j]))]
+        i, j = divmod(number - moved.size, others.size)
+        return [(int(mine[i]), int(cores[others[j]])), (int(others[j]), full)]
+
+    return np.concatenate([moved.ravel(), swapped.ravel()]), change
 
 
 def _climb(search: Walk, context: Context, budget: int) -> None:

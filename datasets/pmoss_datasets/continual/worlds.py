@@ -11,6 +11,7 @@ from pmoss_datasets.continual.rounds import Move
 from pmoss_env import _native
 from pmoss_env.backends.native_forms import native_interference, native_machine
 from pmoss_env.backends.profilers import make_profiler
+from pmoss_env.baselines.search import changes_of
 from pmoss_env.envs.continual.drift import DEFAULT_DEMAND, Demand
 from pmoss_env.machines import Machine
 from pmoss_env.types import CoTenant, Float64Array, Int32Array
@@ -172,30 +173,11 @@ class _Search:
         workers = self._machine.workers
         at = np.searchsorted(workers, self.now)
         load = np.bincount(at, elapsed, workers.size)
-        own = np.bincount(at, work, workers.size)
-        slowness = np.divide(load, own, out=np.ones_like(load), where=own > 0)
         full = int(np.argsort(-load, kind="stable")[min(level, workers.size - 1)])
-        mine, others = np.flatnonzero(at == full), np.flatnonzero(at != full)
         targets = np.flatnonzero(np.arange(workers.size) != full)
-        if not mine.size:
-            return []
-        moved = np.maximum(
-            load[full] - work[mine, None] * slowness[full],
-            load[targets] + work[mine, None] * slowness[targets],
-        )
-        excess = work[mine, None] - work[others]
-        swapped = np.maximum(
-            load[full] - excess * slowness[full], load[at[others]] + excess * slowness[at[others]]
-        )
-        estimate = np.concatenate([moved.ravel(), swapped.ravel()])
+        estimate, change = changes_of(full, at, targets, load, work)
         best = np.argsort(estimate, kind="stable")[:_TRIED]
-        changes: list[list[Move]] = []
-        for choice in best[estimate[best] < load[full]]:
-            if choice < moved.size:
-                i, j = divmod(int(choice), targets.size)
-                changes.append([(int(mine[i]), int(workers[targets[j]]))])
-            else:
-                i, j = divmod(int(choice) - moved.size, others.size)
-                other = int(others[j])
-                changes.append([(int(mine[i]), int(self.now[other])), (other, int(workers[full]))])
-        return changes
+        return [
+            [(slice_, int(workers[place])) for slice_, place in change(int(number))]
+            for number in best[estimate[best] < load[full]]
+        ]

@@ -1,5 +1,6 @@
 """The agents that learn online reach the optimum, repeat, resume, and act with torch alone."""
 
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,16 @@ def test_a_kill_costs_one_update(tmp_path: Path) -> None:
 
     make("dqn", **TINY).fit(TOY, progress=look, checkpoint=path)
     assert saved == [1, 2]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_training_leaves_no_folder_behind(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    config = {key: TINY[key] for key in TINY if key in BUDGETS[name] or key == "batch_size"}
+    make(name, **config).fit(TOY)
+    assert not list(tmp_path.glob("SB3-*"))
 
 
 def test_what_cannot_be_learned_online_is_refused() -> None:

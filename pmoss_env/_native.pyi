@@ -515,6 +515,7 @@ class EpochBatch:
 
 # native/kinds
 class Profiler:
+    def __init__(self, profiles: SliceProfiles) -> None: ...
     def profiles(self, seed: int) -> SliceProfiles: ...
 
 class IndexKind:
@@ -647,6 +648,16 @@ def spatial_returns_to_go(
     order: npt.NDArray[np.int32],
 ) -> _Floats: ...
 
+# (row, profiler, seed, co-tenants, cores, nodes); stands for a tuple at run time
+Opening = tuple[
+    int,
+    Profiler | None,
+    int,
+    Interference | None,
+    npt.NDArray[np.int32],
+    npt.NDArray[np.int32],
+]
+
 class EpisodeBatch:
     def __init__(
         self,
@@ -657,6 +668,7 @@ class EpisodeBatch:
         results: dict[str, npt.NDArray[Any]],
         threads: int,
     ) -> None: ...
+    def open(self, openings: Sequence[Opening]) -> list[ModelSnapshot]: ...
     def start(
         self,
         environment: int,

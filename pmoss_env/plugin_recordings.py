@@ -278,15 +278,16 @@ def recording_for(
 
 
 class RecordedProfiler:
-    """The profiles of recorded instances, computed once each."""
+    """The profilers of recorded instances, computed once each."""
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
-        self._profiles: dict[int, _native.SliceProfiles] = {}
+        self._profilers: dict[int, _native.Profiler] = {}
 
-    def profiles(self, seed: int) -> _native.SliceProfiles:
-        """The profiles of the instance for a seed; see Recording.trace()."""
+    def profiler(self, seed: int) -> _native.Profiler:
+        """The profiler of the instance for a seed; see Recording.trace()."""
         number = seed % len(self._recording.instances)
-        if number not in self._profiles:
-            self._profiles[number] = _native.profile_trace(self._recording.trace(number))
-        return self._profiles[number]
+        if number not in self._profilers:
+            profiles = _native.profile_trace(self._recording.trace(number))
+            self._profilers[number] = _native.Profiler(profiles)
+        return self._profilers[number]

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "analytic/btree_layout.hpp"
 #include "workload/keyspace.hpp"
@@ -28,7 +29,9 @@ BTreeProfiler::BTreeProfiler(const WorkloadSpec& workload, int slices)
                                 ": must lie between 1 and 65536");
   }
   validate(workload);
-  record_share_ = record_shares(workload.space, static_cast<std::uint32_t>(slices));
+  for (const double share : record_shares(workload.space, static_cast<std::uint32_t>(slices))) {
+    shapes_.emplace_back(workload_, share);
+  }
   rank_hottest();
   tail_ = even_share();
 }
@@ -56,8 +59,9 @@ std::vector<std::vector<HotBand>> BTreeProfiler::bands(const WorkloadSpec& insta
         hot_range_shares(instance, static_cast<std::uint32_t>(slices_));
     for (std::size_t s = 0; s < bands.size(); ++s) {
       if (in_range[s] == 0.0) continue;
-      bands[s].push_back({std::min(1.0, in_range[s] * instance.hot_fraction / record_share_[s]),
-                          instance.hot_share * in_range[s]});
+      bands[s].push_back(
+          {std::min(1.0, in_range[s] * instance.hot_fraction / shapes_[s].record_share),
+           instance.hot_share * in_range[s]});
     }
   } else if (instance.space.in_order > 0) {
     add_bands_in_order(instance, bands);
@@ -79,7 +83,7 @@ void BTreeProfiler::add_bands_in_order(const WorkloadSpec& instance,
   double end = 0.0;
   for (std::size_t s = 0; s < bands.size(); ++s) {
     const double from = end;
-    end = s + 1 == bands.size() ? records : std::round(from + record_share_[s] * records);
+    end = s + 1 == bands.size() ? records : std::round(from + shapes_[s].record_share * records);
     if (end <= from) continue;
     // Ranks begin at `first` and go on round the end.
     for (const double turn : {0.0, records}) {
@@ -111,6 +115,7 @@ std::vector<std::array<HotClass, hot_classes>> BTreeProfiler::hottest(std::uint6
   const bool scattered =
       workload_.space.kind == KeySpace::Kind::scattered && workload_.space.in_order == 0 && !latest;
   const std::uint64_t first_record = mix64(seed);
+  std::vector<HotClass> in_class(slices);  // side by side, so that they stay near the core
   std::size_t rank = 0;
   for (std::size_t hot_class = 0; rank < rank_probability_.size(); ++hot_class) {
     const std::size_t class_end = (std::size_t{4} << (2 * hot_class)) - 1;
@@ -119,7 +124,7 @@ std::vector<std::array<HotClass, hot_classes>> BTreeProfiler::hottest(std::uint6
                                 : rank_probability_.size();
     const auto add_keys = [&](auto key_of) {
       for (; rank < end; ++rank) {
-        HotClass& records = hottest[slice_of_key(key_of(rank), slices)][hot_class];
+        HotClass& records = in_class[slice_of_key(key_of(rank), slices)];
         records.mass += rank_probability_[rank];
         records.keys += 1.0;
       }
@@ -131,6 +136,9 @@ std::vector<std::array<HotClass, hot_classes>> BTreeProfiler::hottest(std::uint6
       add_keys([&](std::size_t ranked) {
         return workload_.space.key(latest ? workload_.records - 1 - ranked : ranked, seed);
       });
+    }
+    for (std::size_t s = 0; s < hottest.size(); ++s) {
+      hottest[s][hot_class] = std::exchange(in_class[s], HotClass{});
     }
   }
   return hottest;
@@ -164,8 +172,8 @@ SliceProfiles BTreeProfiler::profiles(std::uint64_t seed) const {
   const std::vector<std::vector<HotBand>> hot_bands = bands(instance);
   const auto hot_records = hottest(seed);
   for (std::size_t s = 0; s < hot_records.size(); ++s) {
-    const SlicePopularity popularity{record_share_[s], tail_, hot_records[s], hot_bands[s]};
-    BTreeSlice(workload_, popularity, slices_).add_to(profiles);
+    const SlicePopularity popularity{tail_, hot_records[s], hot_bands[s]};
+    BTreeSlice(workload_, shapes_[s], popularity, slices_).add_to(profiles);
   }
   return profiles;
 }

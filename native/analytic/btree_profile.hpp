@@ -32,7 +32,7 @@ class BTreeProfiler {
 
   WorkloadSpec workload_;
   int slices_;
-  std::vector<double> record_share_;      // of each slice
+  std::vector<SliceShape> shapes_;        // of each slice
   std::vector<double> rank_probability_;  // of the hottest records; empty if all are alike
   double tail_ = 0;                       // share of the choices that all records share evenly
 };

@@ -5,7 +5,6 @@
 
 #include "analytic/btree_layout.hpp"
 #include "analytic/query_work.hpp"
-#include "index/operation_cost.hpp"
 #include "workload/portable_math.hpp"
 
 namespace pmoss::analytic {
@@ -41,7 +40,8 @@ static_assert(hot_classes % 2 == 0);
 
 }  // namespace
 
-SliceShape::SliceShape(const WorkloadSpec& workload, double record_share) {
+SliceShape::SliceShape(const WorkloadSpec& workload, double share_of_records)
+    : record_share(share_of_records) {
   const double records = static_cast<double>(workload.records) * record_share;
   leaves = std::max(1.0, records / (capacity * fill));
   for (double nodes = leaves; nodes > 1.0;) {
@@ -60,20 +60,44 @@ SliceShape::SliceShape(const WorkloadSpec& workload, double record_share) {
   const double scanned_leaves = 1.0 + mean_scan / keys_per_leaf;
   scanned_lines = 2.0 * mean_scan / keys_per_line + scanned_leaves - 1.0;
   height = static_cast<double>(inner_nodes.size()) + 1.0;
+  worker =
+      worker_cost(std::max({workload.lookup, workload.update, workload.insert, workload.scan}));
+  kinds = work_of_kinds();
 }
 
-BTreeSlice::BTreeSlice(const WorkloadSpec& workload, const SlicePopularity& popularity, int slices)
+std::array<KindWork, 4> SliceShape::work_of_kinds() const {
+  const double written = written_header + shifted_lines + read_data_lines +
+                         splits_per_insert * node_bytes / line_bytes;
+  const double per_written_line =
+      insert_cost(height, 1.0).instructions - insert_cost(height, 0.0).instructions;
+  const double per_entry =
+      scan_cost(height, 1.0).instructions - scan_cost(height, 0.0).instructions;
+  const auto work = [this](OperationCost cost, double streamed, double instructions_per_line) {
+    const double in_run = streamed * instructions_per_line;
+    const double fixed =
+        query_work(worker.instructions + cost.instructions - in_run, cost.branch_misses,
+                   height * (waits_per_header + waits_per_read),
+                   height * (header_lines + read_data_lines - waits_per_header - waits_per_read));
+    return KindWork{cost, fixed, query_work(in_run, 0.0, 0.0, streamed)};
+  };
+  return {work(lookup_cost(height), 0.0, 0.0), work(update_cost(height), 0.0, 0.0),
+          work(insert_cost(height, written), shifted_lines, per_written_line),
+          work(scan_cost(height, mean_scan), scanned_lines, per_entry * mean_scan / scanned_lines)};
+}
+
+BTreeSlice::BTreeSlice(const WorkloadSpec& workload, const SliceShape& shape,
+                       const SlicePopularity& popularity, int slices)
     : workload_(workload),
+      shape_(shape),
       popularity_(popularity),
-      shape_(workload, popularity.record_share),
       slices_(slices),
       popular_(workload.lookup + workload.update + workload.scan) {
-  even_ = popular_ * popularity.tail * popularity.record_share;
+  even_ = popular_ * popularity.tail * shape.record_share;
   double in_bands = 0.0;
   for (const HotBand& band : popularity.bands) in_bands += popular_ * band.mass;
   cold_ = even_ + in_bands;
   for (const HotClass& records : popularity.hottest) hot_share_ += popular_ * records.mass;
-  queries_.inserts = workload.insert * popularity.record_share;
+  queries_.inserts = workload.insert * shape.record_share;
   queries_.scans = (hot_share_ + cold_) * share_of(workload.scan);
   queries_.lookups = (hot_share_ + cold_) * share_of(workload.lookup);
   queries_.updates = (hot_share_ + cold_) * share_of(workload.update);
@@ -243,40 +267,14 @@ void BTreeSlice::add_touches(SliceProfiles& p) const {
 /// Adds instructions and branch misses per query, and how much queries differ: the lengths of scans
 /// and of what inserts move are spread evenly from 0.
 void BTreeSlice::add_work(SliceProfiles& p) const {
-  struct Kind {
-    double weight;
-    OperationCost cost;
-    double streamed;  // lines
-    double instructions_per_line;
-  };
-  const double height = shape_.height;
-  const double written = written_header + shape_.shifted_lines + read_data_lines +
-                         splits_per_insert * node_bytes / line_bytes;
-  const double per_written_line =
-      insert_cost(height, 1.0).instructions - insert_cost(height, 0.0).instructions;
-  const double per_entry =
-      scan_cost(height, 1.0).instructions - scan_cost(height, 0.0).instructions;
-  const std::array<Kind, 4> kinds{{
-      {queries_.lookups, lookup_cost(height), 0.0, 0.0},
-      {queries_.updates, update_cost(height), 0.0, 0.0},
-      {queries_.inserts, insert_cost(height, written), shape_.shifted_lines, per_written_line},
-      {queries_.scans, scan_cost(height, shape_.mean_scan), shape_.scanned_lines,
-       per_entry * shape_.mean_scan / shape_.scanned_lines},
-  }};
-  const OperationCost worker =
-      worker_cost(std::max({workload_.lookup, workload_.update, workload_.insert, workload_.scan}));
-  double instructions = worker.instructions, branch_misses = worker.branch_misses;
+  const std::array queries{queries_.lookups, queries_.updates, queries_.inserts, queries_.scans};
+  double instructions = shape_.worker.instructions, branch_misses = shape_.worker.branch_misses;
   double work = 0.0, square = 0.0;
-  for (const Kind& kind : kinds) {
-    const double weight = kind.weight / share_;
-    const double in_run = kind.streamed * kind.instructions_per_line;
-    const double run = query_work(in_run, 0.0, 0.0, kind.streamed);
-    const double fixed =
-        query_work(worker.instructions + kind.cost.instructions - in_run, kind.cost.branch_misses,
-                   height * (waits_per_header + waits_per_read),
-                   height * (header_lines + read_data_lines - waits_per_header - waits_per_read));
-    instructions += weight * kind.cost.instructions;
-    branch_misses += weight * kind.cost.branch_misses;
+  for (std::size_t kind = 0; kind < queries.size(); ++kind) {
+    const auto& [cost, fixed, run] = shape_.kinds[kind];
+    const double weight = queries[kind] / share_;
+    instructions += weight * cost.instructions;
+    branch_misses += weight * cost.branch_misses;
     work += weight * (fixed + run);
     square += weight * (fixed * fixed + 2.0 * fixed * run + 4.0 / 3.0 * run * run);
   }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "analytic/profile.hpp"
+#include "index/operation_cost.hpp"
 #include "workload/generator.hpp"
 
 namespace pmoss::analytic {
@@ -27,16 +28,24 @@ struct HotClass {
 
 /// Which records of a slice are asked for.
 struct SlicePopularity {
-  double record_share = 0;                         // of all records
   double tail = 0;                                 // of all choices, shared by all records evenly
   std::array<HotClass, hot_classes> hottest = {};  // in this slice
   std::span<const HotBand> bands;
 };
 
-/// The leaves and inner nodes of a slice, and the lines that operations touch in them.
+/// What queries of one kind cost in a slice.
+struct KindWork {
+  OperationCost cost;
+  double fixed, run;  // see query_work(): without the lines that come in runs, and of these
+};
+
+/// The leaves and inner nodes of a slice, and the lines that operations touch in them. The same in
+/// all instances.
 struct SliceShape {
+  /// `record_share`: of all records.
   SliceShape(const WorkloadSpec& workload, double record_share);
 
+  double record_share;
   double leaves;
   std::vector<double> inner_nodes;  // per level, from the lowest; the last one is the slice's root
   double data_lines;                // of a leaf: keys, then values
@@ -45,12 +54,18 @@ struct SliceShape {
   double mean_scan;                 // records
   double scanned_lines;             // beyond those of a lookup
   double height;
+  OperationCost worker;           // for each query
+  std::array<KindWork, 4> kinds;  // lookups, updates, inserts, scans
+
+ private:
+  std::array<KindWork, 4> work_of_kinds() const;
 };
 
 class BTreeSlice {
  public:
-  /// `slices`: of the whole tree. The first three arguments must outlive this object.
-  BTreeSlice(const WorkloadSpec& workload, const SlicePopularity& popularity, int slices);
+  /// `slices`: of the whole tree. The other arguments must outlive this object.
+  BTreeSlice(const WorkloadSpec& workload, const SliceShape& shape,
+             const SlicePopularity& popularity, int slices);
 
   /// Appends the slice to the profiles.
   void add_to(SliceProfiles& profiles) const;
@@ -82,8 +97,8 @@ class BTreeSlice {
   void add_work(SliceProfiles& profiles) const;
 
   const WorkloadSpec& workload_;
+  const SliceShape& shape_;
   const SlicePopularity& popularity_;
-  SliceShape shape_;
   int slices_;
   double popular_;        // probability that an operation chooses an existing record
   double hot_share_ = 0;  // probability that a query goes to one of the hottest records,

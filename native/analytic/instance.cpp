@@ -1,6 +1,7 @@
 #include "analytic/instance.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "analytic/decay.hpp"
 
@@ -15,8 +16,8 @@ double wait_of(const SliceProfiles& profiles, std::size_t k, const Machine& mach
 
 }  // namespace
 
-void Instance::set(const SliceProfiles& new_profiles, const Machine& machine) {
-  profiles = new_profiles;  // into the memory of the instance before
+void Instance::set(SliceProfiles new_profiles, const Machine& machine) {
+  profiles = std::move(new_profiles);
   const std::size_t n = slices();
   row_.assign(1, 0);
   for (std::size_t slice = 0; slice < n; ++slice) {

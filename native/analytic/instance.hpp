@@ -14,7 +14,7 @@ namespace pmoss::analytic {
 class Instance {
  public:
   /// Replaces the instance.
-  void set(const SliceProfiles& profiles, const Machine& machine);
+  void set(SliceProfiles profiles, const Machine& machine);
 
   Index slices() const { return static_cast<Index>(profiles.slices); }
   /// A slice's row in the arrays per class: its begin, and its length with the padding.

@@ -37,13 +37,13 @@ Model::Model(Machine machine, Load load, ModelOptions options)
       class_caches_({machine_, map_, mesh_, instance_, streams_, passing_per_ns_}),
       contention_(machine_, load_, options.dispatched) {}
 
-void Model::set_instance(const SliceProfiles& profiles, const Interference& interference) {
+void Model::set_instance(SliceProfiles profiles, const Interference& interference) {
   validate(interference, machine_);
   // Whatever fails from here on, no schedule of the old instance is left.
   streams_.clear();
   schedule_.core.clear();
   schedule_.node.clear();
-  instance_.set(profiles, machine_);
+  instance_.set(std::move(profiles), machine_);
   table_caches_.set_instance();
   class_caches_.set_instance();
   set_co_tenants(interference);

@@ -47,7 +47,7 @@ class Model {
 
   /// A workload instance and its co-tenants. Forgets the schedule. Throws std::invalid_argument for
   /// impossible co-tenants.
-  void set_instance(const SliceProfiles& profiles, const Interference& interference);
+  void set_instance(SliceProfiles profiles, const Interference& interference);
 
   /// Other co-tenants of the same instance. Forgets the schedule, as set_instance() does, and gives
   /// the same bits in a small part of its time. Throws std::invalid_argument for impossible ones.

@@ -5,11 +5,14 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "bindings/arrays.hpp"
 #include "bindings/bindings.hpp"
+#include "bindings/model_types.hpp"
+#include "bindings/named_profiler.hpp"
 #include "bindings/shared_model.hpp"
 #include "environment/batch.hpp"
 #include "environment/block_pool.hpp"
@@ -24,6 +27,7 @@ using environment::Batch;
 using environment::BlockPool;
 using environment::Detail;
 using environment::Observations;
+using environment::Opening;
 using environment::Outcome;
 using environment::Results;
 using environment::Reward;
@@ -35,6 +39,10 @@ using environment::ThroughputSource;
 class ModelSource : public ThroughputSource {
  public:
   explicit ModelSource(std::shared_ptr<SharedModel> shared) : shared_(std::move(shared)) {}
+  Snapshot open(const Opening& opening) override {
+    const std::scoped_lock lock(shared_->mutex);
+    return environment::open(*shared_->model, opening);
+  }
   double place(std::span<const std::int32_t> cores, std::span<const std::int32_t> nodes) override {
     const std::scoped_lock lock(shared_->mutex);
     return shared_->model->place({cores, nodes});
@@ -112,6 +120,20 @@ Results results(const py::dict& arrays, std::size_t environments) {
   return result;
 }
 
+/// (environment, profiler, seed, co-tenants, cores, nodes): the profiler or None for the instance
+/// at hand; the co-tenants or None for those at hand.
+using OpeningFields = std::tuple<std::size_t, const NamedProfiler*, std::uint64_t,
+                                 const Interference*, Array<std::int32_t>, Array<std::int32_t>>;
+
+Opening opening_of(const OpeningFields& fields) {
+  const auto& [environment, profiler, seed, taken, cores, nodes] = fields;
+  Opening opening{environment, {}, taken, view(cores), view(nodes)};
+  if (profiler != nullptr) {
+    opening.profiles = [&of = profiler->profiles, seed = seed] { return of(seed); };
+  }
+  return opening;
+}
+
 // The batch with the arrays that it writes. Threads of Python take turns, as with SharedModel.
 class SharedBatch {
  public:
@@ -129,6 +151,23 @@ class SharedBatch {
       all_.add(name, like.dtype(), shape);
       one_.add(name, like.dtype(), {shape.begin() + 1, shape.end()});
     }
+  }
+
+  /// A ModelSnapshot each.
+  py::list open(const std::vector<OpeningFields>& rows) {
+    std::vector<Opening> openings;
+    for (const OpeningFields& fields : rows) openings.push_back(opening_of(fields));
+    std::vector<Snapshot> snapshots;
+    {
+      const py::gil_scoped_release release;
+      const std::scoped_lock lock(mutex_);
+      snapshots = batch_.open(openings);
+    }
+    py::list result;
+    for (const Snapshot& snapshot : snapshots) {
+      result.append(to_dict(snapshot, &ComputedCounter::analytic));
+    }
+    return result;
   }
 
   void start(std::size_t environment, const Start& start) {
@@ -490,6 +529,10 @@ void bind_environment(py::module_& module) {
            }),
            py::arg("rules"), py::arg("models"), py::kw_only(), py::arg("observations"),
            py::arg("results"), py::arg("threads"))
+      .def("open", &SharedBatch::open, py::arg("openings"),
+           "Gives models another instance and measures incumbents, side by side. Each is (row, "
+           "profiler or None for the instance at hand, seed, co-tenants or None for those at "
+           "hand, cores, nodes).")
       .def(
           "start",
           [](SharedBatch& batch, std::size_t environment, const Array<float>& counters,

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "bindings/bindings.hpp"
+#include "bindings/named_profiler.hpp"
 #include "kinds/index_kind.hpp"
 
 namespace py = pybind11;
@@ -18,10 +19,6 @@ using kinds::IndexKind;
 using recording::Trace;
 using recording::TraceOptions;
 
-struct NamedProfiler {
-  kinds::Profiler profiles;
-};
-
 const char* name_of(kinds::Records records) {
   return records == kinds::Records::points ? "points" : "keys";
 }
@@ -30,6 +27,11 @@ const char* name_of(kinds::Records records) {
 
 void bind_kinds(py::module_& module) {
   py::class_<NamedProfiler>(module, "Profiler", "Per-slice demand of an index under a workload.")
+      .def(py::init([](analytic::SliceProfiles profiles) {
+             return NamedProfiler{
+                 [profiles = std::move(profiles)](std::uint64_t) { return profiles; }};
+           }),
+           py::arg("profiles"), "Of one instance, whatever the seed.")
       .def(
           "profiles",
           [](const NamedProfiler& profiler, std::uint64_t seed) {

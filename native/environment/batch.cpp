@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "analytic/model.hpp"
 #include "environment/checks.hpp"
 
 namespace pmoss::environment {
@@ -32,6 +33,35 @@ Batch::Batch(Rules rules, std::vector<std::unique_ptr<ThroughputSource>> sources
     episode.progress.incumbent_nodes = episode.incumbent_nodes;
     episode.readings.resize(slices);
   }
+}
+
+Snapshot open(analytic::Model& model, const Opening& opening) {
+  if (opening.taken == nullptr) {
+    if (opening.profiles) refuse("co-tenants: must be given with another instance");
+  } else if (opening.profiles) {
+    model.set_instance(opening.profiles(), *opening.taken);
+  } else {
+    model.set_co_tenants(*opening.taken);
+  }
+  model.place({opening.cores, opening.nodes});
+  return model.snapshot();
+}
+
+std::vector<Snapshot> Batch::open(std::span<const Opening> openings) {
+  std::vector<bool> named(episodes_.size());
+  for (const Opening& opening : openings) {
+    const std::string name = "environment " + std::to_string(opening.environment);
+    if (!episode(opening.environment).source) refuse(name + ": has no model to ask");
+    if (named[opening.environment]) refuse(name + ": comes twice");
+    named[opening.environment] = true;
+  }
+  std::vector<Snapshot> result(openings.size());
+  team_.run(openings.size(), [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      result[i] = episodes_[openings[i].environment].source->open(openings[i]);
+    }
+  });
+  return result;
 }
 
 void Batch::start(std::size_t environment, const Start& start) {

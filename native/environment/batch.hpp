@@ -1,23 +1,45 @@
 // A batch of spatial-scheduling episodes that advance together by the rules. The single environment
 // is a batch of one. An episode begins and ends in Python (pmoss_env/envs/spatial/session.py),
-// which draws, measures and adds noise; here lies every step between.
+// which draws and adds noise; here lie the models' measurements and every step between.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "analytic/profile.hpp"
 #include "environment/rules.hpp"
 #include "environment/team.hpp"
+#include "machine/interference.hpp"
+#include "machine/snapshot.hpp"
+
+namespace pmoss::analytic {
+class Model;
+}
 
 namespace pmoss::environment {
+
+/// What an environment's model is to measure before the first step.
+struct Opening {
+  std::size_t environment = 0;
+  /// Of another workload instance; empty: the one at hand.
+  std::function<analytic::SliceProfiles()> profiles;
+  const Interference* taken = nullptr;  // by its co-tenants; null: as the instance, those at hand
+  std::span<const std::int32_t> cores, nodes;  // of the incumbent
+};
+
+/// Gives a model the instance and the co-tenants, and places the incumbent.
+Snapshot open(analytic::Model& model, const Opening& opening);
 
 /// What gives a schedule's throughput, in million queries per second.
 class ThroughputSource {
  public:
   virtual ~ThroughputSource() = default;
+  /// The snapshot of the incumbent.
+  virtual Snapshot open(const Opening& opening) = 0;
   virtual double place(std::span<const std::int32_t> cores,
                        std::span<const std::int32_t> nodes) = 0;
   /// Moves one slice of the schedule at hand.
@@ -54,6 +76,10 @@ class Batch {
 
   std::size_t environments() const { return episodes_.size(); }
   const Rules& rules() const { return rules_; }
+
+  /// The snapshots of incumbents, which the threads measure side by side. Throws
+  /// std::invalid_argument for an environment that does not exist, comes twice or has no source.
+  std::vector<Snapshot> open(std::span<const Opening> openings);
 
   /// Begins an episode; throws std::invalid_argument for a wrong length, a core that does not
   /// exist or an order that does not name each slice once.

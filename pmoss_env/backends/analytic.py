@@ -107,12 +107,31 @@ class AnalyticBackend(SubjectBackend):
             DescriptionError: co-tenants that the machine cannot have.
             BackendError: the R-tree cannot be profiled.
         """
+        profiler, seed, taken = self.opening(instance)
+        if profiler is not None and taken is not None:
+            self._model.set_instance(profiler.profiles(seed), taken)
+        elif taken is not None:
+            self._model.set_co_tenants(taken)
+        self._instance = instance
+
+    def opening(
+        self, instance: Instance
+    ) -> tuple[_native.Profiler | None, int, _native.Interference | None]:
+        """What the native model lacks of an instance, for ``EpisodeBatch.open``; then opened().
+
+        Returns:
+            The profiler, the seed of its profiles, and what co-tenants take; None: as it is.
+
+        Raises:
+            DescriptionError: co-tenants that the machine cannot have.
+            BackendError: the R-tree cannot be profiled.
+        """
+        seed = instance.workload_seed
         if instance == self._instance:
-            return
+            return None, seed, None
         check_co_tenants(instance.co_tenants, self.machine, self.co_tenant_families, self.name)
         if self._profiler is None:
             self._profiler = make_profiler(self.workload, self.slices, self._progress)
-        seed = instance.workload_seed
         again = self._instance is not None and self._instance.workload_seed == seed
         self._instance = None
         if self._deviation and not again:
@@ -122,10 +141,18 @@ class AnalyticBackend(SubjectBackend):
             self._model.set_machine(self._true_machine)
         taken = native_interference((*self._slow_cores, *instance.co_tenants), self._true_machine)
         if again:
-            self._model.set_co_tenants(taken)
-        else:
-            self._model.set_instance(self._profiler.profiles(seed), taken)
+            return None, seed, taken
+        profiler = self._profiler
+        return (
+            profiler.profiler(seed) if isinstance(profiler, RecordedProfiler) else profiler,
+            seed,
+            taken,
+        )
+
+    def opened(self, instance: Instance, raw: _native.ModelSnapshot, seed: int) -> HardwareSnapshot:
+        """The snapshot of a schedule that a batch has measured; keeps the batch's instance."""
         self._instance = instance
+        return self._snapshot(raw, seed)
 
     @property
     def model(self) -> _native.AnalyticModel:
@@ -164,12 +191,11 @@ class AnalyticBackend(SubjectBackend):
     def measure(self, schedule: Schedule, *, seed: int) -> HardwareSnapshot:
         """The model's snapshot of ``schedule``. It has no noise; ``seed`` is only recorded."""
         self.place(schedule)
-        return model_snapshot(
-            self._model.snapshot(),
-            self.machine,
-            self.load,
-            {"backend": self.name, "version": __version__, "seed": seed},
-        )
+        return self._snapshot(self._model.snapshot(), seed)
+
+    def _snapshot(self, raw: _native.ModelSnapshot, seed: int) -> HardwareSnapshot:
+        provenance = {"backend": self.name, "version": __version__, "seed": seed}
+        return model_snapshot(raw, self.machine, self.load, provenance)
 
     def serve(self, schedule: Schedule) -> tuple[float, Float64Array]:
         """The throughput of ``measure`` and its (slices,) shares in Mq/s, without counters."""

@@ -14,7 +14,6 @@ from pmoss_env.indexes import check_hint
 from pmoss_env.machines import Machine
 from pmoss_env.types import (
     COUNTER_INDEX,
-    COUNTER_NAMES,
     COUNTERS,
     Float64Array,
     HardwareSnapshot,
@@ -171,10 +170,10 @@ def model_snapshot(
     slices = len(raw["counters"]["queries"])
     counters = np.zeros((slices, len(COUNTERS)))
     available = np.zeros(len(COUNTERS), dtype=np.bool_)
-    for i, name in enumerate(COUNTER_NAMES):
-        if name in raw["counters"]:
-            counters[:, i] = raw["counters"][name]
-            available[i] = True
+    for name, column in raw["counters"].items():
+        i = COUNTER_INDEX[name]
+        counters[:, i] = column
+        available[i] = True
     links = np.asarray(raw["link_gb_per_s"])[~np.eye(machine.sockets, dtype=np.bool_).ravel()]
     offcore = np.concatenate([raw["read_gb_per_s"], raw["write_gb_per_s"], links])
     return HardwareSnapshot(

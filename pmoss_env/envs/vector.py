@@ -144,7 +144,8 @@ class BatchVectorEnv(
 
         Raises:
             DescriptionError: a wrong number of seeds.
-            ForkedError: another thread was in this call when the process was forked.
+            ForkedError: in a process that was forked after the threads were started, or while
+                another thread was in this call.
         """
         if seed is None or isinstance(seed, (int, np.integer)):
             seeds = [None if seed is None else int(seed) + i for i in range(self.num_envs)]
@@ -156,8 +157,7 @@ class BatchVectorEnv(
             )
         with self._fork_guard:
             self._running = False
-            for i, row_seed in enumerate(seeds):
-                self._start(i, row_seed, options)
+            self._start(range(self.num_envs), seeds, options)
             self._running = True
         return self._observed(), self._infos({})
 
@@ -183,8 +183,8 @@ class BatchVectorEnv(
         ended = self._ended()
         resting = ended.copy()
         checked = self._checked(actions, resting)
-        for i in resting.nonzero()[0].tolist():
-            self._start(i)
+        if resting.any():
+            self._start(resting.nonzero()[0].tolist())
         observations = self._advance(checked, resting)
         finals = {i: self._finish(i) for i in ended.nonzero()[0].tolist()}
         if finals and not self._saw_masked:
@@ -194,11 +194,11 @@ class BatchVectorEnv(
         final: dict[str, Any] = {}
         if self._same_step and finals:
             final = self._final_infos(finals, ended)
-            for i in finals:
-                self._start(i)
-                if self._copy:
-                    for key, rows in observations.items():
-                        rows[i] = self._episodes.state[key][i]
+            starting = list(finals)
+            self._start(starting)
+            if self._copy:
+                for key, rows in observations.items():
+                    rows[starting] = self._episodes.state[key][starting]
             finals = {}
         never = np.zeros(self.num_envs, dtype=np.bool_)
         ends = (ended, never) if self._ended_by == "ended" else (never, ended)
@@ -282,9 +282,12 @@ class BatchVectorEnv(
 
     @abstractmethod
     def _start(
-        self, i: int, seed: int | None = None, options: dict[str, Any] | None = None
+        self,
+        rows: Sequence[int],
+        seeds: Sequence[int | None] | None = None,
+        options: dict[str, Any] | None = None,
     ) -> None:
-        """Starts an episode in a row."""
+        """Starts an episode in each of some rows; ``seeds`` are theirs."""
 
     @abstractmethod
     def _finish(self, i: int) -> tuple[Observation, dict[str, Any]]:

@@ -102,6 +102,12 @@ class Machine(Topology):
         return tuple(np.flatnonzero(counts == count) for count in np.unique(counts))
 
     @cached_property
+    def worker_rows(self) -> Int32Array | None:
+        """(N, W/N) int32: workers_of_node, if all nodes have equally many."""
+        alike = len(self.nodes_alike) == 1
+        return _read_only(np.stack(self.workers_of_node)) if alike else None
+
+    @cached_property
     def domain_of_core(self) -> Int32Array:
         """(C,) int32: cores of one domain share a node and a last-level cache.
 
@@ -174,7 +180,7 @@ class Machine(Topology):
         This is the paper's default affinity (P-MOSS, section 6.1).
         """
         values = whole_numbers("cores", cores)
-        if values.size and (values.min() < 0 or values.max() >= self.cores):
+        if values.size and not self._has(values, self.cores):
             wrong = values[(values < 0) | (values >= self.cores)][0]
             raise ScheduleError(f"core {wrong} does not exist: {self.name} has {self.cores} cores")
         return Schedule(values, self.node_of_core[values])

@@ -10,6 +10,11 @@
 #include <utility>
 #include <vector>
 
+#include "analytic/btree_profile.hpp"
+#include "analytic/model.hpp"
+#include "tests/analytic/small_workload.hpp"
+#include "tests/machine/small_machine.hpp"
+
 namespace pmoss::environment {
 namespace {
 
@@ -30,6 +35,11 @@ Task small_task() {
 // A schedule's throughput spells out its cores, so that a test sees what was asked.
 class Spelling : public ThroughputSource {
  public:
+  Snapshot open(const Opening& opening) override {
+    Snapshot snapshot;
+    snapshot.throughput = place(opening.cores, opening.nodes);
+    return snapshot;
+  }
   double place(std::span<const std::int32_t> cores, std::span<const std::int32_t>) override {
     cores_.assign(cores.begin(), cores.end());
     return value();
@@ -221,6 +231,88 @@ TEST(Batch, WithoutASourceReadingsAreTaken) {
   batch.read(0, 40.0);
   EXPECT_EQ(now.rewards[0], 4.0);
   EXPECT_THROW(batch.step_one(0, 1), std::invalid_argument);
+}
+
+TEST(Batch, IncumbentsAreMeasuredInOrderByAnyNumberOfThreads) {
+  const std::array<std::int32_t, 2> first{0, 1}, second{1, 0};
+  for (const int threads : {1, 2, 5}) {
+    Arrays now(4);
+    Batch batch(Rules(small_task()), sources(4), now.observations(), now.results(), threads);
+    const std::array<Opening, 3> openings{{{3, {}, nullptr, first, first},
+                                           {0, {}, nullptr, second, second},
+                                           {2, {}, nullptr, on_first, on_first}}};
+    const std::vector<Snapshot> measured = batch.open(openings);
+    ASSERT_EQ(measured.size(), 3U);
+    EXPECT_EQ(measured[0].throughput, 12.0);
+    EXPECT_EQ(measured[1].throughput, 21.0);
+    EXPECT_EQ(measured[2].throughput, 11.0);
+    EXPECT_TRUE(batch.open({}).empty());
+  }
+}
+
+/// A model of its own.
+class Modelled : public ThroughputSource {
+ public:
+  Snapshot open(const Opening& opening) override { return environment::open(model_, opening); }
+  double place(std::span<const std::int32_t>, std::span<const std::int32_t>) override { return 0; }
+  double move(int, int, int) override { return 0; }
+
+ private:
+  analytic::Model model_{small_machine(), {pmoss::Load::Kind::closed, 32, 5.0}};
+};
+
+TEST(Batch, ThreadsChangeNoBitOfWhatModelsMeasure) {
+  constexpr std::size_t rows = 6;
+  constexpr int slices = 16;
+  const analytic::BTreeProfiler profiler(analytic::lookups_and_inserts(1'000'000), slices);
+  const std::vector<std::int32_t> cores{0, 1, 2, 3, 4, 5, 6, 7, 7, 6, 5, 4, 3, 2, 1, 0};
+  std::vector<std::int32_t> nodes;
+  for (const std::int32_t core : cores) {
+    nodes.push_back(small_machine().node_of_core[static_cast<std::size_t>(core)]);
+  }
+  Interference busy;
+  busy.busy_share = {0.5, 0, 0, 0, 0, 0, 0, 0};
+  const Interference quiet;
+  std::vector<std::vector<double>> measured;
+  for (const int threads : {1, 4}) {
+    Arrays now(rows);
+    std::vector<std::unique_ptr<ThroughputSource>> models;
+    for (std::size_t i = 0; i < rows; ++i) models.push_back(std::make_unique<Modelled>());
+    Batch batch(Rules(small_task()), std::move(models), now.observations(), now.results(), threads);
+    auto& throughput = measured.emplace_back();
+    // A new instance, then other co-tenants of it, then all as it is.
+    for (const Interference* const taken : std::array<const Interference*, 3>{&quiet, &busy}) {
+      std::vector<Opening> openings;
+      for (std::size_t i = 0; i < rows; ++i) {
+        Opening opening{i, {}, taken, cores, nodes};
+        if (taken == &quiet) opening.profiles = [&, i] { return profiler.profiles(i); };
+        openings.push_back(opening);
+      }
+      for (const Snapshot& snapshot : batch.open(openings)) {
+        throughput.push_back(snapshot.throughput);
+        for (const SliceRates& rates : snapshot.slices) throughput.push_back(rates.llc_misses);
+      }
+    }
+    EXPECT_NE(throughput[0], throughput[1 + slices]) << "instances differ";
+    EXPECT_GT(throughput[0], throughput[rows * (1 + slices)]) << "co-tenants take";
+    EXPECT_EQ(throughput[rows * (1 + slices)], throughput[2 * rows * (1 + slices)]);
+  }
+  EXPECT_EQ(measured[0], measured[1]);
+}
+
+TEST(Batch, OpensOnlyRowsWithAModelAndEachOnce) {
+  Arrays now(2);
+  std::vector<std::unique_ptr<ThroughputSource>> one = sources(1);
+  one.emplace_back();
+  Batch batch(Rules(small_task()), std::move(one), now.observations(), now.results(), 2);
+  const Opening usual{0, {}, nullptr, on_first, on_first};
+  Opening without = usual, outside = usual;
+  without.environment = 1;
+  outside.environment = 2;
+  EXPECT_THROW(batch.open(std::array{usual, usual}), std::invalid_argument);
+  EXPECT_THROW(batch.open(std::array{without}), std::invalid_argument);
+  EXPECT_THROW(batch.open(std::array{outside}), std::invalid_argument);
+  EXPECT_EQ(batch.open(std::array{usual}).front().throughput, 11.0);
 }
 
 TEST(Batch, TheRestingStayAndThreadsChangeNothing) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -68,9 +69,13 @@ class ContinualVectorEnv(BatchVectorEnv[ContinualSchedulingEnv]):
         return self._observed()
 
     def _start(
-        self, i: int, seed: int | None = None, options: dict[str, Any] | None = None
+        self,
+        rows: Sequence[int],
+        seeds: Sequence[int | None] | None = None,
+        options: dict[str, Any] | None = None,
     ) -> None:
-        self._envs[i].begin(seed=seed, options=options)
+        for i, seed in zip(rows, seeds or [None] * len(rows), strict=True):
+            self._envs[i].begin(seed=seed, options=options)
 
     def _finish(self, i: int) -> tuple[Observation, dict[str, Any]]:
         self._envs[i].session.running = False

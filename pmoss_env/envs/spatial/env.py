@@ -255,16 +255,16 @@ class SpatialSchedulingEnv(NamedArgumentsEnv[Observation, np.int64]):
             DescriptionError: options that are no dict.
             ScheduleError: an incumbent that the machine cannot run.
         """
-        self.begin(seed=seed, options=options)
+        self.draw(seed=seed, options=options)
+        self._episodes.begin([self._row])
         observation, _, info = self._episodes.shown(self._row)
         return observation, info
 
-    def begin(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
-        """Starts an episode without an observation."""
+    def draw(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
+        """Draws the start of an episode, which a vector environment then begins."""
         check_options(options, ("incumbent",))
         super().reset(seed=seed)
-        self.session.begin(self.np_random, options)
-        self._episodes.start(self._row)
+        self.session.draw(self.np_random, options)
 
     def step(self, action: np.int64 | int) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Places the next slice where ``action`` says.

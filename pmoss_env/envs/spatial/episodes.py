@@ -77,6 +77,17 @@ class Episodes:
             threads=threads,
         )
 
+    def begin(self, rows: Sequence[int]) -> None:
+        """Begins the drawn episodes of some sessions; a model measures them side by side."""
+        sessions = [self.sessions[i] for i in rows]
+        measured: Sequence[_native.ModelSnapshot | None] = [None] * len(rows)
+        if sessions[0].model is not None:
+            openings = [session.opening(i) for i, session in zip(rows, sessions, strict=True)]
+            measured = self.batch.open(openings)
+        for i, session, raw in zip(rows, sessions, measured, strict=True):
+            session.begin(raw)
+            self.start(i)
+
     def start(self, i: int) -> None:
         """Starts the episode of session ``i`` in the batch."""
         session = self.sessions[i]

@@ -70,8 +70,8 @@ def relabelled(schedule: Schedule, machine: Machine, rng: np.random.Generator) -
     for same_size in machine.nodes_alike:
         target[same_size] = rng.permutation(same_size)
     core = np.arange(machine.cores, dtype=np.int32)
-    if len(machine.nodes_alike) == 1:  # all draws in one call: they are the same
-        rows = np.stack(workers)
+    rows = machine.worker_rows
+    if rows is not None:  # all draws in one call: they are the same
         core[rows] = rng.permuted(rows[target], axis=1)
     else:
         for n, other in enumerate(target.tolist()):

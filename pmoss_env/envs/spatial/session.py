@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from gymnasium.error import ResetNeeded
@@ -38,12 +38,23 @@ from pmoss_env.types import (
     Schedule,
 )
 
+if TYPE_CHECKING:
+    from pmoss_env.backends.analytic import AnalyticBackend
+
 #: Upper bound of the seeds of an episode, so that JSON keeps them exactly.
 SEEDS = 2**53
 # Streams of noise under an episode's seed, independent of each other.
 _INCUMBENT, _STEPS, _FINAL, _MEASUREMENTS = 0, 1, 2, 3
 
 _log = logging.getLogger(__name__)
+
+
+class Drawn(NamedTuple):
+    """The random start of an episode; ``seed`` is that of its noise."""
+
+    instance: Instance
+    incumbent: Schedule
+    seed: int
 
 
 class Session:
@@ -78,6 +89,7 @@ class Session:
     counters: Float32Array
     meta: Float32Array
     readings: Float64Array
+    _drawn: Drawn
 
     def __init__(self, arguments: Arguments) -> None:
         """Creates the backend.
@@ -124,6 +136,12 @@ class Session:
                     f"{', '.join(self.backend.co_tenant_families)}"
                 )
         self._incremental = incremental(self.backend)
+        model = getattr(self._incremental, "model", None)
+        self._modelled = (
+            cast("AnalyticBackend", self._incremental)
+            if isinstance(model, _native.AnalyticModel)
+            else None
+        )
         # Counters of the final schedule are computed if somebody asks for them.
         self._serve = getattr(self._incremental, "serve", None)
         self.reward = arguments.reward or (
@@ -168,11 +186,10 @@ class Session:
     @property
     def model(self) -> _native.AnalyticModel | None:
         """The native model for a native batch; None without one."""
-        model = getattr(self._incremental, "model", None)
-        return model if isinstance(model, _native.AnalyticModel) else None
+        return None if self._modelled is None else self._modelled.model
 
-    def begin(self, rng: np.random.Generator, options: dict[str, Any] | None) -> None:
-        """Draws and measures the start of an episode.
+    def draw(self, rng: np.random.Generator, options: dict[str, Any] | None) -> None:
+        """Ends the episode and draws the start of the next one, for begin().
 
         Args:
             options: of reset(), checked.
@@ -192,16 +209,38 @@ class Session:
             incumbent = drawn_incumbent(name, self.machine, self.slices, rng, room)
         else:
             incumbent = given_incumbent(given, self.machine, self.slices, self.slices_of_node)
-
         self.running = False
-        instance = Instance(workload_seed, co_tenants)
-        self.backend.set_instance(instance)
+        self._drawn = Drawn(Instance(workload_seed, co_tenants), incumbent, seed)
+
+    def opening(self, row: int) -> _native.Opening:
+        """What a native batch needs to measure the drawn incumbent.
+
+        Args:
+            row: of the batch.
+        """
+        assert self._modelled is not None
+        instance, incumbent, _ = self._drawn
+        return row, *self._modelled.opening(instance), incumbent.cores, incumbent.nodes
+
+    def begin(self, raw: _native.ModelSnapshot | None = None) -> None:
+        """Begins the episode that draw() has drawn.
+
+        Args:
+            raw: measurement of the incumbent by a native batch, after opening(); None: the backend
+                measures it.
+        """
+        instance, incumbent, seed = self._drawn
+        if raw is None or self._modelled is None:
+            self.backend.set_instance(instance)
+            measured = self.backend.measure(incumbent, seed=seed)
+        else:
+            measured = self._modelled.opened(instance, raw, seed)
         self._seed = seed
-        snapshot = self._measured_incumbent(incumbent)
+        snapshot = self._observed(self._noise(_INCUMBENT).snapshot(measured))
         self.instance, self.incumbent, self.incumbent_snapshot = instance, incumbent, snapshot
         self.final_shares = self._final_schedule = self._measured = self._final_snapshot = None
         self.readings = self._noise(_STEPS).throughput_factors(self.slices)
-        self.order = placement_order(arguments.order, snapshot)
+        self.order = placement_order(self.arguments.order, snapshot)
         self.counters = observed_counters(snapshot)
         self.meta = observed_meta(self.machine, snapshot)
         self._began = self.running = True
@@ -280,9 +319,9 @@ class Session:
     def restore(self) -> HardwareSnapshot:
         """Measures the incumbent again, with the seed and the noise of the first time."""
         self.need_episode()
-        snapshot = self._measured_incumbent(self.incumbent)
+        measured = self.backend.measure(self.incumbent, seed=self._seed)
         self.running = False
-        return snapshot
+        return self._observed(self._noise(_INCUMBENT).snapshot(measured))
 
     def watch(self, on_round: Callable[[dict[str, Any]], None] | None) -> None:
         """Sets the function that gets every sweeping round of a measurement, see HardwareBackend.
@@ -370,10 +409,6 @@ class Session:
         """Releases the backend. Safe to repeat."""
         self.running = False
         self.backend.close()
-
-    def _measured_incumbent(self, incumbent: Schedule) -> HardwareSnapshot:
-        snapshot = self.backend.measure(incumbent, seed=self._seed)
-        return self._observed(self._noise(_INCUMBENT).snapshot(snapshot))
 
     def _noise(self, stream: int) -> Noise:
         return Noise(float(self.arguments.noise), (self._seed, stream))

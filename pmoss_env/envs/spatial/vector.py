@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 import gymnasium
@@ -23,7 +24,8 @@ class SpatialVectorEnv(BatchVectorEnv[SpatialSchedulingEnv]):
     ``gymnasium.make_vec("pmoss/SpatialScheduling-v0", num_envs=n)`` makes it. Every
     sub-environment gives the same bits as the single environment with the same seed and actions,
     whatever ``num_envs`` and ``threads``. Observations, rewards, masks and moves of the model are
-    computed in C++ without the interpreter's lock; episodes begin and end in Python.
+    computed in C++ without the interpreter's lock. So are the measurements of incumbents, row
+    beside row. The rest of the begin and the end of an episode is Python.
 
     See BatchVectorEnv for its arguments, autoreset modes and infos.
     """
@@ -80,17 +82,23 @@ class SpatialVectorEnv(BatchVectorEnv[SpatialSchedulingEnv]):
         return tiles
 
     def _start(
-        self, i: int, seed: int | None = None, options: dict[str, Any] | None = None
+        self,
+        rows: Sequence[int],
+        seeds: Sequence[int | None] | None = None,
+        options: dict[str, Any] | None = None,
     ) -> None:
-        env = self._envs[i]
-        env.begin(seed=seed, options=options)
-        self._incumbent_throughput[i] = env.incumbent_snapshot.throughput
-        if self._keeps_facts:
-            for key, values in env.session.facts().items():
-                rows = self._facts.setdefault(
-                    key, np.zeros((self.num_envs, *values.shape), values.dtype)
-                )
-                rows[i] = values
+        for i, seed in zip(rows, seeds or [None] * len(rows), strict=True):
+            self._envs[i].draw(seed=seed, options=options)
+        self._episodes.begin(rows)
+        for i in rows:
+            session = self._envs[i].session
+            self._incumbent_throughput[i] = session.incumbent_snapshot.throughput
+            if self._keeps_facts:
+                for key, values in session.facts().items():
+                    facts = self._facts.setdefault(
+                        key, np.zeros((self.num_envs, *values.shape), values.dtype)
+                    )
+                    facts[i] = values
 
     def episode_facts(self) -> Observation:
         """``SpatialSchedulingEnv.episode_facts()`` of all rows, (num_envs, ...), without copies.

@@ -143,6 +143,23 @@ def test_it_plays_at_once_on_a_machine_that_it_never_met(agent):
     assert score["generalist"] > 50 > score["random"]
 
 
+@pytest.mark.heavy
+def test_a_minute_on_one_core_teaches_it_servers_that_it_never_met(tmp_path):
+    worlds = make_worlds(WorldsRecipe("train", 512), tmp_path / "set")
+    sizes = {"width": 96, "features": 48, "demands": 24, "held": 16}
+    agent = Generalist(members=1, updates=1000, tries=50, precision="float32", **sizes)
+    agent.fit(worlds)
+    policies = {"generalist": agent, "lpt": SchedulePolicy("lpt")}
+    means = {name: [] for name in policies}
+    servers = {"skylake-x-8n": "ycsb-a", "milan-nps4": "scans", "random-smt:30000002": "ycsb-a"}
+    for machine, workload in servers.items():
+        env = {"machine": machine, "workload": workload, "interference": "all", "slices": 128}
+        rows = evaluate(env, policies, [5], 3, 300, 20).rows
+        for name, scores in means.items():
+            scores += [row.score for row in rows if row.policy == name]
+    assert np.mean(means["generalist"]) > 70 > 40 > np.mean(means["lpt"])
+
+
 def test_a_stopped_training_goes_on_to_the_same_bits(agent, worlds, tmp_path):
     def stop(done, total, metrics):
         if done == 200:

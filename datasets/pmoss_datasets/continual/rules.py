@@ -106,12 +106,16 @@ class Repair(RoundPolicy):
 
         The mean of the last epochs, the latest counting most.
         """
-        session = self.env.session
-        served = max(session.snapshot.throughput, 1e-9)
-        times: Float64Array = predicted_times(self.env.context(self.rng)) / served
+        times = self.expected_times()
         if self._times is not None:
             times = self._memory * times + (1.0 - self._memory) * self._times
         self._times = times
+        return times
+
+    def expected_times(self) -> Float64Array:
+        """(slices, workers) float64, those of the last epoch alone."""
+        served = max(self.env.session.snapshot.throughput, 1e-9)
+        times: Float64Array = predicted_times(self.env.context(self.rng)) / served
         return times
 
     def beside(self) -> Float64Array:

@@ -263,8 +263,8 @@ TEST(NumaMove, CountsDoNotWrapWherePagesAppearMeanwhile) {
   EXPECT_EQ(move.failed, 4U);
 }
 
-// A kernel whose pages have 64 KiB: parts of 4 KiB of one page lie and move together, and a page
-// that is on its way is busy for whatever else asks for it in the same call.
+// A kernel whose pages have 64 KiB. Parts of 4 KiB of one page lie and move together. Within a call
+// a page that moves is busy for all its other parts.
 TEST(NumaMove, PagesOfSixtyFourKibibytesAreCountedByTheirParts) {
   constexpr std::size_t page = 65536;
   constexpr std::size_t parts = page / 4096;

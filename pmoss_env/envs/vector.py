@@ -183,8 +183,8 @@ class BatchVectorEnv(
         ended = self._ended()
         resting = ended.copy()
         checked = self._checked(actions, resting)
-        if resting.any():
-            self._start(resting.nonzero()[0].tolist())
+        if starting := resting.nonzero()[0].tolist():
+            self._start(starting)
         observations = self._advance(checked, resting)
         finals = {i: self._finish(i) for i in ended.nonzero()[0].tolist()}
         if finals and not self._saw_masked:

@@ -3,7 +3,7 @@
 from types import ModuleType
 from typing import Any
 
-from pmoss_benchmarks.study import Run
+from pmoss_benchmarks.study.function import Run
 from pmoss_benchmarks.study.runner import differences_of
 
 

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import pmoss_agents
-from pmoss_benchmarks.study import read_stored
+from pmoss_benchmarks.study.store import read_stored
 from pmoss_datasets import find_domain, open_dataset
 from pmoss_datasets.evaluation import replay
 from pmoss_env.cli.app import make_app

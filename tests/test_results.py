@@ -13,11 +13,11 @@ import click
 import pytest
 from typer.main import get_command
 
-from pmoss_benchmarks.leaderboard import check_board
+from pmoss_benchmarks.leaderboard.board import check_board
 from pmoss_benchmarks.offline.episodes import play_again
-from pmoss_benchmarks.study import Results, replay_study
 from pmoss_benchmarks.study.function import load_function
-from pmoss_benchmarks.study.store import FORMAT
+from pmoss_benchmarks.study.runner import replay_study
+from pmoss_benchmarks.study.store import FORMAT, Results
 from pmoss_datasets.evaluation import replay
 from pmoss_env.cli.app import make_app
 from tests.sources import sources

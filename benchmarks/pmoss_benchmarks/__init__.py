@@ -23,8 +23,7 @@ def read(study: str, root: Path | str | None = None) -> pandas.DataFrame:
         DatasetError: it has no rows, or they are damaged.
         MissingExtraError: pandas is not installed.
     """
-    from pmoss_benchmarks.study import Results
-    from pmoss_benchmarks.study.store import find_root
+    from pmoss_benchmarks.study.store import Results, find_root
     from pmoss_env.extras import require
 
     require("pandas")

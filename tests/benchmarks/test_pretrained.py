@@ -15,8 +15,7 @@ from pmoss_agents.policies import named_policies
 from pmoss_benchmarks.offline import pretrained as publishing
 from pmoss_benchmarks.offline.episodes import world_of
 from pmoss_benchmarks.offline.pretrained import publish
-from pmoss_benchmarks.study import read_stored
-from pmoss_benchmarks.study.store import write_stored
+from pmoss_benchmarks.study.store import StoredStudy, read_stored
 from pmoss_datasets.domain import find_domain
 from pmoss_datasets.spatial.world_sets import WorldsRecipe, make_worlds
 from pmoss_env.errors import DatasetError, DescriptionError
@@ -117,7 +116,9 @@ def test_cards_are_made_of_results_of_the_very_agent(tmp_path: Path) -> None:
         {"cell": world, "run": "x", "world": world, "checkpoint": digest, "policies": {"a": scores}}
         for world, scores in {"toy/a": {"scores": [90, 92]}, "toy/b": {"scores": [94, 96]}}.items()
     ]
-    write_stored(tmp_path / "r.jsonl", "zero-shot", {"budget": 50}, ["world"], {"x": {}}, rows)
+    StoredStudy(
+        tmp_path / "r.jsonl", "zero-shot", {"budget": 50}, ["world"], {"x": {}}, rows
+    ).write()
     card = publish(mine, worlds.path, tmp_path / "r.jsonl", out, "mine")
     assert (card.score.value, card.score.episodes, card.sha256) == (93.0, 4, digest)
     assert "--set updates=1" in card.commands[1]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pmoss_benchmarks.offline.episodes import EVALUATION_SEED, VALIDATION_SEED
-from pmoss_benchmarks.study import Results
+from pmoss_benchmarks.study.store import Results
 from pmoss_datasets import Behaviour, Recipe, catalog, collect, collection, suite
 from pmoss_datasets.evaluation import episode_seed
 from pmoss_datasets.merging import merge

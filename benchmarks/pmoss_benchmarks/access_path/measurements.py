@@ -30,13 +30,8 @@ _SEEDS = 8
 class Measurements:
     """The simulated UV 300H, asked what the paper measured on the real one."""
 
-    def __init__(self, **changes: float) -> None:
-        """Takes the machine.
-
-        Args:
-            **changes: parameters of its ``[offload]`` table to use instead.
-        """
-        self.simulated = SimulatedScans("uv-300h", **changes)
+    def __init__(self) -> None:
+        self.simulated = SimulatedScans("uv-300h")
 
     def gb_per_s(
         self,

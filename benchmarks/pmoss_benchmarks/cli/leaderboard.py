@@ -11,7 +11,7 @@ import typer
 from pmoss_env.cli.console import AsJson, Stages, console, show_json, table
 
 if TYPE_CHECKING:
-    from pmoss_benchmarks.leaderboard import Round
+    from pmoss_benchmarks.leaderboard.rounds import Round
 
 BoardOption = Annotated[
     Path | None,
@@ -42,7 +42,7 @@ def _board(folder: Path | None) -> Path:
 
 def _round(board: Path, name: str | None, *, revealed: bool = False) -> Round:
     """The round of a name; without one newest_round()."""
-    from pmoss_benchmarks.leaderboard import newest_round, read_round
+    from pmoss_benchmarks.leaderboard.rounds import newest_round, read_round
 
     return read_round(board, name) if name else newest_round(board, revealed=revealed)
 
@@ -65,14 +65,14 @@ def round_(
 
     Example: pmoss dev round 2027-01 --secret ~/2027-01.secret --reveal
     """
-    from pmoss_benchmarks import leaderboard
+    from pmoss_benchmarks.leaderboard import rounds
 
     if reveal:
-        ended = leaderboard.reveal(_board(board), name, secret)
+        ended = rounds.reveal(_board(board), name, secret)
         count = len(ended.entries)
         console.print(f"round {name}: revealed, with {count} entries registered before")
         return
-    begun = leaderboard.commit(_board(board), name, secret)
+    begun = rounds.commit(_board(board), name, secret)
     console.print(f"round {name}: digest {begun.digest}; publish its file, keep {secret}")
 
 
@@ -90,7 +90,7 @@ def play(
     Example: pmoss dev play --tier analytic
     """
     from pmoss_agents.policies import short_name
-    from pmoss_benchmarks.leaderboard import play_house
+    from pmoss_benchmarks.leaderboard.board import play_house
 
     folder = _board(board)
     round_ = _round(folder, round_name, revealed=True)
@@ -132,7 +132,8 @@ def leaderboard(
 
     Example: pmoss study leaderboard --check --episodes 1
     """
-    from pmoss_benchmarks.leaderboard import check_board, rounds_of, standings
+    from pmoss_benchmarks.leaderboard.board import check_board, standings
+    from pmoss_benchmarks.leaderboard.rounds import rounds_of
 
     folder = _board(board)
     if check:
@@ -203,11 +204,12 @@ def submit(
 
     Example: pmoss study submit my-agent --tier analytic
     """
-    from pmoss_benchmarks import leaderboard
+    from pmoss_benchmarks.leaderboard import submitting
     from pmoss_benchmarks.leaderboard.confinement import can_confine
     from pmoss_benchmarks.leaderboard.players import Limits
+    from pmoss_benchmarks.leaderboard.submissions import read_submission
 
-    submission = leaderboard.read_submission(folder)
+    submission = read_submission(folder)
     at = _board(board)
     round_ = _round(at, round_name)
     limits = Limits(episode_seconds=seconds, memory_bytes=memory << 30)
@@ -217,14 +219,14 @@ def submit(
     with Stages() as progress:
         if practice:
             for name in tier or [round_.tiers[0].name]:
-                for one in leaderboard.practise(submission, round_, name, limits, progress):
+                for one in submitting.practise(submission, round_, name, limits, progress):
                     for row in one.rows:
                         score = "none" if row.score is None else f"{row.score:.1f}"
                         where = f"{one.env_kwargs['machine']}, {one.env_kwargs['workload']}"
                         text = f"{where}: {row.throughput:.2f} Mq/s, score {score}"
                         console.print(text, highlight=False)
             return
-        paths = leaderboard.submit(
+        paths = submitting.submit(
             submission, at, round_, tiers=tuple(tier or ()), limits=limits, progress=progress
         )
     for path in paths:

@@ -12,7 +12,8 @@ from pmoss_env.cli.console import AsJson, Stages, console, show_json, show_rows,
 from pmoss_env.cli.pairs import SetOption, pairs
 
 if TYPE_CHECKING:
-    from pmoss_benchmarks.study import Results, Study
+    from pmoss_benchmarks.study.description import Study
+    from pmoss_benchmarks.study.store import Results
 
 app = typer.Typer(no_args_is_help=True, help="Studies: policies and models in many worlds.")
 
@@ -30,8 +31,7 @@ KEEP = Path("runs/studies/kept")
 
 
 def _results(root: Path | None) -> Results:
-    from pmoss_benchmarks.study import Results
-    from pmoss_benchmarks.study.store import find_root
+    from pmoss_benchmarks.study.store import Results, find_root
 
     return Results(find_root((root or Path.cwd()).resolve()))
 
@@ -99,7 +99,7 @@ def run(
     Example: pmoss study run headroom --small
     Example: pmoss study run core --executor slurm --processes 64
     """
-    from pmoss_benchmarks.study import run_study
+    from pmoss_benchmarks.study.runner import run_study
     from pmoss_datasets.executors import at_once
 
     results = _results(root)
@@ -135,7 +135,7 @@ def show(
 
     Example: pmoss study show headroom
     """
-    from pmoss_benchmarks.study import read_stored
+    from pmoss_benchmarks.study.store import read_stored
 
     results = _results(root)
     study = results.study(name)
@@ -200,7 +200,8 @@ def _replay(
     name: str, share: float, rows: Path | None, data: Path | None, keep: Path, root: Path | None
 ) -> bool:
     """Replays a study; returns whether all values are equal."""
-    from pmoss_benchmarks.study import read_stored, replay_study
+    from pmoss_benchmarks.study.runner import replay_study
+    from pmoss_benchmarks.study.store import read_stored
 
     results = _results(root)
     study = results.study(name)

@@ -203,10 +203,9 @@ def _spread(env: Any) -> Int32Array:
 
 def _made_schedules(settings: Settings, number: int) -> dict[int, Int32Array]:
     """The best schedule under the co-tenant on each core, by rounds in an order that is drawn."""
-    env = _environment(settings, number, settings.phases)
     rng = np.random.default_rng((number, 8))
     best: dict[int, Int32Array] = {}
-    try:
+    with closing(_environment(settings, number, settings.phases)) as env:
         env.reset(seed=number)
         index, machine, drift = env.session.live, env.machine, env.session.drift
         epochs = range(len(drift.states))
@@ -226,8 +225,6 @@ def _made_schedules(settings: Settings, number: int) -> dict[int, Int32Array]:
                     counts += [index.next_round() for _ in range(_ROUNDS - 1)]
                     served[i] += sum(one.snapshot.throughput for one in counts)
             best[core] = tried[int(served.argmax())]
-    finally:
-        env.close()
     return best
 
 

@@ -12,8 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pmoss_benchmarks.spatial.combinations import Combined, model_and_server
-from pmoss_benchmarks.study import Run
-from pmoss_benchmarks.study.function import Cell, Row
+from pmoss_benchmarks.study.function import Cell, Row, Run
 from pmoss_benchmarks.study.tables import means
 from pmoss_env.backends import IncrementalBackend
 from pmoss_env.baselines import (

@@ -127,19 +127,13 @@ def _side_by_side(rows: Rows, *, all_figures: bool = False) -> TableOfRows:
 
 
 def _cell(figure: Figure | None) -> str:
+    """Median and range with three digits, and never with an exponent."""
     if figure is None:
         return ""
-    return _spread(figure) + (", missed" if figure["reached"] is False else "")
-
-
-def _spread(figure: Figure) -> str:
-    median, low, high = (_number(figure[key]) for key in _SPREAD)
-    return f"{median} [{low}, {high}] {figure['unit']}"
-
-
-def _number(value: float) -> str:
-    """Three digits, and never with an exponent."""
-    return f"{value:,.0f}" if abs(value) >= 100.0 else f"{value:.3g}"
+    values = (figure[key] for key in _SPREAD)
+    median, low, high = (f"{v:,.0f}" if abs(v) >= 100.0 else f"{v:.3g}" for v in values)
+    missed = ", missed" if figure["reached"] is False else ""
+    return f"{median} [{low}, {high}] {figure['unit']}{missed}"
 
 
 def _scaling(rows: Rows) -> TableOfRows:

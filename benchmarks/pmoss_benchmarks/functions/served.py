@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import ExitStack, closing
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -60,9 +60,7 @@ def measure(run: Run, cell: Cell) -> Row:
                         "load": session.arguments.load,
                     }
                     models = {
-                        name: cast(
-                            IncrementalBackend, stack.enter_context(closing(_model(session, load)))
-                        )
+                        name: stack.enter_context(closing(_model(session, load)))
                         for name, load in _LOADS.items()
                     }
                 again.check(stored.path, again.rollout.outcome)

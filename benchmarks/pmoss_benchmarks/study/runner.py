@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -31,7 +32,6 @@ from pmoss_benchmarks.study.store import (
     StoredStudy,
     header_of,
     read_stored,
-    write_stored,
 )
 from pmoss_datasets.executors import check_executor, run_tasks
 from pmoss_env.errors import DatasetError, DescriptionError, PmossError, UnsupportedError
@@ -109,7 +109,7 @@ def run_study(
     stored = read_stored(out)
     order = {name: number for number, name in enumerate(cells)}
     rows = sorted(stored.rows, key=lambda row: order.get(row["cell"], len(order)))
-    write_stored(out, study.name, identity, keys, stored.runs, rows)
+    replace(stored, rows=rows).write()
     return read_stored(out)
 
 
@@ -162,14 +162,15 @@ def replay_study(
 def is_stale(study: Study, stored: StoredStudy) -> str:
     """Why rows may not be what today's code gives; empty where they are."""
     function = load_function(study.function)
-    identity = json.loads(json.dumps(identity_of(settings_of(function, study.settings))))
+    settings = settings_of(function, study.settings)
+    identity = json.loads(json.dumps(identity_of(settings)))
     if identity != stored.settings:
         names = sorted({*identity, *stored.settings})
         differ = [n for n in names if identity.get(n) != stored.settings.get(n)]
         return f"settings differ: {', '.join(differ)}"
     done = {row["cell"] for row in stored.rows}
     try:
-        cells = function.cells(settings_of(function, study.settings))
+        cells = function.cells(settings)
     except PmossError as error:
         return f"its cells are not known here: {error}"
     missing = [name for name in map(name_of, cells) if name not in done]

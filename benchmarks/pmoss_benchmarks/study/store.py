@@ -12,7 +12,7 @@ says where it comes from.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -56,6 +56,13 @@ class StoredStudy:
         """The cell of a row."""
         return {key: row[key] for key in self.keys}
 
+    def write(self) -> None:
+        """Writes the file whole or not at all. Runs without rows are left out."""
+        used = {row["run"] for row in self.rows}
+        lines = [{"cell": RUN + name, **run} for name, run in self.runs.items() if name in used]
+        header = header_of(self.study, self.settings, self.keys)
+        write_rows(self.path, header, [*lines, *self.rows])
+
 
 def file_of(folder: Path, study: str) -> Path:
     """Where the rows of a study lie."""
@@ -98,21 +105,6 @@ def read_stored(path: Path) -> StoredStudy:
     if lost:
         raise DatasetError(f"{path}: row {lost[0]!r} names a run that is not there")
     return stored
-
-
-def write_stored(
-    path: Path,
-    study: str,
-    settings: Mapping[str, Any],
-    keys: Sequence[str],
-    runs: Mapping[str, Mapping[str, Any]],
-    rows: Iterable[Mapping[str, Any]],
-) -> None:
-    """Writes a file whole or not at all. Runs without rows are left out."""
-    rows = list(rows)
-    used = {row["run"] for row in rows}
-    lines = [{"cell": RUN + name, **run} for name, run in runs.items() if name in used]
-    write_rows(path, header_of(study, settings, keys), [*lines, *rows])
 
 
 class Results:

@@ -24,7 +24,8 @@ from typing import Any
 from pmoss_agents.configs import read_ranges
 from pmoss_agents.demo.picture import Bar, draw_bars
 from pmoss_benchmarks.functions.transcripts import BLOCK
-from pmoss_benchmarks.leaderboard import newest_round, rounds_of, standings
+from pmoss_benchmarks.leaderboard.board import standings
+from pmoss_benchmarks.leaderboard.rounds import newest_round, rounds_of
 from pmoss_benchmarks.study.function import load_function
 from pmoss_benchmarks.study.store import Results, file_of
 from pmoss_benchmarks.study.tables import interval, make_table, percent, select
@@ -264,7 +265,6 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "fixed": lambda value, digits=1: f"{value:.{digits}f}",
     "interval": interval,
     "percent": percent,
-    "signed_percent": lambda share: f"{share:+.0%}".replace("%", " %"),
     "thousands": lambda number: f"{number:,}",
 }
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from pmoss_env import _native
 from pmoss_env.backends.native_forms import native_machine
-from pmoss_env.checks import check_keys
 from pmoss_env.envs.access_path.scans import PATHS, Scans, feature_matrix
 from pmoss_env.errors import DescriptionError, UnsupportedError
 from pmoss_env.machines import Machine, load_machine
@@ -39,16 +38,15 @@ class SimulatedScans:
     lines in flight. The parameters are those of the machine file.
     """
 
-    def __init__(self, machine: str | Machine = "uv-300h", **changes: float) -> None:
+    def __init__(self, machine: str | Machine = "uv-300h") -> None:
         """Loads a machine.
 
         Args:
             machine: a catalogue name, a path to a machine file, or a machine.
-            **changes: parameters that replace those of its ``[offload]`` table.
 
         Raises:
             UnsupportedError: it has no copy engines.
-            DescriptionError: an unknown parameter, or an invalid value.
+            DescriptionError: an invalid parameter of them.
         """
         self.machine = load_machine(machine) if isinstance(machine, str) else machine
         if not self.machine.offload:
@@ -57,10 +55,9 @@ class SimulatedScans:
                 "table, as uv-300h has"
             )
         parameters = _native.OffloadParameters()
-        values: dict[str, Any] = {name: p.value for name, p in self.machine.offload.items()}
-        check_keys("", changes, values)
-        for name, value in {**values, **changes}.items():
+        for name, parameter in self.machine.offload.items():
             whole = name in ("sockets_per_blade", "hubs_per_blade")
+            value: Any = parameter.value
             setattr(parameters, name, int(value) if whole else float(value))
         try:
             self._paths = _native.ScanPaths(native_machine(self.machine), parameters)

@@ -8,16 +8,17 @@ from pmoss_benchmarks.functions import answers, declared
 from pmoss_benchmarks.functions.answers import NOT_TRAINED, UNSEEN, Settings, cells, measure
 from pmoss_benchmarks.offline.episodes import unpack_episodes
 from pmoss_benchmarks.spatial.author_networks import Settings as AuthorsSettings
-from pmoss_benchmarks.study import Run
-from pmoss_benchmarks.study.function import identity_of, silent
-from pmoss_benchmarks.study.store import file_of, write_stored
+from pmoss_benchmarks.study.function import Run, identity_of, silent
+from pmoss_benchmarks.study.store import StoredStudy, file_of
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("answers")
     authors = AuthorsSettings(machines=(), data=60)
-    write_stored(file_of(folder, "authors"), "authors", identity_of(authors), ["machine"], {}, [])
+    StoredStudy(
+        file_of(folder, "authors"), "authors", identity_of(authors), ["machine"], {}, []
+    ).write()
     settings = Settings(
         pairs=("milan-nps4 lookups", "rome-7302 ycsb-a"),
         servers=("milan-nps4",),

@@ -11,8 +11,7 @@ from pmoss_benchmarks.functions import authors
 from pmoss_benchmarks.functions.authors import cells, measure
 from pmoss_benchmarks.spatial.author_networks import KEYS, USUAL, WANTED, Settings, stem_of
 from pmoss_benchmarks.spatial.author_tables import NAMED, best_of_random, factors
-from pmoss_benchmarks.study import Run
-from pmoss_benchmarks.study.function import silent
+from pmoss_benchmarks.study.function import Run, silent
 from pmoss_env.machines import load_machine
 
 CHANGES = {

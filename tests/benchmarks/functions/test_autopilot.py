@@ -14,7 +14,7 @@ from pmoss_benchmarks.functions.autopilot import (
     measure,
     summarise,
 )
-from pmoss_benchmarks.study import Run
+from pmoss_benchmarks.study.function import Run
 from pmoss_env.machines import load_machine
 
 FEW = {"records": 5_000, "warmup_seconds": 0.01, "routers": "workers"}

@@ -20,7 +20,7 @@ from pmoss_benchmarks.functions.budget import (
     packed,
     unpacked,
 )
-from pmoss_benchmarks.study import Run
+from pmoss_benchmarks.study.function import Run
 from pmoss_datasets.policies import SchedulePolicy
 from pmoss_datasets.suite import TOY, recipe_of
 from pmoss_env.baselines import Context, lpt, random

@@ -12,8 +12,8 @@ from pmoss_benchmarks.functions.continual import (
     Work,
     cells,
 )
-from pmoss_benchmarks.study import Run
-from pmoss_benchmarks.study.store import file_of, write_stored
+from pmoss_benchmarks.study.function import Run
+from pmoss_benchmarks.study.store import StoredStudy, file_of
 from pmoss_datasets.continual.domain import POLICIES
 from pmoss_env.errors import DescriptionError, UnknownNameError, UnsupportedError
 from tests.replays import recheck
@@ -70,7 +70,7 @@ def test_parameters_of_another_study_are_taken(tmp_path) -> None:
     first = rows_of(run_of(tmp_path, policies=FEW))
     first[1]["parameters"] = {"price": 0.1}
     rows = [{"cell": row["policy"], "run": "x", **row} for row in first]
-    write_stored(file_of(tmp_path, "first"), "first", {}, ["policy"], {"x": {}}, rows)
+    StoredStudy(file_of(tmp_path, "first"), "first", {}, ["policy"], {"x": {}}, rows).write()
     again = rows_of(run_of(tmp_path, policies=FEW, tuned_by="first"))
     assert again[1]["parameters"] == {"price": 0.1}
 

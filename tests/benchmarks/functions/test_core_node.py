@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from pmoss_benchmarks.functions.core_node import Settings, cells, measure
-from pmoss_benchmarks.study import Run
+from pmoss_benchmarks.study.function import Run
 from pmoss_env.registration import CORE_NODE
 
 

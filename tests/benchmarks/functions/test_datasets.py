@@ -8,7 +8,8 @@ from pmoss_benchmarks.functions.datasets import (
     every_id,
     measure,
 )
-from pmoss_benchmarks.study import Results, Run
+from pmoss_benchmarks.study.function import Run
+from pmoss_benchmarks.study.store import Results
 from pmoss_datasets import open_dataset
 from pmoss_datasets.suite import SHIPPED, SHIPPED_ROOT
 from pmoss_env.errors import UnknownNameError

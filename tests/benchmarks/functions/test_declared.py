@@ -10,7 +10,7 @@ pytest.importorskip("torch")
 from pmoss_benchmarks.functions import declared
 from pmoss_benchmarks.functions.declared import DECLARED, SWITCHES, Settings, Work, cells, is_inside
 from pmoss_benchmarks.offline.episodes import pack_episodes
-from pmoss_benchmarks.study import Run
+from pmoss_benchmarks.study.function import Run
 from pmoss_benchmarks.validation.laboratory import Laboratory
 from pmoss_benchmarks.validation.questions import in_place_of_search
 from pmoss_env.machines import load_machine

@@ -9,7 +9,7 @@ from pmoss_benchmarks.functions.fidelity import (
     measure,
     stratified,
 )
-from pmoss_benchmarks.study import Run
+from pmoss_benchmarks.study.function import Run
 from pmoss_env.backends import make_backend
 from pmoss_env.baselines import Context, grouped
 

@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from pmoss_benchmarks.functions.headroom import Settings, cells, measure
-from pmoss_benchmarks.study import Run
+from pmoss_benchmarks.study.function import Run
 
 
 def test_search_is_never_worse_than_what_it_starts_from() -> None:

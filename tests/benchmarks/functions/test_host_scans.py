@@ -11,7 +11,7 @@ from pmoss_benchmarks.functions.host_scans import (
     cells,
     measure,
 )
-from pmoss_benchmarks.study import Run
+from pmoss_benchmarks.study.function import Run
 from pmoss_env.errors import DescriptionError, UnknownNameError
 
 

@@ -9,7 +9,7 @@ pytest.importorskip("torch")
 
 from pmoss_benchmarks.functions import inputs
 from pmoss_benchmarks.functions.inputs import PLAN, WHOLE, Settings, Work, cells, taken_of
-from pmoss_benchmarks.study import Run
+from pmoss_benchmarks.study.function import Run
 from pmoss_env.machines import load_machine
 from pmoss_env.types import CoTenant, Instance
 from tests.replays import recheck

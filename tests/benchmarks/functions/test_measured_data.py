@@ -13,7 +13,7 @@ from pmoss_benchmarks.functions.measured_data import (
     learners_of,
     names_of,
 )
-from pmoss_benchmarks.study import Run
+from pmoss_benchmarks.study.function import Run
 from pmoss_datasets import Recipe, collect
 from pmoss_datasets.suite import SHIPPED
 from pmoss_env.errors import DatasetError

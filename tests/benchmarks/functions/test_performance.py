@@ -7,7 +7,7 @@ import pytest
 from pmoss_benchmarks.functions import performance
 from pmoss_benchmarks.functions.performance import Settings, cells, measure
 from pmoss_benchmarks.performance.programs import figure, routing_figures, scaling_figures
-from pmoss_benchmarks.study import Run
+from pmoss_benchmarks.study.function import Run
 from pmoss_env.errors import DescriptionError, UnknownNameError
 
 

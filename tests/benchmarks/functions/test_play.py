@@ -12,8 +12,7 @@ from pmoss_benchmarks.functions.play import Settings, cells
 from pmoss_benchmarks.offline.episodes import actions_of, episodes_of, pack, world_of
 from pmoss_benchmarks.offline.guests import Guest
 from pmoss_benchmarks.offline.tracks import TRACKS
-from pmoss_benchmarks.study import Run
-from pmoss_benchmarks.study.function import name_of
+from pmoss_benchmarks.study.function import Run, name_of
 from pmoss_datasets.catalog import load
 from pmoss_datasets.evaluation import EpisodeResult
 from pmoss_datasets.formats.d3rlpy import import_d3rlpy

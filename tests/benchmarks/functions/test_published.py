@@ -11,7 +11,7 @@ from pmoss_benchmarks.functions.published import (
     cells,
     measure,
 )
-from pmoss_benchmarks.study import Run
+from pmoss_benchmarks.study.function import Run
 from pmoss_env.errors import UnsupportedError
 
 NAME = "intel_sb_4s_4n"

@@ -16,9 +16,8 @@ from pmoss_benchmarks.functions.references import (
     gap_of,
     reference_rows,
 )
-from pmoss_benchmarks.study import Run
-from pmoss_benchmarks.study.function import identity_of, name_of
-from pmoss_benchmarks.study.store import file_of, write_stored
+from pmoss_benchmarks.study.function import Run, identity_of, name_of
+from pmoss_benchmarks.study.store import StoredStudy, file_of
 from pmoss_datasets.domain import domain_of_env
 from pmoss_datasets.evaluation import episode_seed
 from pmoss_datasets.suite import TOY, load_task
@@ -64,9 +63,9 @@ def test_what_is_stored_is_read_and_what_lacks_is_made_once(
         for c, row in zip(cells(SETTINGS), rows, strict=True)
     ]
     path = file_of(results, "references")
-    write_stored(
+    StoredStudy(
         path, "references", identity_of(SETTINGS), ["task", "episode"], {"x": {}}, stored[:1]
-    )
+    ).write()
     made = reference_rows(results, keep, [TOY], 2, budget=BUDGET)[TOY]
     assert [{key: row[key] for key in rows[0]} for row in made] == rows
     # Only the second one was made, and it is kept.

@@ -2,7 +2,8 @@ from pathlib import Path
 
 from pmoss_benchmarks.functions import scan_conditions
 from pmoss_benchmarks.functions.scan_conditions import Settings, causes, measure
-from pmoss_benchmarks.study import Results, Run
+from pmoss_benchmarks.study.function import Run
+from pmoss_benchmarks.study.store import Results
 from tests.replays import recheck
 
 RESULTS = Results(Path(__file__).resolve().parents[3])

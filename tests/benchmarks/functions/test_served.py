@@ -7,8 +7,8 @@ import pytest
 
 from pmoss_benchmarks.functions import counter_changes, play, served
 from pmoss_benchmarks.functions.served import starved_share
-from pmoss_benchmarks.study import Run
-from pmoss_benchmarks.study.store import write_stored
+from pmoss_benchmarks.study.function import Run
+from pmoss_benchmarks.study.store import StoredStudy
 from pmoss_datasets.suite import TOY
 from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError
 
@@ -21,7 +21,9 @@ def results(tmp_path: Path) -> Path:
     work = play.Work(Run(settings, tmp_path, tmp_path, tmp_path))
     rows = [{"cell": str(c), "run": "x", **c, **work(c)} for c in play.cells(settings)]
     keys = ["track", "task", "policy", "seed"]
-    write_stored(tmp_path / "first.jsonl", "first", {"search_budget": 20}, keys, {"x": {}}, rows)
+    StoredStudy(
+        tmp_path / "first.jsonl", "first", {"search_budget": 20}, keys, {"x": {}}, rows
+    ).write()
     return tmp_path
 
 

@@ -1,7 +1,8 @@
 from pathlib import Path
 
 from pmoss_benchmarks.functions.thread_conditions import Settings, measure
-from pmoss_benchmarks.study import Results, Run
+from pmoss_benchmarks.study.function import Run
+from pmoss_benchmarks.study.store import Results
 
 RESULTS = Results(Path(__file__).resolve().parents[3])
 JUDGED = RESULTS["threads"].rows[0]["statements"]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pmoss_benchmarks.functions.threads import TABLE_1
-from pmoss_benchmarks.study import Results
+from pmoss_benchmarks.study.store import Results
 from pmoss_benchmarks.threads.studies import (
     METHODS,
     compare,

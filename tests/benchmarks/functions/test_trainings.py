@@ -20,7 +20,7 @@ from pmoss_benchmarks.functions.trainings import (
     prepare,
     summarise,
 )
-from pmoss_benchmarks.study import Run
+from pmoss_benchmarks.study.function import Run
 from pmoss_datasets.suite import SHIPPED_ROOT, TOY
 from pmoss_env.errors import DescriptionError, UnknownNameError
 from tests.replays import recheck

@@ -9,7 +9,8 @@ from pmoss_benchmarks.functions.validation import (
     cells,
     verdicts,
 )
-from pmoss_benchmarks.study import Results, Run
+from pmoss_benchmarks.study.function import Run
+from pmoss_benchmarks.study.store import Results
 from pmoss_benchmarks.validation.targets import TARGETS
 from pmoss_env.errors import UnknownNameError
 

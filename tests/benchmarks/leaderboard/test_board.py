@@ -4,16 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from pmoss_benchmarks.leaderboard import (
-    Round,
-    check_board,
-    play_house,
-    read_round,
-    read_submission,
-    reveal,
-    standings,
-    submit,
-)
+from pmoss_benchmarks.leaderboard.board import check_board, play_house, standings
+from pmoss_benchmarks.leaderboard.rounds import Round, read_round, reveal
+from pmoss_benchmarks.leaderboard.submissions import read_submission
+from pmoss_benchmarks.leaderboard.submitting import submit
 from pmoss_env.errors import SubmissionError
 
 HandIn = Callable[..., Path]

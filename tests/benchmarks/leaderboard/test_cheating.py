@@ -8,17 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pmoss_benchmarks.leaderboard import (
-    Round,
-    check_board,
-    play_house,
-    read_round,
-    read_submission,
-    reveal,
-    standings,
-    submit,
-)
-from pmoss_benchmarks.leaderboard.rounds import register
+from pmoss_benchmarks.leaderboard.board import check_board, play_house, standings
+from pmoss_benchmarks.leaderboard.rounds import Round, read_round, register, reveal
+from pmoss_benchmarks.leaderboard.submissions import read_submission
+from pmoss_benchmarks.leaderboard.submitting import submit
 from pmoss_env.errors import PolicyError, SubmissionError
 from tests.benchmarks.leaderboard import seed_behind
 from tests.benchmarks.leaderboard.conftest import TASK

@@ -8,7 +8,7 @@ import pytest
 from pmoss_benchmarks.offline import ranking, tables
 from pmoss_benchmarks.offline.ranking import LEAST, draw_profiles, informed, neighbours, ranked
 from pmoss_benchmarks.offline.summary import summary_of
-from pmoss_benchmarks.study import Results
+from pmoss_benchmarks.study.store import Results
 from pmoss_datasets.evaluation.scores import (
     STATISTICS,
     probability_of_improvement,

@@ -7,9 +7,10 @@ import pytest
 from typer.testing import CliRunner
 
 import pmoss_benchmarks
-from pmoss_benchmarks.study import Results, read_stored, read_study, replay_study, run_study
 from pmoss_benchmarks.study import runner as runner_module
-from pmoss_benchmarks.study.runner import is_stale
+from pmoss_benchmarks.study.description import read_study
+from pmoss_benchmarks.study.runner import is_stale, replay_study, run_study
+from pmoss_benchmarks.study.store import Results, read_stored
 from pmoss_benchmarks.study.tables import make_table
 from pmoss_env.cli.app import make_app
 from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -30,10 +32,10 @@ def test_links_have_payload_and_overhead_and_no_diagonal(simulated):
 def test_impossible_things_are_refused(simulated):
     with pytest.raises(UnsupportedError, match="copy engines"):
         SimulatedScans("milan-nps4")
-    with pytest.raises(DescriptionError, match="unknown"):
-        SimulatedScans(speed=1.0)
+    given = simulated.machine.offload
+    free = replace(given["engine_line_ns"], value=0.0)
     with pytest.raises(DescriptionError, match="engine_line_ns"):
-        SimulatedScans(engine_line_ns=0.0)
+        SimulatedScans(replace(simulated.machine, offload={**given, "engine_line_ns": free}))
     with pytest.raises(DescriptionError, match="node"):
         simulated.run(Scans.of(9, 1e6), 0, 0)
     with pytest.raises(DescriptionError, match="results"):

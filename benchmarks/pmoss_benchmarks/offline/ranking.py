@@ -166,19 +166,15 @@ def informed(rows: Rows) -> TableOfRows:
 
 
 def neighbours(rows: Rows) -> TableOfRows:
-    """How likely a run of each policy is above one of the next in rank, on the tasks of both."""
+    """How likely a run of each policy is above one of the next in rank, of those with all tasks."""
     tasks, policies = ranked(rows)
     lines = []
-    for one, other in pairwise(policies):
-        both = [task for task in tasks if one.seeds([task]) and other.seeds([task])]
-        if both:
-            share = probability_of_improvement(one.runs(both), other.runs(both))
-            counts = [f"{each.seeds(both)}" if each.learns else "" for each in (one, other)]
-            lines.append(
-                [one.name, counts[0], other.name, counts[1], str(len(both)), f"{share:.2f}"]
-            )
-    heads = ["policy", ">trainings", "next in rank", ">trainings", ">tasks"]
-    return TableOfRows([*heads, ">probability of improvement"], lines)
+    for one, other in pairwise(one for one in policies if one.seeds(tasks)):
+        share = probability_of_improvement(one.runs(tasks), other.runs(tasks))
+        counts = [f"{each.seeds(tasks)}" if each.learns else "" for each in (one, other)]
+        lines.append([one.name, counts[0], other.name, counts[1], f"{share:.2f}"])
+    heads = ["policy", ">trainings", "next in rank", ">trainings", ">probability of improvement"]
+    return TableOfRows(heads, lines)
 
 
 def draw_profiles(rows: Rows) -> Figure:

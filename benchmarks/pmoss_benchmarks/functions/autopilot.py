@@ -159,9 +159,8 @@ def _block(settings: Settings, number: int) -> dict[str, Any]:
         env = _environment(settings, number, settings.phases)
         seconds = env.arguments.epochs * settings.epoch_seconds
         if side == "autopilot":
-            own = settings.agent in CONTINUAL.policies()
-            name = settings.agent
-            agent = CONTINUAL.policy(name) if own else policy_maker(name)()
+            name, own = settings.agent, CONTINUAL.policies()
+            agent = CONTINUAL.policy(name) if name in own else policy_maker(name)()
             steps = list(fly(env, agent, number))
             served[side] = float(np.mean([step.throughput for step in steps]))
             verdicts.update(step.verdict for step in steps)

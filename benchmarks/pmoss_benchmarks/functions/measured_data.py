@@ -73,11 +73,6 @@ def cells(settings: Settings) -> list[Cell]:
     return [{"block": number} for number in range(settings.blocks)]
 
 
-def prepare(run: Run, progress: Progress) -> None:
-    """Trains the learners that ``run.keep`` lacks."""
-    learners_of(run, progress)
-
-
 def names_of(measured: int) -> dict[str, tuple[int, bool]]:
     """By a learner's name how many measured episodes it sees, and whether those of the model."""
     few = [number for number in FEW if number < measured]
@@ -92,8 +87,8 @@ def names_of(measured: int) -> dict[str, tuple[int, bool]]:
     }
 
 
-def learners_of(run: Run, progress: Progress = silent) -> dict[str, Policy]:
-    """The learners by name; trained where they are not kept yet.
+def prepare(run: Run, progress: Progress = silent) -> dict[str, Policy]:
+    """The learners by name; those that ``run.keep`` lacks are trained.
 
     Raises:
         DatasetError: the data were not measured on a host.
@@ -152,7 +147,7 @@ class Work:
 
     def __init__(self, run: Run) -> None:
         self._settings, self._data = run.settings, _data(run)
-        self._policies = {**{name: SchedulePolicy(name) for name in RULES}, **learners_of(run)}
+        self._policies = {**{name: SchedulePolicy(name) for name in RULES}, **prepare(run)}
 
     def __call__(self, cell: Cell) -> Row:
         """Lets all policies play in the episodes of a block.

@@ -10,8 +10,8 @@ from pmoss_benchmarks.functions.measured_data import (
     RULES,
     Settings,
     Work,
-    learners_of,
     names_of,
+    prepare,
 )
 from pmoss_benchmarks.study.function import Run
 from pmoss_datasets import Recipe, collect
@@ -59,7 +59,7 @@ def test_from_data_of_this_host_to_a_row(tmp_path: Path) -> None:
     # Other settings make other checkpoints; the same ones are read again.
     before = made()
     assert len(before) == len(names_of(12))
-    learners_of(run)
+    prepare(run)
     assert made() == before
-    learners_of(replace(run, settings=replace(settings, seed=1)))
+    prepare(replace(run, settings=replace(settings, seed=1)))
     assert len(made()) == 2 * len(before)

@@ -234,7 +234,6 @@ def summarise(settings: Mapping[str, Any], rows: Rows) -> dict[str, Any]:
             "beyond_best": _paired(served - values[best]),
         }
         if row["policy"] not in GRIDS:
-            standing["share_beyond_best"] = _paired(served / values[best] - 1.0)
             standing["closed"] = asdict(ratio_of_means(served - values[best], law - values[best]))
             if thorough is not None:
                 gap = thorough - values[best]

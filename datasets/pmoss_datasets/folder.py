@@ -146,7 +146,10 @@ def read_metadata(path: Path) -> tuple[str, Any]:
         text = read_text(where, MAX_JSON_BYTES)
         return text, parse_json(text)
     except FileNotFoundError as error:
-        raise DatasetError(f"{where}: is missing: {path} is no dataset") from error
+        raise DatasetError(
+            f"{where}: is missing: {path} is no dataset; `pmoss data collect` makes one, and "
+            "`pmoss data worlds` made-up worlds"
+        ) from error
     except OSError as error:
         raise DatasetError(f"{where}: cannot be read: {error.strerror}") from error
     except ValueError as error:

@@ -118,7 +118,7 @@ def load_task(name: str) -> Task:
         names += files
         if not files and (usual := Recipe(domain=domain)).task == name:
             return Task(name, usual.kwargs, domain=domain)
-    raise UnknownNameError("task", name, sorted(names))
+    raise UnknownNameError("task", name, [*names, *_of_core(), *_of_paper()])
 
 
 def splits() -> dict[str, tuple[str, ...]]:

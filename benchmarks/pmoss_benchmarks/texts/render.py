@@ -301,7 +301,8 @@ def render_page(pages: Pages, path: Path) -> str:
         page = path.resolve().relative_to(pages.root)
         text = path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
-        raise DescriptionError(f"{path}: is no page of {pages.root}: {error}") from error
+        reason = error.strerror if isinstance(error, OSError) else "it lies elsewhere"
+        raise DescriptionError(f"{path}: is no page of this checkout: {reason}") from error
     return pages.render(text, page)
 
 

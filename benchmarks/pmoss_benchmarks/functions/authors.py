@@ -29,6 +29,7 @@ from pmoss_benchmarks.spatial.author_networks import (
     env_seeds,
     file_of,
     files_of,
+    of_variant,
     questions_of,
     stem_of,
     train,
@@ -59,21 +60,26 @@ _POINTS = 60
 
 
 def cells(settings: Settings) -> list[Cell]:
-    """Every load and workload of every machine; of those that only trained the first."""
+    """Every world of every variant and machine; of machines that only trained the first."""
     load, workload = settings.worlds()[0]
     trained = [{"machine": m, "load": load, "workload": workload} for m in settings.trained_only]
+    variants = [{"variant": name} for name in settings.variants] or [{}]
     return trained + [
-        {"machine": machine, "load": load, "workload": workload}
+        {"machine": machine, "load": load, "workload": workload, **variant}
+        for variant in variants
         for machine, (load, workload) in product(settings.machines, settings.played())
     ]
 
 
 def prepare(run: Run, progress: Progress) -> None:
     """Makes the data, trains the networks and lets them play, as far as that was not done."""
-    for machine in (*run.settings.machines, *run.settings.trained_only):
-        for seed in run.settings.training_seeds(machine):
-            if not file_of(stem_of(run, machine, seed), ".npz").exists():
-                train(run, machine, seed, progress)
+    settings = run.settings
+    machines = (*settings.machines, *settings.trained_only)
+    for variant, machine in product(settings.variants or ("",), machines):
+        own = of_variant(run, variant)
+        for seed in settings.training_seeds(machine):
+            if not file_of(stem_of(own, machine, seed), ".npz").exists():
+                train(own, machine, seed, progress)
 
 
 def measure(run: Run, cell: Cell) -> Row:
@@ -89,6 +95,7 @@ def measure(run: Run, cell: Cell) -> Row:
         ``trainings``, in a machine's first row, which is all of one that only trained: the
         ``curve`` of each, and ``unseen``, loss and accuracy in further episodes.
     """
+    run = of_variant(run, cell.get("variant", ""))
     settings = run.settings
     seeds = settings.training_seeds(cell["machine"])
     first = settings.worlds()[0] == (cell["load"], cell["workload"])

@@ -7,7 +7,7 @@ import json
 import time
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -60,6 +60,7 @@ class Settings:
         slices: of the index.
         data: episodes of each workload and load; 0: as many as the tier has.
         changes: fields that override the committed config.
+        variants: by name further ones, of a network each; empty: there is one network.
         seeds: trainings of a machine.
         seeds_of: of machines with another number of them.
         episodes: that are played of each workload, load and kind of keys.
@@ -69,7 +70,7 @@ class Settings:
         agents: shipped agents that play the same episodes.
     """
 
-    AXES: ClassVar = ("machines", "trained_only", "seeds_of")
+    AXES: ClassVar = ("machines", "trained_only", "seeds_of", "variants")
 
     machines: tuple[str, ...]
     trained_only: tuple[str, ...] = ()
@@ -79,6 +80,7 @@ class Settings:
     slices: int = 256
     data: int = 0
     changes: dict[str, Any] = field(default_factory=dict)
+    variants: dict[str, dict[str, Any]] = field(default_factory=dict)
     seeds: int = 1
     seeds_of: dict[str, int] = field(default_factory=dict)
     episodes: int = 20
@@ -98,6 +100,13 @@ class Settings:
     def training_seeds(self, machine: str) -> range:
         """Of a machine's networks."""
         return range(self.seeds_of.get(machine, self.seeds))
+
+
+def of_variant(run: Run, name: str) -> Run:
+    """The run with the settings of one network; an unknown name is the network as it is."""
+    settings = run.settings
+    changes = {**settings.changes, **settings.variants.get(name, {})}
+    return replace(run, settings=replace(settings, changes=changes))
 
 
 def env_of(settings: Settings, cell: Mapping[str, Any], keys: str = "logged") -> dict[str, Any]:

@@ -195,6 +195,49 @@ def _decoding(rows: Rows) -> TableOfRows:
     return table_of(lines, {**columns, **{f">{load}": f"{{{load}:.3f}}" for load in loads}})
 
 
+def _variants(rows: Rows) -> TableOfRows:
+    """What each variant learned and, by likeliest actions, serves over the best logged file."""
+    lines = []
+    for variant, own in grouped(rows, "variant").items():
+        trainings = [training for row in own for training in row["trainings"]]
+        unseen = [accuracy for each in trainings for _, accuracy in each["unseen"].values()]
+        asked = {"keys": "logged", "sampled": False, "limit": 0}
+        served = {
+            wanted: np.mean(
+                [
+                    _served(row, **asked, wanted=wanted).mean((1, 2))
+                    / row["opponents"]["logged"]["best-logged"][0]
+                    for row in own
+                ],
+                0,
+            )
+            for wanted in WANTED
+        }
+        agree = [share for row in own for share in _agree(row, {**asked, "wanted": USUAL})]
+        lines.append(
+            {
+                "variant": variant,
+                "accuracy": np.mean([t["curve"][-1]["accuracy"] for t in trainings]),
+                "unseen": np.mean(unseen),
+                "agree": np.mean(agree),
+                "served": {f"at {wanted:g}": float(of.mean()) for wanted, of in served.items()},
+                "low": float(served[USUAL].min()),
+                "high": float(served[USUAL].max()),
+            }
+        )
+    return table_of(
+        lines,
+        {
+            "network": "{variant}",
+            ">accuracy": "{accuracy:percent 1}",
+            ">further episodes": "{unseen:percent 1}",
+            **{f">served, wanted {w:g}": f"{{served[at {w:g}]:.2f}}" for w in WANTED},
+            f">trainings, wanted {USUAL:g}": "{low:.2f} to {high:.2f}",
+            ">slices as in a file": "{agree:percent}",
+        },
+    )
+
+
 def _curves(rows: Rows) -> Figure:
     """Accuracy over updates, a line for each training."""
     figure = new_figure(7, 3.2)
@@ -247,5 +290,6 @@ TABLES = {
     "played": partial(_opponents_table, "logged"),
     "fresh": partial(_opponents_table, "fresh"),
     "decoding": _decoding,
+    "variants": _variants,
 }
 PLOTS = {"accuracy": _curves}

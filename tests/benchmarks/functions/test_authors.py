@@ -102,13 +102,26 @@ def test_of_a_machine_that_only_trained_the_training_is_kept(run, row):
     assert authors.summarise(settings, [trained])["trainings"] == 1
 
 
+def test_variants_are_networks_of_their_own(run):
+    variants = {"as it is": {}, "LSTM": {"backbone": "lstm"}}
+    settings = replace(run.settings, new_workloads=(), variants=variants)
+    made = replace(run, settings=settings)
+    authors.prepare(made, silent)
+    rows = [{**cell, **measure(made, cell)} for cell in cells(settings)]
+    assert [row["variant"] for row in rows] == list(variants)
+    configs = [row["trainings"][0]["config"]["backbone"] for row in rows]
+    assert configs == ["transformer", "lstm"]
+    assert rows[0]["networks"] != rows[1]["networks"]
+    assert [line[0] for line in authors.TABLES["variants"](rows).rows] == list(variants)
+
+
 def test_the_factors_of_a_gain(row):
     parts = factors(row)
     product = parts["retrieval"] * parts["learning"] * parts["selection"]
     assert parts["gain"] == pytest.approx(product)
     assert parts["selection"] >= 1 and parts["tries"] == 2
     for name in authors.TABLES:
-        assert authors.TABLES[name]([row]).rows
+        assert authors.TABLES[name]([{**row, "variant": "as it is"}]).rows
     authors.PLOTS["accuracy"]([row])
 
 

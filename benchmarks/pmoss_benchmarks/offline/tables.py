@@ -32,11 +32,7 @@ def _chosen(summary: Mapping[str, Any], tracks: Sequence[str]) -> list[tuple[str
 
 
 def by_world(summary: Mapping[str, Any], *tracks: str) -> TableOfRows:
-    """Every policy in every world, the best one first; few trainings have no interval.
-
-    Args:
-        *tracks: only these; none: all.
-    """
+    """Every policy in each world of some tracks, or of all; few trainings have no interval."""
     lines: list[tuple[Any, list[str]]] = []
     learned = {row["agent"] for row in summary["cells"] if "training" in row}
     for number, (track, statistics) in enumerate(_chosen(summary, tracks)):
@@ -71,11 +67,7 @@ def by_world(summary: Mapping[str, Any], *tracks: str) -> TableOfRows:
 
 
 def over_tasks(summary: Mapping[str, Any], *tracks: str) -> TableOfRows:
-    """Statistics of every policy over all tasks of a track.
-
-    Args:
-        *tracks: only these; none: all.
-    """
+    """Statistics of every policy over all tasks of a track; of all tracks where none is named."""
     lines = [
         [track, policy, *(interval(of[name]) for name in ("iqm", "median", "mean"))]
         for track, statistics in _chosen(summary, tracks)

@@ -73,11 +73,7 @@ def factors(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def best_of_random(served: Any, count: int) -> float:
-    """The expected best of some different schedules drawn at random.
-
-    Args:
-        served: (schedules,) Mq/s.
-    """
+    """The expected best of some different schedules drawn at random, of (schedules,) Mq/s."""
     ordered, total = np.sort(np.asarray(served))[::-1], len(served)
     count = min(count, total)
     # The best is number i with all others behind it.

@@ -326,7 +326,7 @@ def summarise(settings: Mapping[str, Any], rows: Rows) -> dict[str, Any]:
     Returns:
         ``score`` and ``rule``, mean scores of the agent and of each world's best rule; and
         ``kinds``, by what a schedule asks of a memory: how many ``cases``, by which share service
-        is overrated there as ``error``, and the mean absolute error of its logarithm as ``size``.
+        is overrated there as ``error``, and by which it errs either way as ``size``.
         ``causes`` says likewise of cores that bound a throughput what was new about them.
     """
     points, causes = _points(rows), dict[str, list[float]]()
@@ -343,7 +343,7 @@ def summarise(settings: Mapping[str, Any], rows: Rows) -> dict[str, Any]:
 
 def _errors(errors: Sequence[float]) -> dict[str, Any]:
     mean, size = -np.mean(errors), np.mean(np.abs(errors))
-    return {"cases": len(errors), "error": float(np.exp(mean) - 1), "size": float(size)}
+    return {"cases": len(errors), "error": float(np.exp(mean) - 1), "size": float(np.exp(size) - 1)}
 
 
 def _draw_service(rows: Rows) -> Figure:

@@ -85,6 +85,7 @@ class Settings:
         agents_of: for each track named here, the agents that play it; others have all agents.
         seeds_of: for each agent named here, its trainings on each task.
         changes: by agent, fields that override its committed config.
+        starts: by agent, one that ships: its trainings begin with those weights and that config.
         last: whether the last checkpoint plays, too; else the best one alone, by the agent's name.
         tier: of the datasets.
         episodes: of the evaluation of each training.
@@ -99,7 +100,7 @@ class Settings:
 
     AXES: ClassVar = (
         *("tasks", "tracks", "only", "seeds", "seeds_of"),
-        *("policies", "guests", "logged", "agents", "agents_of", "changes", "last"),
+        *("policies", "guests", "logged", "agents", "agents_of", "changes", "starts", "last"),
     )
 
     tasks: tuple[str, ...]
@@ -113,6 +114,7 @@ class Settings:
     agents_of: dict[str, tuple[str, ...]] = field(default_factory=dict)
     seeds_of: dict[str, int] = field(default_factory=dict)
     changes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    starts: dict[str, str] = field(default_factory=dict)
     last: bool = True
     tier: str = "mixed"
     episodes: int = 4
@@ -193,8 +195,12 @@ def worlds_of(values: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def config_of(settings: Settings, agent: str, task: str) -> dict[str, Any]:
-    """An agent's committed config for a task, with the changes of the settings; no seed in it."""
-    return {**committed_config(agent, task), **settings.changes.get(agent, {})}
+    """An agent's committed config for a task, with the changes of the settings; no seed in it.
+
+    Of an agent with a start: the changes alone.
+    """
+    committed = {} if agent in settings.starts else committed_config(agent, task)
+    return {**committed, **settings.changes.get(agent, {})}
 
 
 def recipe_of(settings: Settings, track: str, task: str) -> Recipe:
@@ -325,14 +331,16 @@ class Work:
         if kind.learns == "nothing":
             policies: dict[str, Any] = {name: pmoss_agents.make(name, **own)}
             return {"played": {name: pack(self._rows(cell, _on(track, policies)))}}
-        recipe = recipe_of(settings, cell["track"], task)
+        recipe, start = recipe_of(settings, cell["track"], task), settings.starts.get(name, "")
+        facts = {**own, "start": start} if start else own
         agent = kept_training(
-            self._run.keep / track.of_agents / recipe.id / _file_name(name, own),
+            self._run.keep / track.of_agents / recipe.id / _file_name(name, facts),
             name,
             own,
             dataset=_dataset(self._run, cell["track"], task) if kind.learns == "offline" else None,
             env=track.training_env(load_task(task).env),
             checkpoints=settings.checkpoints,
+            start=start,
         )
         numbers = range(len(agent.updates))
         scores = self._validation(cell, {str(i): agent.load(i) for i in numbers})

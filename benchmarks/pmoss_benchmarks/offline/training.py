@@ -71,6 +71,7 @@ def kept_training(
     dataset: Path | None,
     env: Mapping[str, Any],
     checkpoints: int,
+    start: str = "",
 ) -> Trained:
     """The agent as it lies in ``folder``, or trained and kept there: whole or not at all.
 
@@ -81,6 +82,7 @@ def kept_training(
         dataset: of an agent that learns offline; else None.
         env: arguments of the environment, for an agent that learns online.
         checkpoints: how many to keep, evenly spaced.
+        start: an agent that ships, with whose weights an agent that learns offline begins.
 
     Raises:
         PmossError: the agent refuses the data or the environment.
@@ -92,7 +94,7 @@ def kept_training(
                 facts = _play(temporary, begun, agent, config, env, checkpoints)
             else:
                 assert dataset is not None
-                facts = _learn(temporary, agent, config, dataset, checkpoints)
+                facts = _learn(temporary, agent, config, dataset, checkpoints, start)
             (temporary / _FACTS).write_text(json.dumps(facts))
     # An earlier call may have been killed before it came to this.
     shutil.rmtree(begun, ignore_errors=True)
@@ -106,11 +108,13 @@ def _due(done: int, total: int, checkpoints: int) -> bool:
 
 
 def _learn(
-    folder: Path, name: str, config: Mapping[str, Any], dataset: Path, checkpoints: int
+    folder: Path, name: str, config: Mapping[str, Any], dataset: Path, checkpoints: int, start: str
 ) -> dict[str, Any]:
     """Learns from data; returns the facts."""
-    agent = pmoss_agents.make(name, **config)
+    agent = pmoss_agents.load(start, name) if start else pmoss_agents.make(name, **config)
     assert isinstance(agent, OfflineAgent)
+    if start:
+        agent = agent.renewed(**config)
     updates: list[int] = []
     last, saving = 0, 0.0
 

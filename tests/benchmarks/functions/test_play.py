@@ -6,6 +6,7 @@ import pytest
 
 pytest.importorskip("torch", reason="NOT RUN: the extra agents is missing")
 
+import pmoss_agents
 from pmoss_agents.spatial.episodes import best_episodes
 from pmoss_benchmarks.functions import play
 from pmoss_benchmarks.functions.play import Settings, cells
@@ -113,6 +114,18 @@ def test_the_best_checkpoint_plays_alone_where_the_last_is_not_asked_for(run: Ru
     assert row["played"][AGENT]["throughput"] == best["throughput"]
     guests = {row["policy"]: row for row in rows if row["policy"] in FEW["guests"]}
     assert [guest["measurements"] for guest in guests.values()] == [3, 0]
+
+
+def test_a_training_may_begin_with_an_agent_that_ships(run: Run, rows, tmp_path) -> None:
+    (own, *_) = (row for row in rows if row["policy"] == AGENT)
+    starts = {AGENT: "pmoss/surrogate-busy-core-v0"}
+    settings = replace(run.settings, last=False, changes={AGENT: {"updates": 2}}, starts=starts)
+    started = Run(settings, run.data, tmp_path, run.results)
+    row = play.Work(started)({name: own[name] for name in ("track", "task", "policy", "seed")})
+    assert row["training"]["config"] == {"updates": 2} and row["training"]["updates"] == 2
+    (kept,) = tmp_path.rglob("1.safetensors")
+    ships, tuned = (pmoss_agents.load(each) for each in (starts[AGENT], kept))
+    assert tuned.config == replace(ships.config, updates=2, seed=0)
 
 
 def test_actions_are_packed_and_read_again(rows) -> None:

@@ -79,7 +79,7 @@ _TABLE: Mapping[str, tuple[tuple[str, str, Learns, str], ...]] = {
     "continual": (
         ("forecaster", "forecaster:Forecaster", "offline", "agents"),
         ("pace", "pace:Pace", "offline", ""),
-        ("served", "served:Served", "nothing", "agents"),
+        ("learned-repair", "learned_repair:LearnedRepair", "nothing", "agents"),
     ),
     "threads": (
         ("threads-hybrid", "bandits:Hybrid", "online", ""),

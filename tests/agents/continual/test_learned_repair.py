@@ -1,4 +1,4 @@
-"""Served: moves by the times that the network of an agent that ships predicts."""
+"""LearnedRepair: moves by the times that the network of an agent that ships predicts."""
 
 import numpy as np
 import pytest
@@ -14,15 +14,18 @@ SETTINGS = {"machine": "toy", "slices": 16, "epochs": 12, "drift": "busy-cores",
 
 
 def test_it_serves_more_than_the_schedule_that_stays():
-    policies = {"served": pmoss_agents.make("served"), "stay": CONTINUAL.policy("stay")}
+    policies = {
+        "learned-repair": pmoss_agents.make("learned-repair"),
+        "stay": CONTINUAL.policy("stay"),
+    }
     rows = evaluate(SETTINGS, policies, [3], 3, 50, 5, env_id=CONTINUAL.env_id).rows
     assert not any(row.illegal_actions for row in rows)
     mean = {name: np.mean([r.throughput for r in rows if r.policy == name]) for name in policies}
-    assert mean["served"] > 1.02 * mean["stay"]
+    assert mean["learned-repair"] > 1.02 * mean["stay"]
 
 
 def test_its_moves_are_those_of_the_predicted_times():
-    agent = pmoss_agents.make("served", act=0.0, memory=1.0)
+    agent = pmoss_agents.make("learned-repair", act=0.0, memory=1.0)
     env = CONTINUAL.make_env(SETTINGS)
     observation, _ = env.reset(seed=5)
     agent.begin(env, np.random.default_rng(0))
@@ -39,8 +42,8 @@ def test_its_moves_are_those_of_the_predicted_times():
 
 def test_what_it_cannot_ask_is_refused():
     with pytest.raises(CheckpointError, match="forecaster has no network of service"):
-        pmoss_agents.make("served", model="pmoss/forecaster-jobs-v2")
+        pmoss_agents.make("learned-repair", model="pmoss/forecaster-jobs-v2")
     with pytest.raises(DescriptionError, match=r"memory = 0\.0"):
-        pmoss_agents.make("served", memory=0.0)
+        pmoss_agents.make("learned-repair", memory=0.0)
     with pytest.raises(CheckpointError, match="call begin"):
-        pmoss_agents.make("served").act({}, None)
+        pmoss_agents.make("learned-repair").act({}, None)

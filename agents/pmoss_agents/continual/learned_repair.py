@@ -25,9 +25,9 @@ from pmoss_env.types import Float64Array
 
 @dataclass(frozen=True)
 class Config(Settings):
-    """Settings of Served; the others are those of the rule ``repair``."""
+    """Settings of LearnedRepair; the others are those of the rule ``repair``."""
 
-    agent: ClassVar[str] = "served"
+    agent: ClassVar[str] = "learned-repair"
     BOUNDS: ClassVar = {"gain": "[0, 1]", "act": "[0, inf)", "memory": "(0, 1]"}
 
     model: str = "pmoss/generalist-v1"  # an agent that ships, whose network predicts
@@ -56,10 +56,10 @@ class _Planner(Repair):
 
 
 @reads_environment
-class Served(Agent):
+class LearnedRepair(Agent):
     """The agent; see the module's docstring."""
 
-    name = "served"
+    name = "learned-repair"
     domain = "continual"
     learns: ClassVar[Learns] = "nothing"
     Config = Config

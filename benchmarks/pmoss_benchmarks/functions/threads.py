@@ -59,6 +59,10 @@ def cells(settings: Settings) -> list[Cell]:
     return [{"machine": MACHINE}]
 
 
+#: Sums of NumPy differ in their last bits from one processor to the next.
+TOLERANCES = dict.fromkeys(("statements", "runs", "curves"), 1e-9)
+
+
 def measure(run: Run, cell: Cell) -> Row:
     """The whole reproduction.
 

@@ -213,7 +213,10 @@ def _spread(rows: Any, share: float) -> list[Mapping[str, Any]]:
 
 
 #: Fields that are left out where rows are compared: times, and the checksum.
-_UNCOMPARED = ("seconds", "cpu_seconds", "seconds_per_decision", "row_crc32")
+_UNCOMPARED = (
+    *("seconds", "cpu_seconds", "seconds_per_decision", "prepare_seconds", "simulate_seconds"),
+    *("us_per_decision", "timings", "row_crc32"),
+)
 
 
 def differences_of(function: ModuleType, stored: Mapping[str, Any], again: Row) -> list[str]:

@@ -32,8 +32,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pmoss_agents.agent import Array, Observation
 from pmoss_agents.configs import Settings
+from pmoss_agents.continual.base import RoundAgent
 from pmoss_agents.continual.forecaster_network import (
     EDGES,
     Forecast,
@@ -213,18 +213,13 @@ class _Planner(ThoroughPlanner):
 
 
 @reads_environment
-class Forecaster(NetworkAgent[Dataset]):
+class Forecaster(RoundAgent, NetworkAgent[Dataset]):
     """The agent; see the module's docstring."""
 
     name = "forecaster"
-    domain = "continual"
     Config = Config
     TASK = ("counters",)
     network: Network | None
-
-    def __init__(self, **config: Any) -> None:
-        super().__init__(**config)
-        self._planner: _Planner | None = None
 
     # ---- learning
 
@@ -270,20 +265,11 @@ class Forecaster(NetworkAgent[Dataset]):
         """UnsupportedError for a machine without parameters: it plans in a model."""
         need_described(env, self.name)
 
-    def begin(self, env: Any, rng: np.random.Generator) -> None:
-        """Takes the environment and the generator of an episode that has just begun."""
+    def new_planner(self) -> _Planner:
+        """See RoundAgent."""
         if self.network is None:
             raise CheckpointError(f"{self.name}: call fit() or load a checkpoint first")
-        self._planner = _Planner(self.network, self.config)
-        self._planner.begin(env, rng)
-
-    def act(self, observation: Observation, action_mask: Array | None = None) -> Any:
-        """The next move: two int32, slice and tile; see Agent.act."""
-        if self._planner is None:
-            raise CheckpointError(f"{self.name}: call begin(env, rng) first: it plans in its model")
-        if action_mask is None:
-            action_mask = np.concatenate([observation["slice_mask"], observation["tile_mask"]])
-        return self._planner.act(observation, action_mask)
+        return _Planner(self.network, self.config)
 
     # ---- keeping
 

@@ -12,8 +12,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pmoss_agents.agent import Agent, Array, Learns, Observation
+from pmoss_agents.agent import Agent, Learns
 from pmoss_agents.configs import Settings
+from pmoss_agents.continual.base import RoundAgent
 from pmoss_agents.finding import load
 from pmoss_agents.spatial.surrogate import Surrogate
 from pmoss_agents.weights import torch_threads
@@ -56,11 +57,10 @@ class _Planner(Repair):
 
 
 @reads_environment
-class LearnedRepair(Agent):
+class LearnedRepair(RoundAgent, Agent):
     """The agent; see the module's docstring."""
 
     name = "learned-repair"
-    domain = "continual"
     learns: ClassVar[Learns] = "nothing"
     Config = Config
 
@@ -73,22 +73,7 @@ class LearnedRepair(Agent):
                 "service; take a generalist or a surrogate"
             )
         self._model = model
-        self._planner: _Planner | None = None
 
-    def begin(self, env: Any, rng: np.random.Generator) -> None:
-        """Takes the environment and the generator of an episode that has just begun."""
-        self._planner = _Planner(self._model, self.config)
-        self._planner.begin(env, rng)
-
-    @property
-    def expected(self) -> float | None:
-        """See RoundPolicy."""
-        return None if self._planner is None else self._planner.expected
-
-    def act(self, observation: Observation, action_mask: Array | None = None) -> Any:
-        """The next move: two int32, slice and tile; see Agent.act."""
-        if self._planner is None:
-            raise CheckpointError(f"{self.name}: call begin(env, rng) first: it reads its snapshot")
-        if action_mask is None:
-            action_mask = np.concatenate([observation["slice_mask"], observation["tile_mask"]])
-        return self._planner.act(observation, action_mask)
+    def new_planner(self) -> _Planner:
+        """See RoundAgent."""
+        return _Planner(self._model, self.config)

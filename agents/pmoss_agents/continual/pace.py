@@ -21,8 +21,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pmoss_agents.agent import Array, Observation, OfflineAgent
+from pmoss_agents.agent import Array, OfflineAgent
 from pmoss_agents.configs import Settings
+from pmoss_agents.continual.base import RoundAgent
 from pmoss_agents.ridge import RidgeArms
 from pmoss_agents.trainer import Course
 from pmoss_datasets import Dataset
@@ -30,7 +31,7 @@ from pmoss_datasets.continual.domain import CONTINUAL
 from pmoss_datasets.continual.rounds import Move
 from pmoss_datasets.continual.rules import Repair
 from pmoss_datasets.fairness import reads_environment
-from pmoss_env.errors import CheckpointError, DatasetError
+from pmoss_env.errors import DatasetError
 from pmoss_env.machines import Machine
 from pmoss_env.types import COUNTER_INDEX, COUNTER_NAMES, Float64Array, Int32Array
 
@@ -269,22 +270,16 @@ class _Planner(Repair):
 
 
 @reads_environment
-class Pace(OfflineAgent[Dataset]):
-    """The agent; see the module's docstring.
-
-    Attributes:
-        planner: of the episode; None before begin().
-    """
+class Pace(RoundAgent, OfflineAgent[Dataset]):
+    """The agent; see the module's docstring."""
 
     name = "pace"
-    domain = "continual"
     Config = Config
     TASK = ("counters",)
 
     def __init__(self, **config: Any) -> None:
         super().__init__(**config)
         self._model = RidgeArms(1, _FEATURES, self.config.ridge)
-        self.planner: _Planner | None = None
 
     # ---- learning
 
@@ -352,28 +347,9 @@ class Pace(OfflineAgent[Dataset]):
 
     # ---- acting
 
-    def begin(self, env: Any, rng: np.random.Generator) -> None:
-        """Takes the environment and the generator of an episode that has just begun."""
-        self.planner = _Planner(self)
-        self.planner.begin(env, rng)
-
-    @property
-    def expected(self) -> float | None:
-        """See RoundPolicy."""
-        return None if self.planner is None else self.planner.expected
-
-    def trial_ended(self, kept: bool) -> None:
-        """See RoundPolicy."""
-        if self.planner is not None:
-            self.planner.trial_ended(kept)
-
-    def act(self, observation: Observation, action_mask: Array | None = None) -> Any:
-        """The next move: two int32, slice and tile; see Agent.act."""
-        if self.planner is None:
-            raise CheckpointError(f"{self.name}: call begin(env, rng) first: it reads its snapshot")
-        if action_mask is None:
-            action_mask = np.concatenate([observation["slice_mask"], observation["tile_mask"]])
-        return self.planner.act(observation, action_mask)
+    def new_planner(self) -> _Planner:
+        """See RoundAgent."""
+        return _Planner(self)
 
     # ---- keeping
 

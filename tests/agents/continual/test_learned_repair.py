@@ -33,7 +33,7 @@ def test_its_moves_are_those_of_the_predicted_times():
     times = np.ones((slices, workers.size))
     # Whatever runs on the last worker takes ten times as long.
     times[:, -1] = 10.0
-    agent._planner.expected_times = lambda: times
+    agent.planner.expected_times = lambda: times
     slice_, tile = agent.act(observation)
     core_of_tile = env.unwrapped.machine.core_of_tile
     assert core_of_tile[observation["slice_tiles"][slice_]] == workers[-1]

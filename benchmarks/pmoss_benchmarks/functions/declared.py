@@ -222,10 +222,15 @@ class Work:
 def is_inside(row: Mapping[str, Any], place: str = SEARCH) -> bool:
     """Whether a statement holds with someone in the place of P-MOSS, or as it is where no one is.
 
-    A place that has no schedule is not inside.
+    A place that has no schedule is not inside. Nor is one that the statement divides by, too: the
+    ratio to the best of a set that holds itself is 1 at most, whatever it serves.
     """
     (target,) = choose([row["number"]])
-    got = row["got"]
+    got, ask = row["got"], target.ask
+    names = {*(NAMED if place == OF_NAMED else (place,))}
+    others = {*ask.others} if isinstance(ask, Ratio) and ask.over == "best" else set()
+    if "" not in got and names <= others:
+        return False
     return not target.distance(got.get(place, got.get("", np.inf)))
 
 

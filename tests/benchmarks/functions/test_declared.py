@@ -84,6 +84,16 @@ def test_whoever_has_schedules_stands_in_the_place_of_p_moss(run):
     assert [line[0] for line in lines] == [DECLARED, "no overhead"]
 
 
+def test_who_is_divided_by_itself_is_not_inside():
+    # 12d accepts 0.95 to 1: the best over itself is 1, whatever it serves.
+    assert declared.choose(["12d"])[0].high == 1.0
+    row = {"number": "12d", "got": {"random": 1.0, "named": 1.0, "search": 1.0}}
+    assert is_inside(row, "search")
+    assert not is_inside(row, "random") and not is_inside(row, "named")
+    # 18 divides by the mean of a set: that is no ratio to itself.
+    assert is_inside({"number": "18", "got": {"random": 1.2}}, "random")
+
+
 def test_a_widest_gap_and_a_ratio_turned_over_are_asked_as_well():
     widest, turned = (declared.choose([number])[0].ask for number in ("9", "19a"))
     assert "files:3" in in_place_of_search(widest, ("files:3",)).schedules

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import runpy
 import signal
 import sys
 import threading
@@ -29,24 +28,6 @@ def die_with_parent(parent: int) -> None:
         ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
         if os.getppid() != parent:  # the parent died before prctl()
             os._exit(1)
-
-
-def use_idle_priority() -> None:
-    """Gives this process the lowest priority: it runs only when nothing else does."""
-    if hasattr(os, "setpriority"):  # not on Windows
-        os.setpriority(os.PRIO_PROCESS, 0, 19)
-    if hasattr(os, "SCHED_IDLE"):
-        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-
-
-def idle_command(module: str, *words: object) -> list[str]:
-    """The command that runs a module as an idle process, which ends with this one.
-
-    The process is bound to its parent before it lowers its priority: an idle process may wait for
-    minutes.
-    """
-    # Without -P the modules beside this file would hide those of Python.
-    return [sys.executable, "-P", __file__, str(os.getpid()), module, *map(str, words)]
 
 
 @contextmanager
@@ -83,10 +64,3 @@ def interrupts_later(for_children: bool = False) -> Iterator[None]:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         for delayed_number in delayed:
             signal.raise_signal(delayed_number)
-
-
-if __name__ == "__main__":
-    die_with_parent(int(sys.argv[1]))
-    use_idle_priority()
-    del sys.argv[:2]
-    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

@@ -35,7 +35,7 @@ RENAMED: Mapping[str, str] = {
     "collect": "data collect",
     "import-original": "data import-original",
     "access-path collect": "data scans",
-    "access-path calibrate": "study run host-scans",
+    "access-path calibrate": "study run performance",
     "rollout": "run rollout",
     "autopilot": "run autopilot",
     "threads": "run threads",

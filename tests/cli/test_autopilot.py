@@ -134,8 +134,6 @@ def test_kills_at_random_moments(tmp_path):
         "busy-cores",
         "--out",
         path,
-        "--retrain",
-        "5",
     ]
     words += ["-e", f"backend_options={json.dumps({'records': 5000, **options})}"]
     for number in range(int(os.environ.get("PMOSS_AUTOPILOT_KILLS", KILLS))):
@@ -206,8 +204,6 @@ def test_a_file_is_gone_on_with_for_another_number_of_epochs(tmp_path):
         pmoss("run", "autopilot", *SMALL, "--epochs", epochs, "--out", str(path))
     rows = [json.loads(line) for line in path.read_text().splitlines()[1:]]
     assert [(row["session"], row["epoch"]) for row in rows] == [(1, 1), (2, 1), (2, 2)]
-    output = pmoss("run", "autopilot", *SMALL, "--retrain", "5", status=2)
-    assert "give --out" in output
 
 
 class Talks(RoundPolicy):

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from pmoss_agents.autopilot.backoff import Backoff, worker_speeds
-from pmoss_agents.autopilot.retraining import Event
 from pmoss_agents.autopilot.trials import OutOfMemory, Trial, TriedIndex
 from pmoss_datasets.continual.domain import CONTINUAL
 from pmoss_datasets.continual.epoch_log import FORMAT, pack
@@ -78,7 +77,7 @@ class Outcome:
         expected: share by which the agent expected a gain; None where it did not say.
         co_tenants: that ran in the epoch: the truth, which no agent sees.
         trouble: what went wrong, in words; empty otherwise.
-        events: what came of retraining the agent, or of an index that has grown.
+        reloaded: why the index was loaded anew before the epoch; empty if it was not.
         trying: a trial goes on in the next epoch.
         records: in the index at the end of the epoch.
     """
@@ -95,7 +94,7 @@ class Outcome:
     expected: float | None
     co_tenants: tuple[CoTenant, ...]
     trouble: str
-    events: tuple[Event, ...] = ()
+    reloaded: str = ""
     trying: bool = False
     records: int = 0
 
@@ -122,7 +121,6 @@ class Outcome:
         plain = {**vars(self), "session": session, "snapshot": pack_snapshot(self.snapshot)}
         plain |= plain.pop("decision").plain()
         plain["trial"] = None if self.trial is None else asdict(self.trial)
-        plain["events"] = [asdict(event) for event in self.events]
         plain["co_tenants"] = [asdict(tenant) for tenant in self.co_tenants]
         return plain
 
@@ -143,12 +141,7 @@ def running_env(arguments: Mapping[str, Any], seed: int) -> ContinualSchedulingE
     return env
 
 
-def fly(
-    env: ContinualSchedulingEnv,
-    policy: Any,
-    seed: int = 0,
-    successor: Callable[[list[Event]], Any] | None = None,
-) -> Iterator[Outcome]:
+def fly(env: ContinualSchedulingEnv, policy: Any, seed: int = 0) -> Iterator[Outcome]:
     """Runs the loop, one epoch per item, until the epochs are over or the reader stops.
 
     Between epochs an index that has grown too large is loaded anew. Where memory does not last for
@@ -159,8 +152,6 @@ def fly(
         env: of running_env().
         policy: what may move slices, as in the environment.
         seed: of the episode, and of the policy's chance.
-        successor: asked before every epoch for another policy; None from it: the present one goes
-            on. It appends to the list what happened.
 
     Raises:
         BackendError: a thread of the run has failed.
@@ -176,18 +167,13 @@ def fly(
         broken = broken or _attempt(_begin, policy, env, seed, rng, refusals=True)
         began, failures, backoff = time.monotonic(), _PATIENCE if broken else 0, Backoff()
         while session.running:
-            events: list[Event] = []
+            reloaded = ""
             if session.epoch:
                 try:
-                    if done := index.keep_within():
-                        events.append(Event("reloaded", done))
+                    reloaded = index.keep_within()
                 except OutOfMemory as error:
                     index.ended = str(error)
                     return
-            if successor is not None and (better := successor(events)) is not None:
-                policy, backoff = better, Backoff()
-                broken = _attempt(_begin, policy, env, seed, rng)
-                failures = _PATIENCE if broken else 0
             speeds = worker_speeds(env.context(rng))
             resting = index.trying or failures >= _PATIENCE
             resting = resting or not backoff.asks(speeds, session.throughput)
@@ -214,7 +200,7 @@ def fly(
                 expected=None if trial is None else getattr(policy, "expected", None),
                 co_tenants=session.conditions(session.epoch).co_tenants,
                 trouble=trouble,
-                events=tuple(events),
+                reloaded=reloaded,
                 trying=index.trying,
                 records=index.records,
             )

@@ -58,8 +58,7 @@ def in_words(outcomes: Sequence[Outcome]) -> str:
     text = f"{len(outcomes)} epochs, {mean:.3f} Mq/s in the mean: {counted}."
     if overloads := [*filter(None, (overload_in_words(each.snapshot) for each in outcomes))]:
         text += f" In {len(overloads)} of them {overloads[-1]}."
-    reloads = sum(event.kind == "reloaded" for outcome in outcomes for event in outcome.events)
-    if reloads:
+    if reloads := sum(bool(outcome.reloaded) for outcome in outcomes):
         text += f" The index was loaded anew {reloads} times, as it had grown."
     return f"{text} {noise_in_words(outcomes)}".rstrip()
 
@@ -99,7 +98,7 @@ def report_page(outcomes: Sequence[Outcome], title: str, notes: Sequence[str]) -
                         (
                             trial_in_words(outcome),
                             outcome.trouble,
-                            *(event.text for event in outcome.events),
+                            outcome.reloaded,
                         ),
                     )
                 ),

@@ -30,9 +30,6 @@ GrowthOption = Annotated[
         "between epochs.",
     ),
 ]
-RetrainOption = Annotated[
-    int, typer.Option(min=0, help="Epochs between two retrainings of an agent on OUT; 0: never.")
-]
 
 
 def autopilot(
@@ -83,7 +80,6 @@ def autopilot(
     html: Annotated[
         Path | None, typer.Option(help="A report at the end, also after Ctrl-C (.html).")
     ] = None,
-    retrain: RetrainOption = 0,
 ) -> None:
     """Serve an index on this host and let an agent re-schedule it while queries run.
 
@@ -98,13 +94,12 @@ def autopilot(
     raises moves nothing. A full disk does not stop the loop. A kill loses no epoch of OUT that has
     ended.
 
-    With --retrain, the agent `pace` learns from OUT in an idle process of its own. It takes over
-    where it is surely better on epochs that it did not learn from.
+    OUT is a dataset, too: `pmoss data convert OUT FOLDER --to pmoss`. The agent `pace` learns from
+    it: `pmoss train pace FOLDER runs/pace.safetensors`.
 
     Example: pmoss run autopilot --epochs 10
     Example: pmoss run autopilot --drift busy-cores --out runs/epochs.jsonl --html runs/page.html
     Example: pmoss run autopilot kernel-like --drift periodic-cores -e 'drift_options={"count":1}'
-    Example: pmoss run autopilot --drift periodic-cores --out runs/epochs.jsonl --retrain 100
     Example: pmoss run autopilot --index plugin:./libmine.so --epochs 10
     Example: pmoss run autopilot my_agent:Mine --records 5000000 --load closed:256
     """
@@ -117,8 +112,6 @@ def autopilot(
     for name in ("drift", "index", "workload", "slices", "load", "epochs", "epoch_seconds"):
         if name in given:
             raise DescriptionError(f"-e {name}={given[name]}: give --{name.replace('_', '-')}")
-    if retrain and out is None:
-        raise DescriptionError("--retrain: there must be a file to learn from: give --out")
     policy = _policy(agent)
     index, workload = index_and_workload(index, workload)
     settings: dict[str, Any] = {
@@ -133,7 +126,7 @@ def autopilot(
         "backend_options": {"records": records, "max_growth": max_growth},
         **given,
     }
-    _run(agent, policy, settings, seed, out, html, retrain)
+    _run(agent, policy, settings, seed, out, html)
 
 
 def _check_files(out: Path | None, html: Path | None) -> None:
@@ -167,12 +160,10 @@ def _run(
     seed: int,
     out: Path | None,
     html: Path | None,
-    retrain: int,
 ) -> None:
     """Runs the loop, shows it, and says at the end what came of it."""
     from pmoss_agents.autopilot.loop import EpochFile, fly, running_env
     from pmoss_agents.autopilot.page import in_words
-    from pmoss_agents.autopilot.retraining import Retraining
     from pmoss_agents.autopilot.trials import TriedIndex
     from pmoss_env.backends.data_facts import misplaced_lines, placement_lines
     from pmoss_env.cli.signals import set_resume_hint
@@ -181,7 +172,6 @@ def _run(
     # How long it goes on decides no epoch.
     kept = {name: value for name, value in settings.items() if name != "epochs"}
     file = EpochFile(out, {**kept, "agent": agent})
-    retraining = Retraining(out, retrain) if retrain and out else None
     set_resume_hint(
         "all threads have ended; --out holds every epoch, and goes on as another session"
     )
@@ -189,13 +179,11 @@ def _run(
     view = _View(env)
     try:
         with view:
-            for outcome in fly(env, policy, seed, retraining):
+            for outcome in fly(env, policy, seed):
                 file.append(outcome)
                 outcomes.append(outcome)
                 view.show(outcome, file.trouble)
     finally:
-        if retraining is not None:
-            retraining.close()
         file.close()
         lost = f"{file.lost} epochs were not written." if file.lost else ""
         try:
@@ -272,10 +260,9 @@ class _View:
             one_line(outcome.trouble),
             one_line(trouble),
         ]
-        lines = [
-            "  ".join(filter(None, parts)),
-            *(f"  {one_line(event.text)}" for event in outcome.events),
-        ]
+        lines = ["  ".join(filter(None, parts))]
+        if outcome.reloaded:
+            lines.append(f"  {one_line(outcome.reloaded)}")
         self._lines.extend(lines)
         self._belief = belief_in_words(outcome, self._env.machine.workers.tolist())
         if not console.is_terminal:

@@ -327,22 +327,17 @@ class Pace(RoundAgent, OfflineAgent[Dataset]):
         ahead = speeds + features[:, 0] + self._model.mean(features)[:, 0]
         return np.clip(ahead, _SLOWEST, 1.0)
 
-    def errors(
-        self, episodes: Sequence[Float64Array], first: Sequence[int] | None = None
-    ) -> Float64Array:
+    def errors(self, episodes: Sequence[Float64Array]) -> Float64Array:
         """(n,) how far off the predicted speeds of each epoch are, in the mean of the cores.
 
         Args:
             episodes: (epochs, workers) of each.
-            first: of each, epochs after the first one that are read, but not counted.
         """
         errors = []
-        for history, skipped in zip(episodes, first or [0] * len(episodes), strict=True):
+        for history in episodes:
             phases = Phases(history.shape[1])
-            for number, (now, later) in enumerate(pairwise(history)):
-                ahead = self.predict(now, phases.add(now))
-                if number >= skipped:
-                    errors.append(np.abs(ahead - later).mean())
+            for now, later in pairwise(history):
+                errors.append(np.abs(self.predict(now, phases.add(now)) - later).mean())
         return np.array(errors)
 
     # ---- acting

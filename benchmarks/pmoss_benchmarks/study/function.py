@@ -118,11 +118,11 @@ def check_names(kind: str, names: Iterable[str], known: Collection[str]) -> None
             raise UnknownNameError(kind, name, known)
 
 
-def check_counts(settings: Any, *names: str, least: int = 1) -> None:
-    """Refuses settings of these names that are below the least: DescriptionError."""
+def check_counts(settings: Any, *names: str) -> None:
+    """Refuses settings of these names that are below 1: DescriptionError."""
     for name in names:
-        if (value := getattr(settings, name)) < least:
-            raise DescriptionError(f"{name} = {value}: must be at least {least}")
+        if (value := getattr(settings, name)) < 1:
+            raise DescriptionError(f"{name} = {value}: must be at least 1")
 
 
 def identity_of(settings: Any) -> dict[str, Any]:

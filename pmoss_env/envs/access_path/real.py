@@ -51,15 +51,6 @@ def make_engine(name: str, cpu: int = -1) -> _native.CopyEngine:
         raise UnsupportedError(str(error)) from error
 
 
-def engine_absence(name: str) -> str:
-    """The reason why this host has no such engine; empty if it has."""
-    try:
-        make_engine(name)
-    except UnsupportedError as error:
-        return str(error)
-    return ""
-
-
 def scan(
     values: npt.NDArray[np.int32],
     low: int,

@@ -7,20 +7,25 @@ import pytest
 pytest.importorskip("torch", reason="NOT RUN: the extra agents is missing")
 
 import pmoss_agents
+from pmoss_agents.conditions import same_bits
+from pmoss_agents.retraining import TOLERANCE
 from pmoss_agents.spatial.episodes import best_episodes
 from pmoss_benchmarks.functions import play
 from pmoss_benchmarks.functions.play import Settings, cells
 from pmoss_benchmarks.offline.episodes import actions_of, episodes_of, pack, world_of
 from pmoss_benchmarks.offline.guests import Guest
 from pmoss_benchmarks.offline.tracks import TRACKS
-from pmoss_benchmarks.study.function import Run, name_of
+from pmoss_benchmarks.study.function import Run, name_of, settings_of
+from pmoss_benchmarks.study.runner import differences_of
+from pmoss_benchmarks.study.store import Results
 from pmoss_datasets.catalog import load
 from pmoss_datasets.evaluation import EpisodeResult
 from pmoss_datasets.formats.d3rlpy import import_d3rlpy
 from pmoss_datasets.recipes import tier
-from pmoss_datasets.suite import TOY
+from pmoss_datasets.suite import TOY, load_task, obtain
 from pmoss_env.errors import DescriptionError, UnknownNameError
 from tests.replays import recheck
+from tests.sources import REPOSITORY
 
 AGENT = "surrogate"
 FEW = {
@@ -203,3 +208,33 @@ def test_the_code_of_rows_is_that_of_the_agents_too() -> None:
     settings = Settings(**{**FEW, "agents": (AGENT, "cql"), "agents_of": {"noise": ("iql",)}})
     names = [f"pmoss_agents.spatial.{name}" for name in ("cql", "iql", "surrogate")]
     assert play.modules(settings) == names
+
+
+@pytest.fixture(scope="module")
+def core(tmp_path_factory) -> tuple[Run, list[dict]]:
+    """The stored rows of the core task whose trainings are shortest, and its data made anew."""
+    results, task = Results(REPOSITORY), "random-smt-30000014-btree-hot-range-a-all-noise-1"
+    rows = [row for row in results["core"].rows if row["task"] == task and row["seed"] == 0]
+    folder = tmp_path_factory.mktemp("core")
+    settings = settings_of(play, results.study("core").settings)
+    run = Run(settings, folder / "data", folder / "keep", results.folder)
+    recipe = play.recipe_of(run.settings, "same-task", task)
+    obtain(recipe, run.data / recipe.id, lambda *_: None, headroom=load_task(task).headroom)
+    return run, rows
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("agent", ["bc", "percentile-bc", "cql", "iql", "decision-transformer"])
+def test_a_training_made_again_gives_the_stored_row(core, agent):
+    run, rows = core
+    (row,) = (row for row in rows if row["policy"] == agent)
+    work = play.Work(run)
+    packed = row["played"][agent]
+    ends = zip(packed["random_throughput"], packed["search_throughput"], strict=True)
+    work._known["same-task", row["task"]] = dict(zip(packed["env_seed"], ends, strict=True))
+    again = work({key: row[key] for key in ("track", "task", "policy", "seed")})
+    before, now = (each["training"].pop("conditions") for each in (dict(row), again))
+    losses = before.pop("losses")
+    assert now["losses"] == pytest.approx(losses, rel=TOLERANCE)
+    if same_bits(before, now):
+        assert not differences_of(play, row, again)

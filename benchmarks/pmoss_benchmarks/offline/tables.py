@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from heapq import heapreplace
 from statistics import fmean
 from typing import Any
 
@@ -14,7 +15,7 @@ from pmoss_benchmarks.offline.ranking import LEAST
 from pmoss_benchmarks.offline.ratios import PLACED
 from pmoss_benchmarks.offline.summary import BEST
 from pmoss_benchmarks.offline.tracks import load_track
-from pmoss_benchmarks.study.function import Figure, Rows
+from pmoss_benchmarks.study.function import Cell, Figure, Rows
 from pmoss_benchmarks.study.tables import TableOfRows, interval, side
 from pmoss_datasets.domain import find_domain
 from pmoss_datasets.spatial.domain import SPATIAL
@@ -194,6 +195,41 @@ def learners(tasks: Mapping[str, Mapping[str, Any]]) -> TableOfRows:
     ]
     counts = [f"{above[name]['above']} of {above[name].total()}" for name in names]
     return TableOfRows(["task", *names], [*lines, ["above the best rule, of all tasks", *counts]])
+
+
+def plan(trainings: Sequence[Cell], rows: Rows, episodes: int) -> TableOfRows:
+    """The hours that trainings take on 1, 16 and 256 CPUs, from the seconds of those stored.
+
+    A cell goes to the CPU that is free first, in the order of the study. What a task and agent lack
+    is the agent's mean over tasks; what an agent lacks is the mean over all.
+
+    Args:
+        trainings: cells of agents, done or not.
+        rows: of the same study.
+        episodes: that each training plays: of the evaluation, and of validation.
+    """
+    stored: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for row in rows:
+        if "training" in row:
+            own = row["played"][row["policy"]]
+            decisions = episodes * fmean(own["actions"]["steps"])
+            both = row["training"]["seconds"], decisions * own["seconds_per_decision"]
+            for key in ((row["task"], row["policy"]), ("", row["policy"]), ("", "")):
+                stored.setdefault(key, []).append(both)
+    means = {
+        key: [fmean(values) for values in zip(*costs, strict=True)] for key, costs in stored.items()
+    }
+    lines = []
+    for cpus in (1, 16, 256):
+        learning, all_of_it = [0.0] * cpus, [0.0] * cpus
+        for cell in trainings:
+            keys = (cell["task"], cell["policy"]), ("", cell["policy"]), ("", "")
+            training, playing = next(means[key] for key in keys if key in means)
+            heapreplace(learning, learning[0] + training)
+            heapreplace(all_of_it, all_of_it[0] + training + playing)
+        hours = (max(each) / 3600 for each in (learning, all_of_it))
+        lines.append([str(cpus), *(f"{value:.2f}" for value in hours)])
+    return TableOfRows([">CPUs", ">hours of training", ">with the episodes played"], lines)
 
 
 _COLUMNS = 4

@@ -125,3 +125,20 @@ def test_an_interval_holds_what_differs_between_seeds_and_between_episodes() -> 
 
 def test_ties_count_half() -> None:
     assert probability_of_improvement([np.array([1.0, 2.0])], [np.array([2.0])]) == 0.25
+
+
+def test_the_plan_gives_cells_to_the_cpu_that_is_free_first() -> None:
+    def trained(task: str, policy: str, seconds: float) -> dict:
+        played = {"actions": {"steps": [10, 10]}, "seconds_per_decision": 9.0}
+        row = {"task": task, "policy": policy, "training": {"seconds": seconds}}
+        return {**row, "played": {policy: played}}
+
+    rows = [trained("a", "bc", 3600.0), trained("b", "bc", 10800.0), {"task": "a", "policy": "lpt"}]
+    # Of the second agent nothing is stored, and of the task "c" neither.
+    keys = [("a", "bc"), ("b", "bc"), ("c", "bc"), ("a", "iql")]
+    cells = [{"task": task, "policy": policy} for task, policy in keys] * 10
+    made = tables.plan(cells, rows, episodes=20)
+    # Ten times 1 + 3 + 2 + 2 hours, and half an hour each for 20 episodes of ten decisions.
+    assert made.rows[0] == ["1", "80.00", "100.00"]
+    assert made.rows[2] == ["256", "3.00", "3.50"]
+    assert 80 / 16 <= float(made.rows[1][1]) <= 80 / 16 + 3

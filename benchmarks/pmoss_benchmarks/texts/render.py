@@ -31,6 +31,7 @@ from pmoss_benchmarks.study.store import Results, file_of
 from pmoss_benchmarks.study.tables import interval, make_table, percent, select
 from pmoss_benchmarks.texts import papers
 from pmoss_datasets.suite import load_task, splits
+from pmoss_env.baselines import information_of
 from pmoss_env.errors import (
     DatasetError,
     DescriptionError,
@@ -145,6 +146,7 @@ class Pages:
         return {
             "bars": self._bars,
             "function": lambda name: load_function(name),
+            "information_of": information_of,
             "link": self._link,
             "load_machine": load_machine,
             "load_task": load_task,

@@ -1,6 +1,6 @@
 """The provenance of a result: command, version, machine, and digests of its code.
 
-The code of a result is all that its modules import, directly or indirectly, and floors of the
+The code of a result is all that its modules import, directly or indirectly, and layers of the
 native code. Digests omit comments, docstrings and empty lines. They are stored per folder, so that
 a stale result can name the changed folders.
 """
@@ -46,7 +46,7 @@ def provenance(modules: Sequence[str], native: Sequence[str] = MODELLED) -> dict
 
     Args:
         modules: modules that make it; their imports are added.
-        native: floors of the native code that it needs.
+        native: layers of the native code that it needs.
     """
     return {
         "command": command_line(),
@@ -190,7 +190,7 @@ def _presets(folder: Path) -> list[Path]:
 
 
 def _native_files(folder: str) -> list[Path]:
-    """Sources of a native floor in a checkout; none in an installation."""
+    """Sources of a native layer in a checkout; none in an installation."""
     root = _file("pmoss_env").parents[1] / "native" / folder
     return sorted(path for path in root.rglob("*") if path.suffix in _ENDINGS)
 

@@ -81,7 +81,7 @@ def test_before_the_native_module_is_built_again(
 
 
 @pytest.mark.native
-def test_the_floors_that_read_the_table_compile(copy: Copy, tmp_path: Path) -> None:
+def test_the_layers_that_read_the_table_compile(copy: Copy, tmp_path: Path) -> None:
     (tmp_path / "main.cpp").write_text(PROGRAM)
     folder = shlex.quote(str(tmp_path))
     copy.run(f"python native/counters/generate.py pmoss_env/counters.toml {folder}/counters")

@@ -9,11 +9,11 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 TOOLS = Path(sys.executable).parent
-FLOORS = ["pmoss_env", "pmoss_datasets", "pmoss_agents", "pmoss_benchmarks"]
+LAYERS = ["pmoss_env", "pmoss_datasets", "pmoss_agents", "pmoss_benchmarks"]
 
 # Each folder of native/, and the others that its sources may include. A folder stands below all
 # that may include it. The bindings stand on top and may include everything.
-NATIVE_FLOORS = {
+NATIVE_LAYERS = {
     "include": set(),  # what indexes of users include
     "counters": set(),
     "workload": set(),
@@ -60,13 +60,13 @@ def folder_of(package: str) -> Path:
     return REPOSITORY / package if package == "pmoss_env" else REPOSITORY / outer / package
 
 
-def test_native_folders_include_only_the_floors_below() -> None:
+def test_native_folders_include_only_the_layers_below() -> None:
     native = REPOSITORY / "native"
     aside = {"bench", "examples", "portable", "tests"}
     folders = {path.name for path in native.iterdir() if path.is_dir()} - aside
-    assert folders == set(NATIVE_FLOORS), "list every folder of native/ in NATIVE_FLOORS"
+    assert folders == set(NATIVE_LAYERS), "list every folder of native/ in NATIVE_LAYERS"
     below: set[str] = set()
-    for folder, allowed in NATIVE_FLOORS.items():
+    for folder, allowed in NATIVE_LAYERS.items():
         assert allowed is None or allowed <= below, f"{folder} includes a folder above it"
         below.add(folder)
         if allowed is None:
@@ -74,7 +74,7 @@ def test_native_folders_include_only_the_floors_below() -> None:
         for path in (native / folder).rglob("*.[chi]*"):
             for include in re.finditer(r'#include "(\w+)/', path.read_text()):
                 assert include[1] in allowed | {folder}, (
-                    f"{path}: {include[0]}: not in NATIVE_FLOORS"
+                    f"{path}: {include[0]}: not in NATIVE_LAYERS"
                 )
 
 
@@ -99,7 +99,7 @@ def test_core_imports_without_the_extras() -> None:
 
 def test_nothing_is_unpickled() -> None:
     pattern = re.compile(r"\b(?:pickle|joblib|dill|marshal)\b|allow_pickle\s*=\s*True")
-    for package in FLOORS:
+    for package in LAYERS:
         for path in folder_of(package).rglob("*.py"):
             for line in path.read_text().splitlines():
                 assert not pattern.search(line.partition("#")[0]), f"{path}: {line}"

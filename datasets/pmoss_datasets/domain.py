@@ -1,7 +1,8 @@
-"""The interface between an environment and the floors above: a ``Domain``.
+"""A ``Domain``: what datasets, evaluations, agents and benchmarks need to know of an environment.
 
-Datasets, evaluations, rollouts and benchmarks work through it and name no environment. A package
-adds one by an entry point of the group ``pmoss.domains`` that names a ``Domain`` object::
+It says how episodes are recorded, replayed and scored, and which rules play them. So code that
+works for all environments asks the domain, and names no environment. A package adds a domain by an
+entry point of the group ``pmoss.domains``::
 
     [project.entry-points."pmoss.domains"]
     corridor = "my_package.domain:CORRIDOR"
@@ -52,7 +53,7 @@ _OWN = {
 
 
 class Domain(Contest):
-    """An environment and all that the floors above need to know of it; see also Contest.
+    """An environment and all that the layers above need to know of it; see also Contest.
 
     Attributes:
         name: in recipes, metadata and ``--domain``.

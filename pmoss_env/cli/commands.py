@@ -1,4 +1,4 @@
-"""The commands of this floor: what there is, and what this host serves."""
+"""The commands of this layer: what there is, and what this host serves."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ def test_pairs_mean_the_same_everywhere() -> None:
     assert "lpt" in pmoss("measure", "lpt", "-e", "backend=analytic", "-e", "machine=toy")
 
 
-def test_help_imports_no_floor_that_it_can_do_without() -> None:
+def test_help_imports_no_layer_that_it_can_do_without() -> None:
     program = (
         "import contextlib, io, sys; sys.argv = ['pmoss', '--help']\n"
         "from pmoss_env.cli import main\n"

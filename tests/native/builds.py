@@ -106,11 +106,11 @@ _PROCESSOR = re.compile(r"__aarch64__|__x86_64__|immintrin\.h|arm_neon\.h|_mm_|\
 
 
 def processor_sources() -> list[Path]:
-    """The sources and headers of the floors that differ from processor to processor."""
+    """The sources and headers of the layers that differ from processor to processor."""
     native = REPOSITORY / "native"
-    floors = {path.parent for path in native.glob("*/CMakeLists.txt")}
-    floors -= {native / name for name in ("bench", "bindings", "tests")}
-    files = sorted(path for floor in floors for path in floor.glob("*.[ch]pp"))
+    layers = {path.parent for path in native.glob("*/CMakeLists.txt")}
+    layers -= {native / name for name in ("bench", "bindings", "tests")}
+    files = sorted(path for layer in layers for path in layer.glob("*.[ch]pp"))
     return [path for path in files if _PROCESSOR.search(path.read_text())]
 
 
@@ -119,7 +119,7 @@ def check_syntax(build: Path, sources: Sequence[Path]) -> None:
     commands = json.loads((build / "compile_commands.json").read_text())
 
     def check(source: Path) -> None:
-        # A header as a source of its floor would include it.
+        # A header as a source of its layer would include it.
         header = source.suffix == ".hpp"
         command = next(
             command

@@ -124,7 +124,7 @@ def test_nothing_is_lost_in_ten_thousand_switches_of_a_live_run(name: str) -> No
 
 @pytest.mark.native
 def test_the_build_with_address_sanitizer_is_by_clang() -> None:
-    """So that clang++ compiles all floors and their tests, with its warnings as errors."""
+    """So that clang++ compiles all layers and their tests, with its warnings as errors."""
     need_compiler("clang++")
     build = build_native("address-undefined", "pmoss_tests")
     assert re.search(r"^CMAKE_CXX_COMPILER:.*clang", (build / "CMakeCache.txt").read_text(), re.M)

@@ -1,4 +1,4 @@
-"""The commands of this floor: agents that learn, play, are compared, and act on this host."""
+"""The commands of this layer: agents that learn, play, are compared, and act on this host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands of this floor: studies, the leaderboard and the texts made of them."""
+"""The commands of this layer: studies, the leaderboard and the texts made of them."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ def _fractional(times: Float64Array) -> tuple[float, Float64Array]:
 
 
 def _busiest(weight: Float64Array, queries: float) -> float:
-    """The greatest weighted mean of how busy the cores are, with so many queries in the house.
+    """The greatest weighted mean of how busy the cores are, with so many queries in all.
 
     A core that is busy for a share r holds r + b r^2 / (1 - r) queries, with b its burst. The
     greatest mean has equal slopes of weight over queries.

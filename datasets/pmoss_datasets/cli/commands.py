@@ -1,4 +1,4 @@
-"""The commands of this floor: data to learn from."""
+"""The commands of this layer: data to learn from."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class Form(StrEnum):
     parquet = "parquet"
 
 
-#: What writes an agent's folder, given its name and the folder to write into: of a floor above.
+#: What writes an agent's folder, given its name and the folder to write into: of a layer above.
 export_agent: list[Callable[[str, Path], Path]] = []
 
 

@@ -1,16 +1,20 @@
-"""The house: no import points up a floor, and no files import each other in a circle."""
+"""The layers: no import points up a layer, and no files import each other in a circle."""
 
 import ast
+import importlib.util
+import re
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from tests.sources import REPOSITORY, sources
 
-#: From the ground up, with the folder that holds each package.
-FLOORS = {
+DOCS = REPOSITORY / "docs"
+#: From the bottom up, with the folder that holds each package.
+LAYERS = {
     "pmoss_env": REPOSITORY,
     "pmoss_datasets": REPOSITORY / "datasets",
     "pmoss_agents": REPOSITORY / "agents",
@@ -19,9 +23,9 @@ FLOORS = {
 
 
 def modules() -> dict[str, Path]:
-    """Every module of the house by its dotted name."""
+    """Every module of the packages by its dotted name."""
     paths = {}
-    for package, root in FLOORS.items():
+    for package, root in LAYERS.items():
         for path in (root / package).rglob("*.py"):
             parts = path.relative_to(root).with_suffix("").parts
             paths[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
@@ -58,11 +62,11 @@ def graph() -> dict[str, set[str]]:
     return edges
 
 
-@pytest.mark.parametrize("package", FLOORS)
-def test_no_import_points_up_a_floor(package: str) -> None:
-    order = list(FLOORS)
+@pytest.mark.parametrize("package", LAYERS)
+def test_no_import_points_up(package: str) -> None:
+    order = list(LAYERS)
     above = tuple(order[order.index(package) + 1 :])
-    for path in (FLOORS[package] / package).rglob("*.py"):
+    for path in (LAYERS[package] / package).rglob("*.py"):
         for target in imports(path):
             assert not target.split(".")[0].startswith(above or ("-",)), f"{path}: {target}"
 
@@ -71,7 +75,7 @@ def test_no_files_import_each_other_in_a_circle() -> None:
     TopologicalSorter(graph()).prepare()  # CycleError names the files
 
 
-def test_rooms_are_small() -> None:
+def test_files_are_small() -> None:
     for path in sources(".py"):
         text = path.read_text(encoding="utf-8")
         if not path.is_relative_to(REPOSITORY / "tests"):
@@ -84,3 +88,28 @@ def test_rooms_are_small() -> None:
     for path in sources(".cpp", ".hpp", ".inc"):
         lines = path.read_text(encoding="utf-8").count("\n")
         assert lines <= 600, f"{path}: too long, split it"
+
+
+@pytest.fixture(scope="module")
+def drawing() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("draw_layers", DOCS / "draw_layers.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_map_shows_every_folder(drawing: ModuleType) -> None:
+    shown = set(re.findall(r">([\w/]+)</text>", drawing.PICTURE.read_text()))
+    folders = {name.removeprefix("envs/") for _, name in drawing.measured()[0]}
+    missing = folders - shown
+    assert not missing, f"run python docs/draw_layers.py: {missing} are not on the map"
+
+
+def test_every_folder_has_a_sentence(drawing: ModuleType) -> None:
+    text = (DOCS.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`([\w/]+)`", text.partition("## Rules")[0]))
+    named |= {"files", "spatial", "continual", "threads", "access_path"}
+    folders = {name.partition("/")[0] for _, name in drawing.measured()[0]}
+    named |= {name.partition("/")[0] for name in named} | {"envs"}
+    assert not folders - named, "CONTRIBUTING.md, The layers"

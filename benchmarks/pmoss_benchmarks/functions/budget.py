@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
@@ -282,41 +282,23 @@ def _trainings(rows: Rows) -> dict[tuple[str, float], dict[str, list[Mapping[str
     return {world: grouped(of_world, "policy") for world, of_world in worlds}
 
 
-def _table(
-    rows: Rows,
-    values: Callable[[list[Mapping[str, Any]], list[Mapping[str, Any]]], Sequence[str]],
-) -> TableOfRows:
-    """A line for each policy: ``values`` of its rows and of those of OPPONENT, by budget."""
+def _scores_by_budget(rows: Rows) -> TableOfRows:
+    """A line for each policy: its scores by budget."""
     worlds = _trainings(rows)
     lines = []
     for (task, noise), policies in worlds.items():
         world = [f"`{task}`", f"{noise:g}"] if len(worlds) > 1 else []
         for name, own in policies.items():
-            if texts := list(values(own, policies[OPPONENT])):
-                lines.append([*world, name, *texts, *[""] * (len(BUDGETS) - len(texts))])
+            texts = _intervals(_scores(own))
+            lines.append([*world, name, *texts, *[""] * (len(BUDGETS) - len(texts))])
     heads = ["task", "noise"] if len(worlds) > 1 else []
     return TableOfRows([*heads, "policy", *(f">{budget:,}" for budget in BUDGETS)], lines)
 
 
-def _intervals(values: Float64Array, sign: str = "") -> list[str]:
+def _intervals(values: Float64Array) -> list[str]:
     """Means over episodes with their intervals, by budget."""
     means = [paired_difference(values[:, :, budget]) for budget in range(values.shape[2])]
-    return [interval(mean, sign=sign) for mean in means]
-
-
-def _ahead(own: list[Mapping[str, Any]], opponent: list[Mapping[str, Any]]) -> list[str]:
-    if own is opponent:
-        return []
-    mine = _scores(own)
-    return _intervals(mine - _scores(opponent)[:, :, : mine.shape[2]], "+")
-
-
-def _seconds(own: list[Mapping[str, Any]], opponent: list[Mapping[str, Any]]) -> list[str]:
-    """A rule has one time, and a search that of its largest budget."""
-    every = [values for row in own for values in row["seconds"]]
-    times = [np.mean(values) for values in zip(*every, strict=False)]
-    before = [""] * (len(BUDGETS) - 1) if own[0]["policy"] in SEARCHES else []
-    return [*before, *(f"{value:.3f}" for value in times)]
+    return [interval(mean) for mean in means]
 
 
 #: Measurements of OPPONENT in what is left() to a learner.
@@ -353,15 +335,7 @@ def summarise(settings: Mapping[str, Any], rows: Rows) -> dict[str, dict[str, fl
     return {"left": left(rows)}
 
 
-TABLES: Mapping[str, Callable[[Rows], TableOfRows]] = {
-    "default": lambda rows: _table(rows, lambda own, _: _intervals(_scores(own))),
-    "ahead": lambda rows: _table(rows, _ahead),
-    "throughput": lambda rows: _table(
-        rows, lambda own, _: [f"{v:.1f}" for v in _throughputs(own).mean(axis=(0, 1))]
-    ),
-    "seconds": lambda rows: _table(rows, _seconds),
-    "headroom": _headroom,
-}
+TABLES = {"default": _scores_by_budget, "headroom": _headroom}
 
 
 def _curves(rows: Rows) -> Figure:

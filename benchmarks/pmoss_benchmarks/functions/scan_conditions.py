@@ -1,4 +1,4 @@
-"""Scans under other conditions: gain by distance and size, the models' weights, causes of misses.
+"""Models of scans under other conditions: their weights, and causes of misses.
 
 Figures of the paper on access paths that lie outside have a cause in words. A cause changes what
 the pair of linear models learns from, and the same figures are asked again.
@@ -14,15 +14,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pmoss_agents.access_path.linear_cost import LinearCost
-from pmoss_benchmarks.access_path.measurements import CPU, OFFLOAD, PLACES, Measurements
 from pmoss_benchmarks.access_path.models import score, train
 from pmoss_benchmarks.study.function import Cell, Row, Rows, Run
 from pmoss_benchmarks.study.tables import TableOfRows, bold_inside
 from pmoss_datasets.access_path.scans import AccessPathRecipe, pairs_of, simulate
 from pmoss_env.envs.access_path import FEATURES, PATHS
 
-#: Columns of the table of gains, MB.
-SIZES = (1.0, 4.0, 16.0, 64.0, 256.0, 1024.0)
 #: The pair's config, and which scans it learns from and is scored on.
 CAUSES: Mapping[str, tuple[Mapping[str, Any], str]] = {
     "as judged": ({}, "all"),
@@ -35,7 +32,7 @@ CAUSES: Mapping[str, tuple[Mapping[str, Any], str]] = {
 _COMBINATIONS, _REPEATS = 800, 2
 _LARGE_MB = 100.0
 #: The last digits of a fit depend on the linear algebra of the processor.
-TOLERANCES = dict.fromkeys(("gain", "scale", "weights", "got"), 1e-10)
+TOLERANCES = dict.fromkeys(("scale", "weights", "got"), 1e-10)
 
 
 @dataclass(frozen=True)
@@ -43,12 +40,12 @@ class Settings:
     """What the rows depend on.
 
     Attributes:
-        cases: "gain", "weights" and keys of CAUSES.
+        cases: "weights" and keys of CAUSES.
     """
 
     AXES: ClassVar = ("cases",)
 
-    cases: tuple[str, ...] = ("gain", "weights", *CAUSES)
+    cases: tuple[str, ...] = ("weights", *CAUSES)
 
 
 def cells(settings: Settings) -> list[Cell]:
@@ -60,28 +57,11 @@ def measure(run: Run, cell: Cell) -> Row:
     """The figures of a case.
 
     Returns:
-        Of the gain ``sizes`` in MB and by place the ``gain`` at each, offloaded over loaded
-        throughput of a scan with one result. Of the weights the ``scans`` that the pair was fitted
+        Of the weights the ``scans`` that the pair was fitted
         to, ``terms``, the ``scale`` that each is divided by, and ``weights`` by path in ms. Of a
         cause the ``scans``, and ``got`` by statement of the study ``access-path``.
     """
-    if cell["case"] == "gain":
-        return _gain()
     return _weights() if cell["case"] == "weights" else _cause(cell["case"])
-
-
-def _gain() -> Row:
-    machine = Measurements()
-    return {
-        "sizes": list(SIZES),
-        "gain": {
-            place: [
-                machine.gb_per_s(OFFLOAD, place, size) / machine.gb_per_s(CPU, place, size)
-                for size in SIZES
-            ]
-            for place in PLACES
-        },
-    }
 
 
 def _weights() -> Row:
@@ -133,14 +113,6 @@ def _scans() -> tuple[Any, Any]:
     return pairs_of(simulate(AccessPathRecipe(combinations=_COMBINATIONS, repeats=_REPEATS)))
 
 
-def _gains(rows: Rows) -> TableOfRows:
-    (row,) = (row for row in rows if row["case"] == "gain")
-    lines = [
-        [place, *(f"{ratio:.2f}" for ratio in values)] for place, values in row["gain"].items()
-    ]
-    return TableOfRows(["column lies", *(f"{size:g} MB" for size in row["sizes"])], lines)
-
-
 def _weights_table(rows: Rows) -> TableOfRows:
     (row,) = (row for row in rows if row["case"] == "weights")
     lines = [
@@ -154,7 +126,7 @@ def _weights_table(rows: Rows) -> TableOfRows:
     return TableOfRows(["term", "divided by", *(f"{path}, ms" for path in row["weights"])], lines)
 
 
-TABLES = {"gain": _gains, "weights": _weights_table}
+TABLES = {"weights": _weights_table}
 
 
 def causes(rows: Rows, judged: Rows, *statements: str) -> TableOfRows:

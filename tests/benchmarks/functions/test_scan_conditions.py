@@ -10,12 +10,6 @@ RESULTS = Results(Path(__file__).resolve().parents[3])
 RUN = Run(Settings(), Path(), Path(), Path())
 
 
-def test_offloading_gains_on_large_columns_far_away() -> None:
-    gain = measure(RUN, {"case": "gain"})["gain"]
-    assert gain["other blade"][-1] > gain["same blade"][-1] > gain["local"][-1]
-    assert all(row == sorted(row) for row in gain.values())
-
-
 def test_products_and_one_distance_bring_the_models_inside() -> None:
     usual, products, near = (
         measure(RUN, {"case": case})["got"] for case in ("as judged", "products", "one distance")

@@ -23,7 +23,6 @@ PAGES = [
 ]
 TEXTS = {path: path.read_text() for path in PAGES}
 ALL = "\n".join(TEXTS.values())
-CONSOLES = re.findall(r"^```console\n(.*?)^```", ALL, re.M | re.S)
 SNIPPETS = [
     snippet
     for path, text in TEXTS.items()

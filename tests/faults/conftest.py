@@ -1,8 +1,6 @@
 """What the tests of damaged and hostile input share."""
 
-import json
 import sys
-from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -51,15 +49,3 @@ def run():
         return done.output
 
     return command
-
-
-@pytest.fixture
-def json_file(tmp_path):
-    """Writes a JSON file and gives its path."""
-
-    def write(name: str, value: object) -> Path:
-        path = tmp_path / name
-        path.write_text(json.dumps(value))
-        return path
-
-    return write

@@ -54,7 +54,9 @@ def _lines(table: CounterTable) -> Iterator[str]:
         "counters are available: `env.unwrapped.incumbent_snapshot.counters_available` in the "
         "spatial environment, `env.unwrapped.context(rng).snapshot.counters_available` in the "
         'continual one. With `counters="software"` no counter of the PMU is available, and no '
-        "off-core value."
+        'off-core value. In the spatial environment `counters="amd"` leaves out what AMD\'s '
+        'processors do not count, and `counters="arm"` what Arm\'s do not: counters for which the '
+        "table has no code of theirs."
     )
     yield ""
     yield "| | counter | unit | counted on hardware by | analytic | simulated | noise |"

@@ -30,7 +30,7 @@ class Measurements:
         *,
         noise: float = 0.0,
         seed: tuple[int, ...] = (0,),
-        software: bool = False,
+        counters: str = "all",
     ) -> None:
         """Takes a backend that is set to an episode's instance.
 
@@ -38,7 +38,7 @@ class Measurements:
             backend: of the same kind as the episode's; its current schedule changes.
             budget: evaluations, 0 or more.
             noise: strength, as in the environment's argument.
-            software: whether only software counters are available.
+            counters: those that are available, one of types.READABLE.
 
         Raises:
             DescriptionError: a negative budget, or an impossible noise.
@@ -46,7 +46,7 @@ class Measurements:
         if budget < 0:
             raise DescriptionError(f"measurements = {budget}: must be 0 or more")
         self._budget, self._used, self._seconds, self._closed = budget, 0, 0.0, False
-        self._backend, self._software = backend, software
+        self._backend, self._counters = backend, counters
         self._incremental = incremental(backend)
         self._seed = seed
         self._noise = Noise(noise, seed)
@@ -115,7 +115,7 @@ class Measurements:
                 self._seconds += time.perf_counter() - began
             noisy = self._noise.snapshot(self._raw, reading)
             noisy = self._noise.response_times(noisy).for_policies()
-            self._observed = noisy.without_pmu() if self._software else noisy
+            self._observed = noisy.limited_to(self._counters)
         return self._observed
 
     def measure(self, schedule: Schedule) -> HardwareSnapshot:

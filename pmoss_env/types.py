@@ -59,6 +59,20 @@ COUNTERS: tuple[Counter, ...] = _TABLE.counters
 EXTRA_COUNTERS: tuple[Counter, ...] = _TABLE.extra
 COUNTER_NAMES: tuple[str, ...] = tuple(counter.name for counter in COUNTERS)
 COUNTER_INDEX: Mapping[str, int] = {name: i for i, name in enumerate(COUNTER_NAMES)}
+#: Sets of counters that a snapshot may be limited to, see HardwareSnapshot.limited_to().
+READABLE = ("all", "software", "amd", "arm")
+
+
+def readable_counters(kind: str) -> BoolArray:
+    """(H,) whether a set of READABLE has each counter."""
+    return np.array([kind == "all" or _is_readable(counter, kind) for counter in COUNTERS])
+
+
+def _is_readable(counter: Counter, maker: str) -> bool:
+    """Whether the table has a code of the maker's own, or the kernel knows one on every CPU."""
+    makers = {_TABLE.cpus[name].vendor for code in counter.perf for name in code.on}
+    general = any(code.kind == "hardware" and not code.on for code in counter.perf)
+    return counter.source != "hardware" or (maker != "software" and (general or maker in makers))
 
 
 #: A query of a slice runs on its core (SN:T), a random worker of its node (SN:N), or any worker.
@@ -303,18 +317,27 @@ class HardwareSnapshot:
     latency_max_us: float = math.nan
     extra_counters: Mapping[str, Float64Array] = field(default_factory=dict)
 
-    def without_pmu(self) -> HardwareSnapshot:
-        """The snapshot of a virtual machine without a performance monitoring unit.
+    def limited_to(self, kind: str) -> HardwareSnapshot:
+        """The snapshot with only some counters; the others become unavailable.
 
-        Counters of the runtime and the kernel stay. Counters of the hardware, of memory channels
-        and of links become unavailable.
+        Args:
+            kind: of READABLE. "software": those of the runtime and the kernel, and no off-core
+                value, as in a virtual machine without a performance monitoring unit. "amd" and
+                "arm": also those for which ``counters.toml`` has codes of the maker's processors.
         """
-        kept = np.array([counter.source != "hardware" for counter in COUNTERS])
-        return replace(
+        if kind == "all":
+            return self
+        kept = readable_counters(kind)
+        limited = replace(
             self,
             slice_counters=self.slice_counters * kept,
             counters_available=self.counters_available & kept,
             running_ratio=self.running_ratio * kept,
+        )
+        if kind != "software":
+            return limited
+        return replace(
+            limited,
             offcore=np.zeros_like(self.offcore),
             offcore_available=np.zeros_like(self.offcore_available),
             extra_counters={},

@@ -1,15 +1,50 @@
 import numpy as np
 import pytest
 
+from pmoss_env.backends import make_backend
 from pmoss_env.errors import ScheduleError, UnknownNameError
 from pmoss_env.machines import load_machine
-from pmoss_env.types import COUNTER_INDEX, COUNTER_NAMES, COUNTERS, LoadRegime, Schedule
+from pmoss_env.types import (
+    COUNTER_INDEX,
+    COUNTER_NAMES,
+    COUNTERS,
+    READABLE,
+    LoadRegime,
+    Schedule,
+    readable_counters,
+)
 
 
 def test_vocabulary_holds_the_papers_fifteen_counters_once_each() -> None:
     assert [counter.source for counter in COUNTERS[6:21]] == ["hardware"] * 15
     assert len(set(COUNTER_NAMES)) == len(COUNTER_NAMES)
     assert all(COUNTER_NAMES[i] == name for name, i in COUNTER_INDEX.items())
+
+
+def test_makers_have_all_counters_of_the_kernel_and_some_of_the_hardware() -> None:
+    sets = {
+        kind: {
+            name for name, has in zip(COUNTER_NAMES, readable_counters(kind), strict=True) if has
+        }
+        for kind in READABLE
+    }
+    assert sets["software"] < sets["arm"] < sets["amd"] < sets["all"] == {*COUNTER_NAMES}
+    assert "cycles" in sets["arm"], "the kernel knows it on every processor"
+    assert "memory_misses" in sets["amd"] - sets["arm"]
+    assert "local_dram" not in sets["amd"], "Intel's alone"
+    assert sets["software"] == {c.name for c in COUNTERS if c.source != "hardware"}
+
+
+@pytest.mark.parametrize("kind", READABLE)
+def test_a_snapshot_is_limited_to_what_can_be_read(kind: str) -> None:
+    backend = make_backend("analytic", machine="toy", workload="ycsb-a", slices=8)
+    workers = np.resize(backend.machine.workers, 8)
+    snapshot = backend.measure(backend.machine.local_schedule(workers), seed=0)
+    limited, kept = snapshot.limited_to(kind), readable_counters(kind)
+    assert (limited.counters_available == (snapshot.counters_available & kept)).all()
+    assert (limited.slice_counters[:, kept] == snapshot.slice_counters[:, kept]).all()
+    assert not limited.slice_counters[:, ~kept].any()
+    assert limited.offcore_available.any() == (kind != "software")
 
 
 def test_schedule_is_frozen_and_compares_by_value() -> None:

@@ -36,7 +36,7 @@ def use_snapshots() -> None:
         assert not snapshot.slice_counters[:, -1].any()
         noisy = Noise(1.0, (3,)).snapshot(snapshot)
         assert noisy.slice_counters.shape == snapshot.slice_counters.shape
-        assert not snapshot.without_pmu().counters_available[-1]
+        assert not snapshot.limited_to("software").counters_available[-1]
 
 
 def use_this_host() -> None:

@@ -100,6 +100,7 @@ SPATIAL_VARIANTS = [
         "constraints": {"max_slices_per_core": 2},
     },
     {"counters": "software"},
+    {"counters": "arm"},
     {"deviation": 0.3},
     {"actions": "core_node", "observation": "complete"},
     {"actions": "core_node", "observation": "complete", "constraints": FULL},

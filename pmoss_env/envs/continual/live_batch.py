@@ -108,7 +108,7 @@ class LiveBatch:
         self._cores = index.cores.copy()
         noise = Noise(float(arguments.noise), (self._noise_seed, number))
         shown = noise.response_times(noise.snapshot(epoch.snapshot))
-        self.snapshot = shown if arguments.counters == "all" else shown.without_pmu()
+        self.snapshot = shown.limited_to(arguments.counters)
         results["throughput"][0] = epoch.queries / seconds
         results["p99_us"][0] = epoch.snapshot.latency_p99_us
         results["moved_gb"][0] = epoch.moved_bytes * 1e-9

@@ -172,8 +172,7 @@ class Session:
             noise = Noise(float(arguments.noise), (self._noise_seed, epoch))
             snapshot = noise.snapshot(index.epoch(batch.epoch(self._row)).snapshot)
             snapshot = noise.response_times(snapshot)
-            shown = snapshot if arguments.counters == "all" else snapshot.without_pmu()
-            self._latest = epoch, shown
+            self._latest = epoch, snapshot.limited_to(arguments.counters)
         return self._latest[1]
 
     def _start(self, rng: np.random.Generator) -> Int32Array:

@@ -16,9 +16,8 @@ from pmoss_env.envs.spatial.rules import ACTIONS, ON_ILLEGAL, REWARDS
 from pmoss_env.errors import DescriptionError, UnsupportedError
 from pmoss_env.interference import INTERFERENCE
 from pmoss_env.noise import Noise
+from pmoss_env.types import READABLE
 
-#: Sets of counters in the snapshots of an episode.
-READABLE = ("all", "software")
 RENDER_MODES = ("ansi", "rgb_array")
 MIXTURE = "mixture"
 #: Options of backends for which the environment has arguments.
@@ -50,7 +49,8 @@ class Arguments:
         order: "index" (slice 0 first) or "load" (most queries in the incumbent's snapshot first).
         workload_seed: None for a new workload instance per episode, or a whole number.
         counters: "all", or "software": as in a virtual machine without a performance monitoring
-            unit, where only our runtime and the kernel count.
+            unit, where only our runtime and the kernel count. "amd" and "arm": also those that
+            these makers' processors count, by the codes of ``counters.toml``.
         noise: strength of the measurement noise (``pmoss_env.noise``); 1 is as on hardware.
         deviation: relative deviation of the true machine's latencies, bandwidths and core speeds
             from its description, 0 to 0.5, on the analytic backend. They are drawn for every

@@ -343,7 +343,7 @@ class SpatialSchedulingEnv(NamedArgumentsEnv[Observation, np.int64]):
 
     @property
     def counters_kind(self) -> str:
-        """The ``counters`` argument: "all" or "software"."""
+        """The ``counters`` argument: one of ``pmoss_env.types.READABLE``."""
         return self.arguments.counters
 
     @property

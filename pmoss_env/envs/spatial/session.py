@@ -402,7 +402,7 @@ class Session:
             budget,
             noise=float(self.arguments.noise),
             seed=(self._seed, _MEASUREMENTS),
-            software=self.arguments.counters != "all",
+            counters=self.arguments.counters,
         )
 
     def close(self) -> None:
@@ -415,4 +415,4 @@ class Session:
 
     def _observed(self, snapshot: HardwareSnapshot) -> HardwareSnapshot:
         """A snapshot with the counters of the environment."""
-        return snapshot if self.arguments.counters == "all" else snapshot.without_pmu()
+        return snapshot.limited_to(self.arguments.counters)

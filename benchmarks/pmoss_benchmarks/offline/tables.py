@@ -80,54 +80,6 @@ def over_tasks(summary: Mapping[str, Any], *tracks: str) -> TableOfRows:
     return TableOfRows(heads, lines)
 
 
-def best_learned(summary: Mapping[str, Any]) -> TableOfRows:
-    """Each task: the best learned agent beside simple schedules, the best rule and search."""
-    track = summary["tracks"]["same-task"]
-    agents = dict.fromkeys(row["agent"] for row in summary["cells"] if "training" in row)
-    lines = []
-    for task, paired in track["paired"].items():
-        policies, rule = paired["policies"], paired["rule"]
-        best = max(
-            (name for name in agents if name in policies),
-            key=lambda name: float(policies[name]["score"]["value"]),
-        )
-        simple = max(
-            (track["tasks"][task][name] for name in SPATIAL.simple if name in track["tasks"][task]),
-            key=lambda one: float(one["score"]),
-        )
-        mine = policies[best]
-        lines.append(
-            [
-                task,
-                f"{best} {mine['score']['value']:.1f}",
-                f"{rule} {policies[rule]['score']['value']:.1f}",
-                interval(mine["over_rule"]),
-                interval(mine.get("over_search")),
-                f"{simple['policy']} {simple['score']:.1f}",
-                f"{mine['throughput'] / simple['throughput']:.2f}",
-            ]
-        )
-    heads = ["task", "best learned", "best rule", ">points ahead of it", ">ahead of search"]
-    return TableOfRows([*heads, "best simple", ">throughput over it"], lines)
-
-
-def by_track(summary: Mapping[str, Any]) -> TableOfRows:
-    """Interquartile means of every policy on every track; last checkpoints alone."""
-    tracks = summary["tracks"]
-    means = {
-        name: one["iqm"]["value"]
-        for track in reversed(tracks.values())
-        for name, one in track["overall"].items()
-        if not name.endswith(BEST)
-    }
-    names = sorted(means, key=lambda name: -means[name])
-    lines = [
-        [track, *(interval(of["overall"].get(name, {}).get("iqm")) for name in names)]
-        for track, of in tracks.items()
-    ]
-    return TableOfRows(["track", *(f">{name}" for name in names)], lines)
-
-
 def players(summary: Mapping[str, Any], task: str) -> list[Mapping[str, Any]]:
     """The rows of agents that learned by playing a task."""
     where = "same-task", task

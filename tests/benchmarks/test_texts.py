@@ -1,5 +1,6 @@
 """Texts are made of results."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -75,3 +76,20 @@ def test_a_page_is_printed_with_its_tags_filled(checkout: Path) -> None:
         assert run(named, "--root", str(checkout)) == (0, "3 tasks\n\n")
     with pytest.raises(DescriptionError, match=r"none.md: is no page of"):
         render_page(Pages(checkout), Path("none.md"))
+
+
+def test_bars_show_what_the_code_of_a_page_printed(tmp_path: Path) -> None:
+    pages = Pages(REPOSITORY, tmp_path)
+    for name, labels in {
+        "start/first-episode": ("random: ", "generalist-v1: "),
+        "tutorials/measure-your-server": ("grouped: ", "lpt: ", "grouped, again: "),
+        "tutorials/autopilot": ("epoch 1: ", "epoch 3: "),
+    }.items():
+        page = Path("docs", f"{name}.md")
+        text = (REPOSITORY / page).read_text()
+        pages.render(text, page)
+        [drawn] = tmp_path.rglob(f"{page.stem}-*.svg")
+        shown = re.findall(r'aria-label="(.*?)"', drawn.read_text())
+        assert all(label in shown[0] for label in labels)
+        with pytest.raises(DescriptionError, match=r"printed_bars\(1\): no figures in column 20"):
+            pages.render(text + '{{ printed_bars(1, "words", "unit", 20) }}', page)

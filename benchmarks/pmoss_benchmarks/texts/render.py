@@ -48,6 +48,10 @@ from pmoss_env.pictures import write_svg
 PICTURES = Path("docs") / "_pictures"
 #: The study with what the code of pages prints.
 TUTORIALS = "tutorials"
+#: The line below a printed table's head, what separates its cells, and a figure with an interval.
+_RULE = re.compile(r"[ ─]*─|[|-]*-\|")
+_CELLS = re.compile(r" {2,}| \| ")
+_FIGURE = re.compile(r"(-?\d[\d.]*)(?: \[(-?[\d.]+), (-?[\d.]+)\])?")
 _BLOCK = re.compile(r"^<!-- (?P<tag>\{\{.*?\}\}) -->\n.*?^<!-- end -->$", re.MULTILINE | re.DOTALL)
 
 
@@ -115,11 +119,9 @@ class Pages:
 
     def _with_outputs(self, text: str, page: Path) -> str:
         """The text of a page with what its code printed below each block, if that is stored."""
-        stored = self.results[TUTORIALS].rows if TUTORIALS in self.results else []
-        rows = [row for row in stored if row["asked"] == page.as_posix()]
-        if not rows:
+        row = self._tutorial(page)
+        if not row:
             return text
-        [row] = rows
         if [match[3] for match in BLOCK.finditer(text)] != row["blocks"]:
             raise DescriptionError(f"its code differs from the stored one: run study {TUTORIALS}")
         outputs = iter(row["output"])
@@ -130,6 +132,11 @@ class Pages:
             return f"{match[0]}\n\n{where}````text\n{output}\n````" if output else match[0]
 
         return BLOCK.sub(with_output, text)
+
+    def _tutorial(self, page: Path) -> Mapping[str, Any]:
+        """What the code of a page printed; empty if that is not stored."""
+        stored = self.results[TUTORIALS].rows if TUTORIALS in self.results else []
+        return next((row for row in stored if row["asked"] == page.as_posix()), {})
 
     def fill(self, text: str, page: Path) -> str:
         """A text whose marked blocks are filled in place; see render()."""
@@ -151,6 +158,7 @@ class Pages:
             "load_machine": load_machine,
             "load_task": load_task,
             "plot": self._plot,
+            "printed_bars": self._printed_bars,
             "ranges": read_ranges,
             "report": self._report,
             "newest_standings": self._newest_standings,
@@ -197,6 +205,34 @@ class Pages:
         path = self.pictures / f"{file}.svg"
         write_atomically(path, draw_bars([Bar(*bar) for bar in bars], unit, digits))
         return f"![{words}]({self.to(path)})"
+
+    def _printed_bars(
+        self,
+        block: int,
+        words: str,
+        unit: str,
+        column: int,
+        learned: Sequence[str] = (),
+        digits: int = 1,
+    ) -> str:
+        """A picture of a column of the first table that a block of the page printed.
+
+        Args:
+            block: its number, from 0.
+            learned: the rows of agents.
+
+        Raises:
+            DescriptionError: no such output is stored, or it has no such figures.
+        """
+        outputs = self._tutorial(self._page).get("output", [])
+        rows = _figures(outputs[block], column) if block < len(outputs) else []
+        if not rows:
+            raise DescriptionError(f"printed_bars({block}): no figures in column {column}")
+        bars = [
+            (name, value, "learned" if name in learned else "rule", *interval_)
+            for name, value, *interval_ in rows
+        ]
+        return self._bars(f"{self._page.stem}-{block}", words, unit, bars, digits)
 
     def _report(self, name: str) -> Any:
         """A JSON file by its path below the results."""
@@ -269,6 +305,23 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "percent": percent,
     "thousands": lambda number: f"{number:,}",
 }
+
+
+def _figures(output: str, column: int) -> list[list[Any]]:
+    """Name and figure of each row of a printed table, and the figure's interval if it has one."""
+    lines = output.splitlines()
+    rules = [number for number, line in enumerate(lines) if _RULE.fullmatch(line)]
+    rows: list[list[Any]] = []
+    for line in lines[rules[0] + 1 if rules else 0 :]:
+        if rules and not line:
+            break
+        name, *cells = _CELLS.split(line.strip(" |"))
+        figure = _FIGURE.match(cells[column - 1]) if len(cells) > column else None
+        if figure:
+            rows.append([name, *(float(part) for part in figure.groups() if part)])
+        elif rules and rows and re.match(r" {1,2}\S", line):  # the rest of a name
+            rows[-1][0] += f" {name}"
+    return rows
 
 
 @cache

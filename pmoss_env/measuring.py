@@ -19,8 +19,10 @@ from pmoss_env.baselines import Context, make_baseline
 from pmoss_env.result_files import ResultFile
 from pmoss_env.types import HardwareSnapshot, LoadRegime, Schedule
 
-#: What os-default goes by, and the kernel's setting of its automatic NUMA balancing meanwhile.
-BALANCING = {"os-default, AutoNUMA off": "0", "os-default, AutoNUMA on": "1"}
+#: What Linux does by itself. Its automatic NUMA balancing moves what it has placed.
+BALANCED = "os-default"
+#: What that goes by with the kernel's setting switched, and the setting.
+BALANCING = {f"{BALANCED}, AutoNUMA off": "0", f"{BALANCED}, AutoNUMA on": "1"}
 #: What the first schedule goes by where it is measured once more, after all others.
 AGAIN = "{}, again"
 #: A throughput within this share of another one is the same.
@@ -176,7 +178,7 @@ def measure_schedules(
         The snapshots in the order of ``names``, and one of the name AGAIN if asked for.
     """
     machine, slices = backend.machine, backend.slices
-    rules = ["os-default" if name in BALANCING else name for name in names]
+    rules = [BALANCED if name in BALANCING else name for name in names]
     chosen = [
         (name, make_baseline(rule, shared=True)) for name, rule in zip(names, rules, strict=True)
     ]

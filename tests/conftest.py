@@ -1,6 +1,7 @@
 """What all tests share."""
 
 import signal
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -59,3 +60,17 @@ def install_package(tmp_path, monkeypatch):
         monkeypatch.syspath_prepend(folder)
 
     return put
+
+
+@pytest.fixture
+def kernel(tmp_path: Path) -> Path:
+    """A root whose settings of the kernel may be switched."""
+    root = tmp_path / "kernel"
+    for name, text in (
+        ("proc/sys/kernel/numa_balancing", "1\n"),
+        ("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n"),
+    ):
+        file = root / name
+        file.parent.mkdir(parents=True)
+        file.write_text(text)
+    return root

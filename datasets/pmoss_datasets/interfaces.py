@@ -32,6 +32,7 @@ class Rollout:
         evaluations: of the model that a declared search asked for; None where none was declared.
         measurements: before the decision; None where none were allowed.
         schedule: that the episode ended with where no actions lead to it; else None.
+        balancing: the kernel's automatic NUMA balancing under it; None: as it was.
     """
 
     actions: tuple[int, ...]
@@ -44,6 +45,7 @@ class Rollout:
     evaluations: int | None = None
     measurements: int | None = None
     schedule: Schedule | None = None
+    balancing: bool | None = None
 
 
 #: What only some domains offer: putting back what ran before a rollout; schedules of slices, which

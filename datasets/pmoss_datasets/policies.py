@@ -218,9 +218,13 @@ class SharedSchedule(SchedulePolicy):
     No actions lead to it. So an episode ends with it at once: SpatialSchedulingEnv.finish().
     """
 
-    def __init__(self, baseline: str) -> None:
-        """Takes the name of one of SHARED_BASELINES; raises UnknownNameError for another."""
+    def __init__(self, baseline: str, balancing: bool | None = None) -> None:
+        """Takes the name of one of SHARED_BASELINES; raises UnknownNameError for another.
+
+        ``balancing`` is the kernel's automatic NUMA balancing meanwhile; None keeps it as it is.
+        """
         super().__init__(make_baseline(baseline, shared=True))
+        self.balancing = balancing
 
     def schedule(self, context: Context) -> Schedule:
         """The schedule of an episode."""

@@ -145,13 +145,13 @@ def _with_balancing(
 ) -> tuple[list[str], str]:
     """The names with rows of AutoNUMA after os-default; or the same, and why there are none."""
     from pmoss_env.backends.kernel_settings import why_no_balancing
-    from pmoss_env.measuring import BALANCING
+    from pmoss_env.measuring import BALANCED, BALANCING
 
-    if "os-default" not in names or not subject.measures_host or "numa_balancing" in arguments:
+    if BALANCED not in names or not subject.measures_host or "numa_balancing" in arguments:
         return names, ""
     if without := why_no_balancing(subject.machine.nodes):
         return names, without
-    behind = names.index("os-default") + 1
+    behind = names.index(BALANCED) + 1
     return [*names[:behind], *BALANCING, *names[behind:]], ""
 
 

@@ -13,56 +13,44 @@ from pmoss_env.errors import BackendError
 from pmoss_env.types import HardwareSnapshot, Instance, Schedule
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    for name, text in (
-        ("proc/sys/kernel/numa_balancing", "1\n"),
-        ("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n"),
-    ):
-        file = tmp_path / name
-        file.parent.mkdir(parents=True)
-        file.write_text(text)
-    return tmp_path
-
-
-def settings(root: Path) -> tuple[str, str]:
+def settings(kernel: Path) -> tuple[str, str]:
     return (
-        (root / "proc/sys/kernel/numa_balancing").read_text(),
-        (root / "sys/kernel/mm/transparent_hugepage/enabled").read_text(),
+        (kernel / "proc/sys/kernel/numa_balancing").read_text(),
+        (kernel / "sys/kernel/mm/transparent_hugepage/enabled").read_text(),
     )
 
 
-def test_nothing_is_switched_unless_asked(root: Path) -> None:
-    before = settings(root)
-    with switched({"numa_balancing": None, "transparent_hugepages": "madvise"}, root):
-        assert settings(root) == before
+def test_nothing_is_switched_unless_asked(kernel: Path) -> None:
+    before = settings(kernel)
+    with switched({"numa_balancing": None, "transparent_hugepages": "madvise"}, kernel):
+        assert settings(kernel) == before
 
 
-def test_a_setting_that_cannot_be_switched_leaves_all_as_they_were(root: Path) -> None:
-    (root / "sys/kernel/mm/transparent_hugepage/enabled").unlink()
+def test_a_setting_that_cannot_be_switched_leaves_all_as_they_were(kernel: Path) -> None:
+    (kernel / "sys/kernel/mm/transparent_hugepage/enabled").unlink()
     with (
         pytest.raises(BackendError, match=r"transparent_hugepages = .never.: .*run as root"),
-        switched({"numa_balancing": "0", "transparent_hugepages": "never"}, root),
+        switched({"numa_balancing": "0", "transparent_hugepages": "never"}, kernel),
     ):
         pass
-    assert (root / "proc/sys/kernel/numa_balancing").read_text() == "1"
+    assert (kernel / "proc/sys/kernel/numa_balancing").read_text() == "1"
 
 
-def test_the_guard_puts_back_what_we_cannot(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with switched({"numa_balancing": "0"}, root):
+def test_the_guard_puts_back_what_we_cannot(kernel: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with switched({"numa_balancing": "0"}, kernel):
 
         def fails(*_: object) -> None:
             raise OSError("busy")
 
         monkeypatch.setattr(Path, "write_text", fails)
-    assert settings(root) == ("1", "always [madvise] never\n")
+    assert settings(kernel) == ("1", "always [madvise] never\n")
 
 
-def test_what_cannot_be_put_back_is_reported(root: Path) -> None:
-    balancing = root / "proc/sys/kernel/numa_balancing"
+def test_what_cannot_be_put_back_is_reported(kernel: Path) -> None:
+    balancing = kernel / "proc/sys/kernel/numa_balancing"
     with (
         pytest.raises(BackendError, match=r"numa_balancing cannot be put back to .1.: as root"),
-        switched({"numa_balancing": "0"}, root),
+        switched({"numa_balancing": "0"}, kernel),
     ):
         balancing.unlink()
         balancing.mkdir()
@@ -74,15 +62,15 @@ def test_values_are_those_of_the_kernel() -> None:
         check_settings({"numa_balancing": "on"})
 
 
-def test_a_kill_puts_them_back(root: Path) -> None:
+def test_a_kill_puts_them_back(kernel: Path) -> None:
     code = (
         "import sys, time; from pathlib import Path\n"
         "from pmoss_env.backends.kernel_settings import switched\n"
         "with switched({'transparent_hugepages': 'never'}, Path(sys.argv[1])):\n"
         "    print('switched', flush=True); time.sleep(600)\n"
     )
-    enabled = root / "sys/kernel/mm/transparent_hugepage/enabled"
-    words = [sys.executable, "-c", code, root]
+    enabled = kernel / "sys/kernel/mm/transparent_hugepage/enabled"
+    words = [sys.executable, "-c", code, kernel]
     with subprocess.Popen(words, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
         child.stdout.readline()
@@ -94,19 +82,19 @@ def test_a_kill_puts_them_back(root: Path) -> None:
     assert enabled.read_text() == "madvise"
 
 
-def test_balancing_is_measured_where_it_can_be_switched(root: Path) -> None:
-    file = root / "proc/sys/kernel/numa_balancing"
-    assert why_no_balancing(2, root) == ""
-    assert why_no_balancing(1, root) == "this host has one NUMA node"
+def test_balancing_is_measured_where_it_can_be_switched(kernel: Path) -> None:
+    file = kernel / "proc/sys/kernel/numa_balancing"
+    assert why_no_balancing(2, kernel) == ""
+    assert why_no_balancing(1, kernel) == "this host has one NUMA node"
     file.unlink()
-    assert f"{file} cannot be read" in why_no_balancing(2, root)
+    assert f"{file} cannot be read" in why_no_balancing(2, kernel)
 
 
 def test_os_default_has_a_row_for_each_setting_which_is_put_back(
-    root: Path, monkeypatch: pytest.MonkeyPatch
+    kernel: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = root / "proc/sys/kernel/numa_balancing"
-    monkeypatch.setattr(measuring, "switched", partial(switched, root=root))
+    file = kernel / "proc/sys/kernel/numa_balancing"
+    monkeypatch.setattr(measuring, "switched", partial(switched, root=kernel))
     backend = make_backend("analytic", machine="toy", workload="lookups", slices=8)
     backend.set_instance(Instance(0))
     measure = backend.measure

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import time
+from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -14,7 +15,9 @@ import pytest
 
 from pmoss_datasets.evaluation import read_results
 from pmoss_env import host_report
+from pmoss_env.backends.kernel_settings import switched
 from pmoss_env.cli.signals import resume_hint
+from pmoss_env.measuring import BALANCING
 from tests.cli.invoking import PMOSS, pmoss, pmoss_json
 
 
@@ -333,7 +336,8 @@ def test_quick_demo_writes_everything(tmp_path: Path) -> None:
     from pmoss_agents.demo.host import nothing_to_gain
 
     output = pmoss("demo", "--quick", "--html", "--out", str(tmp_path / "demo"))
-    shown = ("Linux default", "best rule: ", "agent, at once", "agent, after 12 episodes", "search")
+    linux = ("Linux default", "Linux, AutoNUMA on")
+    shown = (*linux, "best rule: ", "agent, at once", "agent, after 12 episodes", "search")
     for name in (*shown, "Pictures:", nothing_to_gain() or "Lost queries: 0", QUICK.agent):
         assert name in output
     written = {path.name for path in (tmp_path / "demo").iterdir()}
@@ -343,7 +347,8 @@ def test_quick_demo_writes_everything(tmp_path: Path) -> None:
         assert ElementTree.parse(tmp_path / "demo" / name).getroot().tag.endswith("svg")
     summary = json.loads((tmp_path / "demo" / "summary.json").read_text())
     measured = {p["policy"] for p in summary["policies"]}
-    assert measured == {"os-default", AGENT, TUNED, "local-search", *RULES}
+    balanced = "os-default, AutoNUMA on"
+    assert measured == {"os-default", balanced, AGENT, TUNED, "local-search", *RULES}
     assert len(summary["shown"]) == 5
     assert all(policy["illegal_actions"] == 0 for policy in summary["policies"])
     page = (tmp_path / "demo" / "demo.html").read_text()
@@ -353,15 +358,20 @@ def test_quick_demo_writes_everything(tmp_path: Path) -> None:
     assert "all bits equal" in pmoss("study", "replay", str(tmp_path / "demo" / "results.jsonl"))
 
 
-def test_the_demo_reschedules_an_index_without_losing_a_query() -> None:
-    from pmoss_agents.demo.host import SCHEDULES, watch_host
+def test_the_demo_reschedules_an_index_without_losing_a_query(
+    kernel: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pmoss_agents.demo import host as watching
 
+    monkeypatch.setattr(watching, "switched", partial(switched, root=kernel))
+    monkeypatch.setattr(watching, "why_no_balancing", lambda nodes: "")
     lines: list[str] = []
-    host = watch_host(50_000, 3, 0.1, seed=0, progress=lambda *stage: None, on_round=lines.append)
+    size = (50_000, 3, 0.1)
+    host = watching.watch_host(*size, seed=0, progress=lambda *stage: None, on_round=lines.append)
     assert host.lost == 0
-    assert [len(rates) for rates in host.throughputs.values()] == [3, 3]
-    assert tuple(host.throughputs) == SCHEDULES
-    assert len(lines) == 6
+    assert [len(rates) for rates in host.throughputs.values()] == [3] * 4
+    assert list(host.throughputs) == ["os-default", *BALANCING, "lpt"]
+    assert len(lines) == 12
 
 
 def children_of(pid: int) -> list[int]:

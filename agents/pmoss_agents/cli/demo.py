@@ -47,7 +47,7 @@ def demo(
     console.print()
     task = plan.env_kwargs
     print_summaries(
-        [replace(summary, policy=label) for label, summary in result.shown.items()],
+        [replace(summary, policy=label) for label, summary in result.rows.items()],
         f"{task['machine']}, {task['workload']}, {task['load']} load, {task['interference']}: "
         f"{len(plan.seeds)} seeds x {plan.episodes_per_seed} unseen incumbents",
         find_domain(FIRST_DOMAIN),

@@ -23,6 +23,7 @@ from pmoss_env.cli.pairs import EnvOption, MachineOption, env_arguments
 
 if TYPE_CHECKING:
     from pmoss_agents.policies import Named
+    from pmoss_datasets.domain import Domain
     from pmoss_env.result_files import ResultFile
 
 #: Of seeds, episodes and evaluations; evaluate() has the same bound.
@@ -58,7 +59,9 @@ def evaluate(
     waits in OUT.partial. Agents play again, for they may remember earlier episodes.
 
     Where no rule is named, eight rules and a search play, what Linux does by itself among them. Of
-    another domain than spatial all play.
+    another domain than spatial all play. os-default has a row with the kernel's automatic NUMA
+    balancing on; on this host also one with it off, where that can be switched. This host has no
+    scores, for nothing can be searched there.
 
     Example: pmoss evaluate pmoss/generalist-v1 -e interference=busy_core
 
@@ -83,8 +86,10 @@ def evaluate(
         budget,
         pad=pad,
         domain=domain,
-        usual=lambda domain: domain.compared or domain.policies(),
+        usual=lambda domain: _usual(domain, kwargs),
     )
+    balanced, without = named.domain.with_settings(named.policies, kwargs)
+    named = named._replace(policies=balanced)
     settings = {"env": kwargs, "budget": budget, "schedules": schedules, "pad": pad}
     with _kept(out, named, words, settings) as kept, progress_bar("evaluating") as progress:
         evaluation = run(
@@ -119,8 +124,18 @@ def evaluate(
         )
         return
     print_summaries(summaries, title, named.domain, asked=asked)
+    if without:
+        console.print(f"os-default has no rows with AutoNUMA off and on: {without}.")
     if out:
         console.print(f"written to {out}; replay it with: pmoss study replay {out}")
+
+
+def _usual(domain: Domain, kwargs: Mapping[str, Any]) -> list[str]:
+    """The policies to take where none are named; on this host none that search."""
+    names = domain.compared or domain.policies()
+    return [
+        name for name in names if not (domain.takes_budget(name) and domain.measures_host(kwargs))
+    ]
 
 
 def _kept(

@@ -109,6 +109,7 @@ def rollout(
     given = {"backend": backend, "machine": machine, "backend_options": pairs(options) or None}
     given = {key: value for key, value in given.items() if value is not None}
     arguments = {**chosen.host_arguments, **given, **pairs(env)}
+    players, without = chosen.with_settings(players, arguments)
     check_export(export, export_to)
     offers = (("--incumbent", incumbent), ("--keep", keep), ("--export", export))
     for option, given_option in offers:
@@ -143,6 +144,8 @@ def rollout(
         last = {row["policy"]: _schedule_of(row, machine_name) for row in rows}
         export_placements(export, load_machine(machine_name), last, export_to)
     place = ", ".join(str(arguments[key]) for key in ("machine", "backend") if key in arguments)
+    if without:
+        console.print(f"os-default has no rows with AutoNUMA off and on: {without}.")
     _print(rows, place or chosen.name, chosen)
 
 

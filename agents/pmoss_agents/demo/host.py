@@ -9,14 +9,16 @@ import numpy as np
 
 from pmoss_env.backends import make_backend
 from pmoss_env.backends.hardware import HardwareBackend
+from pmoss_env.backends.kernel_settings import switched, why_no_balancing
 from pmoss_env.backends.live import LiveRuntime
 from pmoss_env.baselines import Context, make_baseline
 from pmoss_env.errors import PlatformError
 from pmoss_env.machines import load_machine
+from pmoss_env.measuring import BALANCED, BALANCING
 from pmoss_env.types import HardwareSnapshot
 
 #: The schedule that the index begins with, and the one that it is given while it serves.
-SCHEDULES = ("os-default", "lpt")
+SCHEDULES = (BALANCED, "lpt")
 #: Longest bar of the live view.
 _WIDTH = 40
 
@@ -27,6 +29,8 @@ class Host:
 
     Attributes:
         throughputs: of each round, Mq/s, by the schedule's name, in the order in which they ran.
+            Linux's default also runs with automatic NUMA balancing off and on, where this process
+            may switch it.
         lost: queries that were sent and never answered.
         roles_share_cores: whether routers, workers and sweepers had to share cores.
     """
@@ -75,28 +79,37 @@ def watch_host(
     throughputs: dict[str, tuple[float, ...]] = {}
     context = Context(backend.machine, backend.slices)
     first = make_baseline(SCHEDULES[0], shared=True)(context)
+    shown = list(SCHEDULES)
+    if not why_no_balancing(backend.machine.nodes):
+        shown[1:1] = BALANCING
     snapshot: HardwareSnapshot | None = None
     try:
         with LiveRuntime(backend, sweep_seconds=round_seconds, seed=seed) as live:
             live.start(first)
-            for number, name in enumerate(SCHEDULES):
-                if number:
-                    rng = np.random.default_rng([seed, number])
+            switches = 0
+            for number, name in enumerate(shown):
+                if name in SCHEDULES[1:]:
+                    switches += 1
+                    rng = np.random.default_rng([seed, switches])
                     context = Context(
                         backend.machine, backend.slices, first, snapshot, rng, backend
                     )
                     live.switch(make_baseline(name, shared=True)(context))
                 rates: list[float] = []
-                while len(rates) < rounds:
-                    passed = live.next_round(timeout=60)
-                    # A round in which the schedule changed is of neither.
-                    if passed is None or passed.switches < number or passed.pending:
-                        continue
-                    snapshot = passed.snapshot
-                    rates.append(snapshot.throughput)
-                    bar = "#" * min(_WIDTH, round(10 * rates[-1]))
-                    on_round(f"now on this host  {name:<8} {rates[-1]:6.2f} Mq/s  {bar}")
-                    progress("serve, re-schedule", number * rounds + len(rates), 2 * rounds)
+                with switched({"numa_balancing": BALANCING.get(name)}):
+                    if name in BALANCING:
+                        live.next_round(timeout=60)  # it began under another setting
+                    while len(rates) < rounds:
+                        passed = live.next_round(timeout=60)
+                        # A round in which the schedule changed is of neither.
+                        if passed is None or passed.switches < switches or passed.pending:
+                            continue
+                        snapshot = passed.snapshot
+                        rates.append(snapshot.throughput)
+                        bar = "#" * min(_WIDTH, round(10 * rates[-1]))
+                        on_round(f"now on this host  {name:<8} {rates[-1]:6.2f} Mq/s  {bar}")
+                        done = number * rounds + len(rates)
+                        progress("serve, re-schedule", done, len(shown) * rounds)
                 throughputs[name] = tuple(rates)
             ended = live.stop()
     finally:

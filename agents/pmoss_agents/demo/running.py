@@ -24,6 +24,7 @@ from pmoss_agents.demo.page import demo_page
 from pmoss_agents.demo.picture import draw_demo
 from pmoss_agents.demo.plan import (
     AGENT,
+    AUTO_NUMA,
     CHECKPOINT,
     DATA,
     LINUX,
@@ -157,7 +158,7 @@ def _fine_tune(plan: Plan, dataset: Dataset, path: Path, progress: Progress) -> 
 def _policies(plan: Plan, agent: Any, tuned: Any) -> dict[str, Any]:
     """All that play, by name."""
     return {
-        **{name: SPATIAL.policy(name) for name in RULES},
+        **{name: SPATIAL.policy(name) for name in (*RULES, AUTO_NUMA)},
         SEARCH: SchedulePolicy(make_baseline(SEARCH, budget=plan.search_budget)),
         AGENT: agent,
         TUNED: tuned,

@@ -11,7 +11,7 @@ from pmoss_datasets.domain import domain_of_env
 from pmoss_datasets.evaluation.episodes import Progress, episode_seed
 from pmoss_datasets.evaluation.results import EpisodeResult, read_results
 from pmoss_datasets.interfaces import score_of
-from pmoss_env.errors import DatasetError, DescriptionError
+from pmoss_env.errors import DatasetError, DescriptionError, UnsupportedError
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,10 @@ def replay(path: Path, progress: Progress | None = None, *, episodes: int | None
     chosen = _spread_over(list(dict.fromkeys((row.seed, row.episode) for row in rows)), episodes)
     lines = [n for n, row in enumerate(rows) if (row.seed, row.episode) in chosen]
     domain = domain_of_env(header["env_id"])
+    if domain.measures_host(header["env_kwargs"]):
+        raise UnsupportedError(
+            f"{path}: results of this host cannot be replayed: no measurement repeats"
+        )
     env = domain.make_env(header["env_kwargs"], header["env_id"])
     judge = domain.judge(env)
     references: dict[int, tuple[float, float]] = {}
@@ -71,7 +75,7 @@ def replay(path: Path, progress: Progress | None = None, *, episodes: int | None
             }
             where = f"line {index + 2}: {row.policy}, seed {row.seed}, episode {row.episode}"
             try:
-                if row.policy in domain.unplaced and not row.actions:
+                if not row.actions and row.policy in (*domain.unplaced, *domain.settings):
                     played = domain.play(env, domain.policy(row.policy), env_seed)
                 else:
                     played = domain.rerun(env, env_seed, row.actions)

@@ -31,7 +31,8 @@ from pmoss_datasets.spatial.schema import (
 from pmoss_datasets.spatial.validation import spatial_metadata_problems, spatial_problems
 from pmoss_datasets.spatial.world_sets import FORMAT, WorldSet
 from pmoss_datasets.storage import Dataset
-from pmoss_env.backends import backend_class
+from pmoss_env.backends import backend_class, backend_options
+from pmoss_env.backends.kernel_settings import why_no_balancing
 from pmoss_env.baselines import (
     NOTHING,
     SEARCHES,
@@ -47,6 +48,7 @@ from pmoss_env.checks import check_type
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
 from pmoss_env.errors import DescriptionError, PmossError, UnknownNameError, UnsupportedError
 from pmoss_env.machines import Machine, load_machine
+from pmoss_env.measuring import BALANCED, BALANCING
 from pmoss_env.types import COUNTER_NAMES, Float64Array
 from pmoss_env.workloads import load_workload
 
@@ -99,6 +101,7 @@ class SpatialDomain(Domain):
     simple = ("grouped", "spread", "mixed", "random", "lpt")
     #: Workers share slices there.
     unplaced = tuple(SHARED_BASELINES)
+    settings = tuple(BALANCING)
     choices = "tiles"
     kind = "schedule"
     offers = frozenset({"undoing", "schedules"})
@@ -150,6 +153,8 @@ class SpatialDomain(Domain):
         """A baseline as a policy, those of ``unplaced``, too."""
         if name in self.unplaced and budget is None:
             return SharedSchedule(name)
+        if name in self.settings:
+            return SharedSchedule(BALANCED, BALANCING[name] == "1")
         return SchedulePolicy(make_baseline(name, budget=budget))
 
     def takes_budget(self, name: str) -> bool:
@@ -189,7 +194,7 @@ class SpatialDomain(Domain):
 
     def measures_host(self, kwargs: Mapping[str, Any]) -> bool:
         """Whether the backend runs on the host."""
-        return backend_class(str(kwargs["backend"])).measures_host
+        return backend_class(str(kwargs.get("backend", self.usual["backend"]))).measures_host
 
     def player(self, recipe: Recipe) -> SpatialPlayer:
         """What plays the episodes of a recipe."""
@@ -345,6 +350,31 @@ class SpatialDomain(Domain):
                 env.context(np.random.default_rng((seed, 2)))
             )
             return float(backend.measure(schedule, seed=0).throughput)
+
+    def with_settings(
+        self, policies: Mapping[str, Policy], kwargs: Mapping[str, Any]
+    ) -> tuple[dict[str, Policy], str]:
+        """Behind Linux's default: the same with automatic NUMA balancing on, on a host also off.
+
+        A model's default is without it.
+        """
+        arguments = {**self.usual, **kwargs}
+        options = arguments.get("backend_options") or {}
+        if BALANCED not in policies or "numa_balancing" in options:
+            return dict(policies), ""
+        without, names = "", list(self.settings)
+        if self.measures_host(arguments):
+            without = why_no_balancing(load_machine(str(arguments["machine"])).nodes)
+        elif "numa_balancing" in backend_options(str(arguments["backend"])):
+            names = names[-1:]
+        else:
+            without = f"the backend {arguments['backend']!r} has no option numa_balancing"
+        result: dict[str, Policy] = {}
+        for name, policy in policies.items():
+            result[name] = policy
+            if name == BALANCED and not without:
+                result |= {setting: self.policy(setting) for setting in names}
+        return result, without
 
     def judge(self, env: SpatialSchedulingEnv) -> scoring.SpatialJudge:
         """Random legal schedules score 0, searched ones 100."""

@@ -59,6 +59,8 @@ class Searcher:
 class SpatialJudge:
     """Scores schedules by a backend of the environment's kind, and has one that can be searched.
 
+    On this host it has neither: an evaluation gives throughputs alone.
+
     Attributes:
         searchable: a backend for baselines that search, from the first episode on; it may be asked
             after every move.
@@ -66,12 +68,15 @@ class SpatialJudge:
 
     def __init__(self, env: SpatialSchedulingEnv) -> None:
         self._env = env
+        self._measures = env.backend.measures_host
         self._backend: Any = None
         self.searchable: Any = None
 
     def begin(self) -> None:
         """Takes the workload instance and the co-tenants of the environment's episode."""
         session = self._env.session
+        if self._measures:
+            return
         if self._backend is None:
             self._backend = session.new_backend()
             incremental = self._backend.incremental
@@ -80,7 +85,12 @@ class SpatialJudge:
         self.searchable.set_instance(self._env.instance)
 
     def reference(self, seed: int, budget: int, draws: int) -> tuple[float, float]:
-        """Throughputs of the present episode that score 0 and 100, Mq/s; see Judge."""
+        """Throughputs of the present episode that score 0 and 100, Mq/s; see Judge.
+
+        On this host both are 0: no model can be searched, so that episodes have no score.
+        """
+        if self._measures:
+            return 0.0, 0.0
         context = self._env.context(np.random.default_rng((seed, 0)), self.searchable)
         drawn = [self.throughput(random(context)) for _ in range(draws)]
         context = self._env.context(np.random.default_rng((seed, 1)), self.searchable)
@@ -90,9 +100,17 @@ class SpatialJudge:
         return float(np.mean(drawn)), self.throughput(best.schedule)
 
     def outcome(self, rollout: Rollout) -> float:
-        """Throughput of the rollout's schedule, Mq/s, by the judge's own backend."""
+        """Throughput of the rollout's schedule, Mq/s, by the judge's own backend.
+
+        On this host it is what the environment measured.
+        """
+        if self._measures:
+            return rollout.outcome
         if rollout.schedule is None:
             return self.throughput(self._env.schedule)
+        with self._env.session.balanced(rollout.balancing) as backend:
+            if backend is not None:
+                return float(backend.measure(rollout.schedule, seed=0).throughput)
         return self.throughput(rollout.schedule)
 
     def throughput(self, schedule: Schedule) -> float:
@@ -122,7 +140,8 @@ def play(
     if judge is not None:
         judge.begin()
     if isinstance(policy, SharedSchedule):
-        return finish(env, policy.schedule(env.context(stream_for(policy, seed))))
+        schedule = policy.schedule(env.context(stream_for(policy, seed)))
+        return finish(env, schedule, policy.balancing)
     counted = counted_for(policy, getattr(judge, "searchable", None))
     began = time.perf_counter()
     policy.reset()
@@ -161,10 +180,10 @@ def play(
     )
 
 
-def finish(env: SpatialSchedulingEnv, schedule: Schedule) -> Rollout:
-    """Ends the environment's episode with a schedule that no actions lead to."""
+def finish(env: SpatialSchedulingEnv, schedule: Schedule, balancing: bool | None = None) -> Rollout:
+    """Ends the environment's episode with a schedule that no actions lead to; see env.finish()."""
     start = env.incumbent_snapshot
-    final = env.finish(schedule)
+    final = env.finish(schedule, balancing)
     gained = final.throughput - (start.throughput if env.reward == "improvement" else 0.0)
     return Rollout(
         (),
@@ -175,6 +194,7 @@ def finish(env: SpatialSchedulingEnv, schedule: Schedule) -> Rollout:
         total=gained,
         misplaced=max(misplaced(snapshot.provenance) for snapshot in (start, final)),
         schedule=schedule,
+        balancing=balancing,
     )
 
 

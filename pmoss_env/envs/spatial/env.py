@@ -384,10 +384,14 @@ class SpatialSchedulingEnv(NamedArgumentsEnv[Observation, np.int64]):
             )
         return self.session.final_snapshot
 
-    def finish(self, schedule: Schedule) -> HardwareSnapshot:
+    def finish(self, schedule: Schedule, balancing: bool | None = None) -> HardwareSnapshot:
         """Ends the episode with a whole schedule, also one whose workers share slices.
 
         No step leads to such a schedule. ``schedule`` of the environment does not change.
+
+        Args:
+            balancing: the kernel's automatic NUMA balancing meanwhile: switched on this host,
+                modelled elsewhere. None keeps it as it is.
 
         Returns:
             Its snapshot as observed, with noise; ``final_snapshot()`` gives it again.
@@ -395,9 +399,10 @@ class SpatialSchedulingEnv(NamedArgumentsEnv[Observation, np.int64]):
         Raises:
             ResetNeeded: there is no episode.
             ScheduleError: the machine cannot run the schedule.
-            BackendError: the measurement failed.
+            BackendError: the measurement failed, or the kernel's setting cannot be switched.
+            UnsupportedError: the backend does not model the setting.
         """
-        self.session.finish(schedule)
+        self.session.finish(schedule, balancing)
         return self.final_snapshot()
 
     def restore(self) -> HardwareSnapshot:

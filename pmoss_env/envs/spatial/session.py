@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
@@ -18,6 +19,7 @@ from pmoss_env.backends import (
     incremental,
     make_backend,
 )
+from pmoss_env.backends.kernel_settings import switched
 from pmoss_env.backends.reporting import LoggedProgress
 from pmoss_env.context import Context
 from pmoss_env.envs.spatial.arguments import Arguments
@@ -275,24 +277,50 @@ class Session:
             return self._incremental.move(slice_, core)
         return self._incremental.place(schedule)
 
-    def measure_final(self, schedule: Schedule) -> float:
-        """Measures the final schedule; returns its throughput in Mq/s, without noise."""
+    def measure_final(self, schedule: Schedule, backend: Backend | None = None) -> float:
+        """Measures the final schedule; returns its throughput in Mq/s, without noise.
+
+        ``backend`` is the episode's own unless given.
+        """
         self.running = False
         self._measured = self._final_snapshot = None
-        if self._serve is not None:
+        if self._serve is not None and backend is None:
             self._final_throughput, self.final_shares = self._serve(schedule)
         else:
-            self._measured = self.backend.measure(schedule, seed=self._seed + self.slices)
+            backend = backend or self.backend
+            self._measured = backend.measure(schedule, seed=self._seed + self.slices)
             self._final_throughput = self._measured.throughput
             self.final_shares = self._measured.slice_throughput
         self._final_schedule = schedule
         return self._final_throughput
 
-    def finish(self, schedule: Schedule) -> None:
-        """Ends the episode with a whole schedule, with the noise of a last step."""
+    def finish(self, schedule: Schedule, balancing: bool | None = None) -> None:
+        """Ends the episode with a whole schedule; see SpatialSchedulingEnv.finish()."""
         self.need_episode()
         self.machine.check_schedule(schedule, self.slices)
-        self.end(self.measure_final(schedule) * float(self.readings[-1]))
+        with self.balanced(balancing) as backend:
+            throughput = self.measure_final(schedule, backend)
+        self.end(throughput * float(self.readings[-1]))
+
+    @contextmanager
+    def balanced(self, balancing: bool | None) -> Iterator[Backend | None]:
+        """Switches automatic NUMA balancing on this host, or gives a model's backend that has it.
+
+        Args:
+            balancing: on or off; None keeps it as it is.
+
+        Raises:
+            BackendError: the kernel's setting cannot be switched.
+            UnsupportedError: the backend has no such option.
+        """
+        if balancing is None:
+            yield None
+        elif self.backend.measures_host:
+            with switched({"numa_balancing": str(int(balancing))}):
+                yield None
+        else:
+            with closing(self.new_backend(numa_balancing=balancing)) as backend:
+                yield backend
 
     def end(self, throughput: float) -> None:
         """Ends the episode after measure_final().
@@ -331,13 +359,13 @@ class Session:
         if hasattr(self.backend, "on_round"):
             self.backend.on_round = on_round
 
-    def new_backend(self) -> Backend:
+    def new_backend(self, **options: Any) -> Backend:
         """A new backend with the same arguments and this episode's instance.
 
-        It does not affect the episode. The caller closes it.
+        It does not affect the episode. The caller closes it. ``options`` of a backend may differ.
         """
         self.need_episode()
-        backend = make_backend(**self._backend_arguments)
+        backend = make_backend(**{**self._backend_arguments, **options})
         backend.set_instance(self.instance)
         return backend
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,11 +14,17 @@ from pmoss_agents.policies import named_policies
 from pmoss_agents.rollouts import roll_out
 from pmoss_datasets.continual.domain import CONTINUAL
 from pmoss_datasets.policies import SchedulePolicy
+from pmoss_datasets.spatial import domain
 from pmoss_datasets.spatial.domain import SPATIAL
+from pmoss_env.backends.hardware import HardwareBackend
+from pmoss_env.backends.kernel_settings import switched, why_no_balancing
 from pmoss_env.baselines import make_baseline
+from pmoss_env.envs.spatial import session
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
 from pmoss_env.errors import CheckpointError, DatasetError, UnknownNameError
-from pmoss_env.types import COUNTER_INDEX, HardwareSnapshot
+from pmoss_env.machines import load_machine
+from pmoss_env.measuring import BALANCING
+from pmoss_env.types import COUNTER_INDEX, HardwareSnapshot, Schedule
 
 TOY = {"machine": "toy", "slices": 8, "backend": "analytic"}
 
@@ -177,6 +184,44 @@ def test_what_linux_does_by_itself_is_a_row(backend: str, tmp_path: Path) -> Non
     assert "queries on any worker, data first_touch" in SPATIAL.row_in_words(rows[1])
     if backend == "analytic":
         assert all(row["restored"]["verified"] for row in rows)
+
+
+@pytest.mark.parametrize("usual", ["0", "1"])
+def test_automatic_balancing_is_switched_for_its_rows_alone(
+    usual: str, kernel: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = kernel / "proc/sys/kernel/numa_balancing"
+    file.write_text(usual)
+    monkeypatch.setattr(session, "switched", partial(switched, root=kernel))
+    monkeypatch.setattr(domain, "why_no_balancing", lambda nodes: "")
+    measure, in_force = HardwareBackend.measure, []
+
+    def watched(backend: Any, schedule: Schedule, *, seed: int) -> HardwareSnapshot:
+        in_force.append(file.read_text().strip())
+        return measure(backend, schedule, seed=seed)
+
+    monkeypatch.setattr(HardwareBackend, "measure", watched)
+    options = {"records": 5_000, "seconds": 0.2, "warmup_seconds": 0.05}
+    env = {"machine": "host", "slices": 8, "backend": "hardware"}
+    env["backend_options"] = {**options, "own_process": False}
+    policies, without = SPATIAL.with_settings(named_policies(["os-default", "lpt"]).policies, env)
+    assert list(policies) == ["os-default", *BALANCING, "lpt"] and not without
+    roll_out(env, policies, episodes=1, seed=0)
+    # Under the other setting no incumbent is measured.
+    assert len(in_force) >= 3 * len(policies)
+    assert len(in_force) - in_force.count(usual) == 1
+    assert file.read_text() == usual
+    given = {**env, "backend_options": {**options, "numa_balancing": "0"}}
+    assert list(SPATIAL.with_settings(policies, given)[0]) == list(policies)
+
+
+def test_rows_of_balancing_say_why_they_are_missing() -> None:
+    linux = named_policies(["os-default"]).policies
+    host = {"machine": "host", "backend": "hardware"}
+    rows, without = SPATIAL.with_settings(linux, host)
+    nodes = load_machine("host").nodes
+    assert without == why_no_balancing(nodes) and (len(rows) == 3) == (not without)
+    assert list(SPATIAL.with_settings(linux, TOY)[0]) == ["os-default", "os-default, AutoNUMA on"]
 
 
 class Host:

@@ -1,6 +1,7 @@
 """Playing episodes with policies, and scoring them."""
 
 import json
+from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
@@ -8,9 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 from pmoss_datasets import find_domain
-from pmoss_datasets.evaluation import KEY, evaluate, replay, write_results
+from pmoss_datasets.evaluation import KEY, evaluate, read_results, replay, write_results
 from pmoss_datasets.policies import Policy, SchedulePolicy
 from pmoss_datasets.spatial import scoring
+from pmoss_env.baselines import make_baseline
 from pmoss_env.cli.app import make_app
 from pmoss_env.errors import (
     CheckpointError,
@@ -260,7 +262,8 @@ def test_data_that_the_kernel_left_elsewhere_are_reported(monkeypatch, tmp_path)
 
 def test_what_linux_does_by_itself_is_scored_like_every_other_schedule(tmp_path):
     spatial = find_domain("spatial")
-    named = {name: spatial.policy(name) for name in ("os-default", "os-interleave", "lpt")}
+    linux = ("os-default", "os-default, AutoNUMA on", "os-interleave")
+    named = {name: spatial.policy(name) for name in (*linux, "lpt")}
     kept = ResultFile(None, {}, KEY)
     evaluation = evaluate({**KWARGS, "noise": 1.0}, named, SEEDS[:2], 1, 50, 5, kept=kept)
     env = spatial.make_env(evaluation.env_kwargs)
@@ -271,13 +274,38 @@ def test_what_linux_does_by_itself_is_scored_like_every_other_schedule(tmp_path)
         assert row.actions == () and row.seconds_per_decision == row.illegal_actions == 0
         env.reset(seed=row.env_seed)
         judge.begin()
-        true = spatial.measure_unplaced(env, judge, row.policy, row.env_seed)
+        if "AutoNUMA" in row.policy:
+            options = {"backend_options": {"numa_balancing": True}}
+            with closing(spatial.make_env({**evaluation.env_kwargs, **options})) as balanced:
+                balanced.reset(seed=row.env_seed)
+                shared = make_baseline("os-default", shared=True)(env.context(None))
+                true = balanced.backend.measure(shared, seed=0).throughput
+        else:
+            true = spatial.measure_unplaced(env, judge, row.policy, row.env_seed)
         assert row.throughput != true and row.throughput == pytest.approx(true, rel=0.3)
         span = row.search_throughput - row.random_throughput
         assert row.score == pytest.approx(100 * (true - row.random_throughput) / span)
     again = evaluate({**KWARGS, "noise": 1.0}, named, SEEDS[:2], 1, 50, 5, kept=kept)
     assert again.rows == evaluation.rows
     report = replay(written(tmp_path / "r.jsonl", evaluation))
-    assert report.episodes == 6 and report.mismatches == ()
+    assert report.episodes == 8 and report.mismatches == ()
     with pytest.raises(UnsupportedError, match="measure it as a whole"):
         named["os-default"].plan(env.context(np.random.default_rng(0)), env.order)
+
+
+def test_this_host_is_compared_without_scores(tmp_path):
+    size = {"records": 5_000, "seconds": 0.2, "warmup_seconds": 0.05}
+    on_host = {"machine": "host", "slices": 8, "backend": "hardware"}
+    asked = [f"{key}={value}" for key, value in on_host.items()]
+    asked.append(f"backend_options={json.dumps(size)}")
+    words = ["evaluate", *(part for pair in asked for part in ("-e", pair)), "--seeds", "1"]
+    out = tmp_path / "rows.jsonl"
+    run = CliRunner().invoke(make_app(), [*words, "--episodes", "1", "--out", str(out)])
+    assert run.exit_code == 0, run.output
+    rows = read_results(out)[1]
+    spatial = find_domain("spatial")
+    usual, _ = spatial.with_settings(dict.fromkeys(spatial.compared), on_host)
+    assert {row.policy for row in rows} == {*usual} - {"local-search"}
+    assert all(row.score is None and row.incumbent_throughput > 0 for row in rows)
+    with pytest.raises(UnsupportedError, match="cannot be replayed"):
+        replay(out)

@@ -213,7 +213,10 @@ def _links(text: str, folder: Path) -> str:
         place = _page_of(name) or f"/../{name}"
         return f"]({place}{'#' if anchor else ''}{anchor})"
 
-    return re.sub(r"\]\((?!\w+:)([^)\s]+)\)", led, text)
+    # Blocks of code stay as they are.
+    parts = re.split(r"(^```.*?^```$)", text, flags=re.M | re.S)
+    parts[::2] = [re.sub(r"\]\((?!\w+:)([^)\s]+)\)", led, part) for part in parts[::2]]
+    return "".join(parts)
 
 
 def _page_of(name: str) -> str | None:

@@ -306,6 +306,6 @@ def test_this_host_is_compared_without_scores(tmp_path):
     spatial = find_domain("spatial")
     usual, _ = spatial.with_settings(dict.fromkeys(spatial.compared), on_host)
     assert {row.policy for row in rows} == {*usual} - {"local-search"}
-    assert all(row.score is None and row.incumbent_throughput > 0 for row in rows)
+    assert all(row.score is None for row in rows)
     with pytest.raises(UnsupportedError, match="cannot be replayed"):
         replay(out)

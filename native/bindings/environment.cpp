@@ -36,26 +36,6 @@ using environment::Start;
 using environment::Task;
 using environment::ThroughputSource;
 
-class ModelSource : public ThroughputSource {
- public:
-  explicit ModelSource(std::shared_ptr<SharedModel> shared) : shared_(std::move(shared)) {}
-  Snapshot open(const Opening& opening) override {
-    const std::scoped_lock lock(shared_->mutex);
-    return environment::open(*shared_->model, opening);
-  }
-  double place(std::span<const std::int32_t> cores, std::span<const std::int32_t> nodes) override {
-    const std::scoped_lock lock(shared_->mutex);
-    return shared_->model->place({cores, nodes});
-  }
-  double move(int slice, int core, int node) override {
-    const std::scoped_lock lock(shared_->mutex);
-    return shared_->model->move(slice, core, node);
-  }
-
- private:
-  std::shared_ptr<SharedModel> shared_;
-};
-
 // What is shown of `rows` environments or steps where actions choose nodes.
 void add_nodes(const py::dict& arrays, const Task& task, std::size_t rows, Observations& to) {
   if (!task.chooses_node) return;
@@ -122,15 +102,34 @@ Results results(const py::dict& arrays, std::size_t environments) {
 
 /// (environment, profiler, seed, co-tenants, cores, nodes): the profiler or None for the instance
 /// at hand; the co-tenants or None for those at hand.
-using OpeningFields = std::tuple<std::size_t, const NamedProfiler*, std::uint64_t,
+using OpeningFields = std::tuple<std::size_t, std::shared_ptr<NamedProfiler>, std::uint64_t,
                                  const Interference*, Array<std::int32_t>, Array<std::int32_t>>;
 
 Opening opening_of(const OpeningFields& fields) {
   const auto& [environment, profiler, seed, taken, cores, nodes] = fields;
-  Opening opening{environment, {}, taken, view(cores), view(nodes)};
-  if (profiler != nullptr) {
-    opening.profiles = [&of = profiler->profiles, seed = seed] { return of(seed); };
+  Opening opening{environment, {}, taken, view(cores), view(nodes), false, nullptr};
+  if (profiler) {
+    opening.profiles = [profiler = profiler, seed = seed] { return profiler->profiles(seed); };
   }
+  return opening;
+}
+
+/// The same for later: Python may change or drop what it gave.
+Opening owned(Opening opening) {
+  struct Owned {
+    std::vector<std::int32_t> cores, nodes;
+    Interference taken;
+  };
+  const auto copy = std::make_shared<Owned>();
+  copy->cores.assign(opening.cores.begin(), opening.cores.end());
+  copy->nodes.assign(opening.nodes.begin(), opening.nodes.end());
+  opening.cores = copy->cores;
+  opening.nodes = copy->nodes;
+  if (opening.taken != nullptr) {
+    copy->taken = *opening.taken;
+    opening.taken = &copy->taken;
+  }
+  opening.owned = copy;
   return opening;
 }
 
@@ -154,9 +153,12 @@ class SharedBatch {
   }
 
   /// A ModelSnapshot each.
-  py::list open(const std::vector<OpeningFields>& rows) {
+  py::list open(const std::vector<OpeningFields>& rows, const std::vector<std::size_t>& prepared) {
     std::vector<Opening> openings;
-    for (const OpeningFields& fields : rows) openings.push_back(opening_of(fields));
+    for (const OpeningFields& fields : rows) {
+      Opening& opening = openings.emplace_back(opening_of(fields));
+      opening.prepared = std::ranges::find(prepared, opening.environment) != prepared.end();
+    }
     std::vector<Snapshot> snapshots;
     {
       const py::gil_scoped_release release;
@@ -168,6 +170,14 @@ class SharedBatch {
       result.append(to_dict(snapshot, &ComputedCounter::analytic));
     }
     return result;
+  }
+
+  void prepare(const std::vector<OpeningFields>& rows) {
+    std::vector<Opening> openings;
+    for (const OpeningFields& fields : rows) openings.push_back(owned(opening_of(fields)));
+    const py::gil_scoped_release release;
+    const std::scoped_lock lock(mutex_);
+    batch_.prepare(std::move(openings));
   }
 
   void start(std::size_t environment, const Start& start) {
@@ -530,9 +540,12 @@ void bind_environment(py::module_& module) {
            py::arg("rules"), py::arg("models"), py::kw_only(), py::arg("observations"),
            py::arg("results"), py::arg("threads"))
       .def("open", &SharedBatch::open, py::arg("openings"),
+           py::arg("prepared") = std::vector<std::size_t>(),
            "Gives models another instance and measures incumbents, side by side. Each is (row, "
            "profiler or None for the instance at hand, seed, co-tenants or None for those at "
-           "hand, cores, nodes).")
+           "hand, cores, nodes). Of the rows `prepared`, prepare() got the same.")
+      .def("prepare", &SharedBatch::prepare, py::arg("openings"),
+           "Has the threads beside the caller measure next incumbents while episodes go on.")
       .def(
           "start",
           [](SharedBatch& batch, std::size_t environment, const Array<float>& counters,

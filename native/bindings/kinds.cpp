@@ -26,7 +26,8 @@ const char* name_of(kinds::Records records) {
 }  // namespace
 
 void bind_kinds(py::module_& module) {
-  py::class_<NamedProfiler>(module, "Profiler", "Per-slice demand of an index under a workload.")
+  py::class_<NamedProfiler, std::shared_ptr<NamedProfiler>>(
+      module, "Profiler", "Per-slice demand of an index under a workload.")
       .def(py::init([](analytic::SliceProfiles profiles) {
              return NamedProfiler{
                  [profiles = std::move(profiles)](std::uint64_t) { return profiles; }};

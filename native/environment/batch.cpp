@@ -15,7 +15,7 @@ Batch::Batch(Rules rules, std::vector<std::unique_ptr<ThroughputSource>> sources
       episodes_(sources.size()),
       now_(observations),
       results_(results),
-      team_(threads) {
+      team_(threads, [this] { return prepare_one(); }) {
   if (sources.empty()) refuse("no environments: a batch needs at least one");
   const Task& task = rules_.task();
   const std::size_t slices = size(task.slices);
@@ -47,7 +47,7 @@ Snapshot open(analytic::Model& model, const Opening& opening) {
   return model.snapshot();
 }
 
-std::vector<Snapshot> Batch::open(std::span<const Opening> openings) {
+void Batch::check_openings(std::span<const Opening> openings) const {
   std::vector<bool> named(episodes_.size());
   for (const Opening& opening : openings) {
     const std::string name = "environment " + std::to_string(opening.environment);
@@ -55,13 +55,75 @@ std::vector<Snapshot> Batch::open(std::span<const Opening> openings) {
     if (named[opening.environment]) refuse(name + ": comes twice");
     named[opening.environment] = true;
   }
+}
+
+std::vector<Snapshot> Batch::open(std::span<const Opening> openings) {
+  check_openings(openings);
   std::vector<Snapshot> result(openings.size());
   team_.run(openings.size(), [&](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i) {
-      result[i] = episodes_[openings[i].environment].source->open(openings[i]);
-    }
+    for (std::size_t i = begin; i < end; ++i) result[i] = open_one(openings[i]);
   });
   return result;
+}
+
+Snapshot Batch::open_one(const Opening& opening) {
+  Episode& episode = episodes_[opening.environment];
+  if (!withdraw(episode.next) || !opening.prepared) return episode.source->open(opening);
+  if (episode.next.error) std::rethrow_exception(episode.next.error);
+  return episode.source->take();
+}
+
+/// Takes a next episode back from the threads. True if it is ready; waits if one is at it.
+bool Batch::withdraw(Next& next) {
+  Stage stage = Stage::waiting;
+  if (next.stage.compare_exchange_strong(stage, Stage::none)) {
+    --waiting_;
+    return false;
+  }
+  if (stage == Stage::none) return false;
+  next.stage.wait(Stage::running);
+  next.stage = Stage::none;
+  return true;
+}
+
+void Batch::prepare(std::vector<Opening> openings) {
+  check_openings(openings);
+  for (const Opening& opening : openings) {
+    if (opening.profiles && opening.taken != nullptr && opening.owned) continue;
+    refuse("environment " + std::to_string(opening.environment) +
+           ": what is prepared needs profiles and co-tenants of its own");
+  }
+  team_.check_forks();
+  if (!team_.has_others()) return;
+  for (Opening& opening : openings) {
+    Next& next = episodes_[opening.environment].next;
+    static_cast<void>(withdraw(next));
+    next.opening = std::move(opening);
+    next.error = nullptr;
+    ++waiting_;
+    next.stage = Stage::waiting;
+  }
+  team_.wake();
+}
+
+/// Prepares a next episode that no thread has begun. False if there is none.
+bool Batch::prepare_one() noexcept {
+  if (waiting_ == 0) return false;
+  for (Episode& episode : episodes_) {
+    Next& next = episode.next;
+    Stage stage = Stage::waiting;
+    if (!next.stage.compare_exchange_strong(stage, Stage::running)) continue;
+    --waiting_;
+    try {
+      episode.source->prepare(next.opening);
+    } catch (...) {
+      next.error = std::current_exception();
+    }
+    next.stage = Stage::ready;
+    next.stage.notify_all();
+    return true;
+  }
+  return false;
 }
 
 void Batch::start(std::size_t environment, const Start& start) {

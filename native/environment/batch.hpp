@@ -3,8 +3,10 @@
 // which draws and adds noise; here lie the models' measurements and every step between.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <span>
@@ -29,6 +31,8 @@ struct Opening {
   std::function<analytic::SliceProfiles()> profiles;
   const Interference* taken = nullptr;  // by its co-tenants; null: as the instance, those at hand
   std::span<const std::int32_t> cores, nodes;  // of the incumbent
+  bool prepared = false;                       // by Batch::prepare(), with the same fields
+  std::shared_ptr<const void> owned{};         // what the rest points at, where it is needed later
 };
 
 /// Gives a model the instance and the co-tenants, and places the incumbent.
@@ -40,6 +44,10 @@ class ThroughputSource {
   virtual ~ThroughputSource() = default;
   /// The snapshot of the incumbent.
   virtual Snapshot open(const Opening& opening) = 0;
+  /// Measures the incumbent of the next episode, while the present one goes on in another thread.
+  virtual void prepare(const Opening& opening) = 0;
+  /// Goes on with what prepare() made.
+  virtual Snapshot take() = 0;
   virtual double place(std::span<const std::int32_t> cores,
                        std::span<const std::int32_t> nodes) = 0;
   /// Moves one slice of the schedule at hand.
@@ -77,9 +85,16 @@ class Batch {
   std::size_t environments() const { return episodes_.size(); }
   const Rules& rules() const { return rules_; }
 
-  /// The snapshots of incumbents, which the threads measure side by side. Throws
-  /// std::invalid_argument for an environment that does not exist, comes twice or has no source.
+  /// The snapshots of incumbents, which the threads measure side by side. What is prepared comes
+  /// from prepare(), as far as that has come. Throws std::invalid_argument for an environment that
+  /// does not exist, comes twice or has no source, and what prepare() met.
   std::vector<Snapshot> open(std::span<const Opening> openings);
+
+  /// Has the threads beside the caller measure next episodes while these go on, and returns at
+  /// once; without such threads it does nothing. Replaces what was prepared and is not open. Throws
+  /// std::invalid_argument as open() does, and where an opening has no profiles or co-tenants, or
+  /// owns nothing.
+  void prepare(std::vector<Opening> openings);
 
   /// Begins an episode; throws std::invalid_argument for a wrong length, a core that does not
   /// exist or an order that does not name each slice once.
@@ -114,8 +129,16 @@ class Batch {
   std::span<const std::int32_t> nodes(std::size_t environment) const;
 
  private:
+  enum class Stage : std::uint8_t { none, waiting, running, ready };
+  /// A next episode. Whoever moves `stage` on from waiting or ready may use the rest.
+  struct Next {
+    std::atomic<Stage> stage{Stage::none};
+    Opening opening;
+    std::exception_ptr error;
+  };
   struct Episode {
     std::unique_ptr<ThroughputSource> source;
+    Next next;
     Progress progress;
     std::vector<float> counters;
     std::vector<std::int32_t> order, incumbent, incumbent_nodes, cores, nodes, tiles;
@@ -127,6 +150,10 @@ class Batch {
   /// Environments whose rows are copied at once.
   static constexpr std::size_t together = 8;
 
+  void check_openings(std::span<const Opening> openings) const;
+  bool prepare_one() noexcept;
+  bool withdraw(Next& next);
+  Snapshot open_one(const Opening& opening);
   void check_action(std::size_t environment, std::int64_t action) const;
   const Episode& episode(std::size_t environment) const;
   /// Asks for what advance() will read: copying has driven it out of the core's own cache.
@@ -138,7 +165,8 @@ class Batch {
   std::vector<Episode> episodes_;
   Observations now_;
   Results results_;
-  bool backwards_ = false;  // the way through the environments in the latest step
+  bool backwards_ = false;               // the way through the environments in the latest step
+  std::atomic<std::size_t> waiting_{0};  // next episodes that no thread has begun
   Team team_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace pmoss::environment {
 namespace {
@@ -15,9 +16,11 @@ std::size_t checked(int threads) {
 
 }  // namespace
 
-Team::Team(int threads)
+Team::Team(int threads, std::function<bool()> idle)
     : parts_(checked(threads)),
+      idle_(std::move(idle)),
       errors_(parts_),
+      claimed_(parts_),
       forks_(forks()),
       threads_(std::make_unique<std::vector<JoinedThread>>()) {
   try {
@@ -41,21 +44,44 @@ Team::~Team() {
 
 bool Team::is_forked() const noexcept { return parts_ > 1 && forks_ != forks(); }
 
+void Team::check_forks() const {
+  if (is_forked()) {
+    throw ForkedError("threads = " + std::to_string(parts_) +
+                      ": they stayed in the process that this one was forked from; make the "
+                      "environment anew in this process, or with threads=1");
+  }
+}
+
 void Team::dismiss() noexcept {
   over_ = true;
-  ++round_;
-  round_.notify_all();
+  wake();
+}
+
+void Team::wake() noexcept {
+  ++bell_;
+  bell_.notify_all();
 }
 
 void Team::serve(std::size_t part) {
-  for (std::uint64_t round = 0;;) {
-    round_.wait(round);
-    // No thread misses a round: run() waits for every part.
-    ++round;
-    if (over_) return;
-    play(part);
-    if (--busy_ == 0) busy_.notify_one();
+  for (std::uint64_t heard = 0;;) {
+    bell_.wait(heard);
+    heard = bell_;  // before what it calls for is looked at: no call is missed
+    do {
+      if (over_) return;
+      if (claim(part)) {
+        play(part);
+        if (--busy_ == 0) busy_.notify_one();
+      }
+    } while (idle_ && idle_());
   }
+}
+
+/// Whether a part of the present round is the caller's to do: it is done by one thread alone.
+bool Team::claim(std::size_t part) noexcept {
+  const std::uint64_t round = round_;
+  // Every part was claimed in the round before. An older round, seen late, claims nothing.
+  std::uint64_t before = round - 1;
+  return round > 0 && claimed_[part].compare_exchange_strong(before, round);
 }
 
 void Team::play(std::size_t part) noexcept {
@@ -68,19 +94,21 @@ void Team::play(std::size_t part) noexcept {
 }
 
 void Team::run(std::size_t count, const std::function<void(std::size_t, std::size_t)>& work) {
-  if (is_forked()) {
-    throw ForkedError("threads = " + std::to_string(parts_) +
-                      ": they stayed in the process that this one was forked from; make the "
-                      "environment anew in this process, or with threads=1");
-  }
+  check_forks();
   count_ = count;
   work_ = &work;
   busy_ = parts_ - 1;
   if (parts_ > 1) {
     ++round_;
-    round_.notify_all();
+    wake();
   }
   play(0);
+  for (std::size_t part = parts_ - 1; part > 0; --part) {
+    if (claim(part)) {
+      play(part);
+      --busy_;
+    }
+  }
   for (std::size_t left = busy_; left != 0; left = busy_) busy_.wait(left);
   for (const std::exception_ptr& error : errors_) {
     if (error) std::rethrow_exception(error);

@@ -140,14 +140,24 @@ class AnalyticBackend(SubjectBackend):
             )
             self._model.set_machine(self._true_machine)
         taken = native_interference((*self._slow_cores, *instance.co_tenants), self._true_machine)
-        if again:
-            return None, seed, taken
+        return None if again else self._profiler_of(seed), seed, taken
+
+    def next_opening(
+        self, instance: Instance
+    ) -> tuple[_native.Profiler, int, _native.Interference]:
+        """What another native model of the same machine needs of an instance, as in opening().
+
+        The model at hand goes on. An opening() comes before; the machine does not deviate.
+        """
+        check_co_tenants(instance.co_tenants, self.machine, self.co_tenant_families, self.name)
+        taken = native_interference(instance.co_tenants, self._true_machine)
+        seed = instance.workload_seed
+        return self._profiler_of(seed), seed, taken
+
+    def _profiler_of(self, seed: int) -> _native.Profiler:
         profiler = self._profiler
-        return (
-            profiler.profiler(seed) if isinstance(profiler, RecordedProfiler) else profiler,
-            seed,
-            taken,
-        )
+        assert profiler is not None
+        return profiler.profiler(seed) if isinstance(profiler, RecordedProfiler) else profiler
 
     def opened(self, instance: Instance, raw: _native.ModelSnapshot, seed: int) -> HardwareSnapshot:
         """The snapshot of a schedule that a batch has measured; keeps the batch's instance."""

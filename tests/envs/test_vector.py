@@ -168,6 +168,41 @@ def test_seeds_decide_and_generators_go_on():
         alike(left.reset()[0], right.reset()[0])
 
 
+@pytest.mark.parametrize("options", [{}, {"deviation": 0.2}, {"interference": "all"}], ids=str)
+def test_next_episodes_are_prepared_beside_threads_alone_and_change_no_bit(options):
+    vectors = [SpatialVectorEnv(3, threads=n, **{**TOY, **options}) for n in (1, 2)]
+
+    def reset(**given):
+        alike(*(envs.reset(**given)[0] for envs in vectors))
+        actions = np.ones(3, dtype=np.int64)
+        alike(*(envs.step(actions)[0] for envs in vectors))
+        sessions = [env.session for envs in vectors for env in envs.sub_environments()]
+        return [session.is_prepared for session in sessions]
+
+    prepared = "deviation" not in options
+    assert reset(seed=1) == [False] * 6
+    assert reset() == [False] * 3 + [prepared] * 3
+    # What was drawn ahead is right no more: other seeds, another incumbent, another draw.
+    assert reset(seed=2) == [False] * 6
+    assert reset(options={"incumbent": [1] * TOY["slices"]}) == [False] * 6
+    for envs in vectors:
+        envs.sub_environments()[1].np_random.integers(9)
+    assert reset() == [False] * 3 + [prepared, False, prepared]
+    for envs in vectors:
+        envs.close()
+
+
+def test_where_every_episode_is_seeded_none_is_prepared():
+    envs = SpatialVectorEnv(2, threads=2, **TOY)
+    envs.reset(seed=1)
+    envs.reset(seed=2)
+    envs.reset()
+    assert not any(env.session.is_prepared for env in envs.sub_environments())
+    envs.reset()
+    assert all(env.session.is_prepared for env in envs.sub_environments())
+    envs.close()
+
+
 def test_what_fails_as_episodes_start_is_typed_and_leaves_none_running():
     envs = SpatialVectorEnv(4, threads=3, **TOY)
     with pytest.raises(ScheduleError, match="core 99"):

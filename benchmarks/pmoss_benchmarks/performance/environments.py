@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from itertools import pairwise
 from multiprocessing import get_context
 from pathlib import Path
-from time import perf_counter, process_time
+from time import perf_counter, process_time, sleep, thread_time
 from typing import Any
 
 import gymnasium
@@ -38,6 +39,8 @@ CALLS = 64
 ENVIRONMENTS, FEW = 128, 8
 #: Of whole episodes: as many as a learner has.
 EPISODES = 16
+#: Of the native threads; and how long a learner thinks before a reset, in seconds.
+THREADS, THINKING = (1, 2), 0.2
 #: Of the continual environment, as it has them by default.
 EPOCHS, MOVES, CONTINUAL_ENVIRONMENTS = 100, 8, 16
 CARTPOLE_STEPS = 1000
@@ -193,6 +196,12 @@ def whole_episodes(rounds: int, **_: Any) -> list[Figure]:
         peer_envs.reset(seed=0)
         pushes = np.random.default_rng(0).integers(2, size=(SLICES + 1, EPISODES))
         works[name] = _steps(peer_envs, pushes)
+    if find_spec("envpool") is not None:  # an optional peer
+        import envpool
+
+        pool = envpool.make_gymnasium(CARTPOLE, num_envs=EPISODES, num_threads=1)
+        pool.reset()
+        works["EnvPool"], peers["EnvPool"] = _steps(pool, pushes.astype(np.int32)), EPISODES
     seconds = timed(works, rounds)
     single = [s / (SLICES + 1) for s in seconds["a single environment"]]
     figures = []
@@ -206,6 +215,7 @@ def whole_episodes(rounds: int, **_: Any) -> list[Figure]:
             over = figure(f"{what}, step / {CARTPOLE} step", "x", ratios(steps, single), note)
             figures.append(over)
         figures.append(figure(what, "1/s", [count / s for s in values], note))
+    figures += _waits(rounds, quiet)
     if not STATM.exists():
         return figures
     note = f"resident memory that {ENVIRONMENTS} environments add, after a whole episode"
@@ -213,6 +223,30 @@ def whole_episodes(rounds: int, **_: Any) -> list[Figure]:
         for name, arguments in settings.items():
             size = fresh.apply(_megabytes, (arguments,))
             figures.append(figure(f"memory of an environment, {name}", "MB", [size], note))
+    return figures
+
+
+def _waits(rounds: int, quiet: Mapping[str, Any]) -> list[Figure]:
+    """What the caller's own thread does, while others may measure the next incumbents."""
+    works: dict[str, tuple[Work, int, str]] = {}
+    for threads in THREADS:
+        on = f"{threads} native thread{'s' * (threads > 1)}"
+        envs = _vector(SPATIAL, EPISODES, threads=threads, **quiet)
+        works[f"whole episodes, terminal reward, {on}, a step"] = _episodes(envs), SLICES + 1, ""
+        more = _vector(SPATIAL, EPISODES, threads=threads)
+        more.reset(seed=0)
+
+        def reset(envs: Any = more) -> None:
+            sleep(THINKING)
+            envs.reset()
+
+        works[f"reset, {on}"] = reset, 1, f", {THINKING} s after the last one"
+    seconds = timed({name: work for name, (work, *_) in works.items()}, rounds, thread_time)
+    figures = []
+    for name, (_, calls, when) in works.items():
+        note = f"CPU time of the caller's thread, {EPISODES} environments{when}"
+        values = [1e6 * s / calls / EPISODES for s in seconds[name]]
+        figures.append(figure(f"{name}, the caller", "us", values, note))
     return figures
 
 

@@ -40,6 +40,8 @@ class Spelling : public ThroughputSource {
     snapshot.throughput = place(opening.cores, opening.nodes);
     return snapshot;
   }
+  void prepare(const Opening&) override { throw std::logic_error("nothing to prepare"); }
+  Snapshot take() override { throw std::logic_error("nothing to take"); }
   double place(std::span<const std::int32_t> cores, std::span<const std::int32_t>) override {
     cores_.assign(cores.begin(), cores.end());
     return value();
@@ -250,15 +252,27 @@ TEST(Batch, IncumbentsAreMeasuredInOrderByAnyNumberOfThreads) {
   }
 }
 
-/// A model of its own.
+/// Two models of its own that take turns.
 class Modelled : public ThroughputSource {
  public:
-  Snapshot open(const Opening& opening) override { return environment::open(model_, opening); }
-  double place(std::span<const std::int32_t>, std::span<const std::int32_t>) override { return 0; }
-  double move(int, int, int) override { return 0; }
+  Snapshot open(const Opening& opening) override { return environment::open(*model_, opening); }
+  void prepare(const Opening& opening) override { prepared_ = environment::open(*next_, opening); }
+  Snapshot take() override {
+    std::swap(model_, next_);
+    return prepared_;
+  }
+  double place(std::span<const std::int32_t> cores, std::span<const std::int32_t> nodes) override {
+    return model_->place({cores, nodes});
+  }
+  double move(int slice, int core, int node) override { return model_->move(slice, core, node); }
 
  private:
-  analytic::Model model_{small_machine(), {pmoss::Load::Kind::closed, 32, 5.0}};
+  static std::unique_ptr<analytic::Model> make() {
+    const pmoss::Load load{pmoss::Load::Kind::closed, 32, 5.0};
+    return std::make_unique<analytic::Model>(small_machine(), load);
+  }
+  std::unique_ptr<analytic::Model> model_ = make(), next_ = make();
+  Snapshot prepared_;
 };
 
 TEST(Batch, ThreadsChangeNoBitOfWhatModelsMeasure) {
@@ -298,6 +312,77 @@ TEST(Batch, ThreadsChangeNoBitOfWhatModelsMeasure) {
     EXPECT_EQ(throughput[rows * (1 + slices)], throughput[2 * rows * (1 + slices)]);
   }
   EXPECT_EQ(measured[0], measured[1]);
+}
+
+TEST(Batch, WhatIsPreparedMeanwhileIsWhatWouldBeMeasuredThen) {
+  constexpr std::size_t rows = 5;
+  constexpr int slices = 16;
+  const analytic::BTreeProfiler profiler(analytic::lookups_and_inserts(1'000'000), slices);
+  const auto places = std::make_shared<std::vector<std::int32_t>>(slices, 0);
+  const auto quiet = std::make_shared<Interference>();
+  Task task = small_task();
+  task.slices = slices;
+  std::vector<std::vector<double>> measured;
+  for (const int threads : {1, 2, 4}) {
+    Arrays now(rows);
+    std::vector<std::unique_ptr<ThroughputSource>> models;
+    for (std::size_t i = 0; i < rows; ++i) models.push_back(std::make_unique<Modelled>());
+    Batch batch(Rules(task), std::move(models), now.observations(), now.results(), threads);
+    auto& throughput = measured.emplace_back();
+    for (std::uint64_t episode = 0; episode < 6; ++episode) {
+      const auto openings_of = [&](std::uint64_t seed, bool prepared) {
+        std::vector<Opening> openings;
+        for (std::size_t i = 0; i < rows; ++i) {
+          const auto profiles = [&profiler, seed, i] { return profiler.profiles(7 * seed + i); };
+          openings.push_back({i, profiles, quiet.get(), *places, *places, prepared, places});
+        }
+        return openings;
+      };
+      // The first is not prepared, the fourth is another than what was.
+      for (const Snapshot& snapshot : batch.open(openings_of(episode, episode % 3 != 0))) {
+        throughput.push_back(snapshot.throughput);
+        for (const SliceRates& rates : snapshot.slices) throughput.push_back(rates.llc_misses);
+      }
+      Start start = small_start();
+      const std::vector<float> counters(2 * slices, 0.0F);
+      std::vector<std::int32_t> order(slices);
+      std::iota(order.begin(), order.end(), 0);
+      const std::vector<double> readings(slices, 1.0);
+      start.counters = counters;
+      start.order = order;
+      start.cores = start.nodes = *places;
+      start.readings = readings;
+      for (std::size_t i = 0; i < rows; ++i) batch.start(i, start);
+      batch.prepare(openings_of(episode == 2 ? 99 : episode + 1, false));
+      const std::vector<std::int64_t> actions(rows, 2);
+      for (int step = 0; step < slices; ++step) {
+        batch.step(actions, std::array<bool, rows>{}, nullptr);
+        throughput.insert(throughput.end(), now.throughput.begin(), now.throughput.end());
+      }
+    }
+  }
+  EXPECT_EQ(measured[0], measured[1]);
+  EXPECT_EQ(measured[0], measured[2]);
+}
+
+TEST(Batch, WhatCannotBePreparedIsSaidWhereItIsOpened) {
+  Arrays now(2);
+  Batch batch(Rules(small_task()), sources(2), now.observations(), now.results(), 2);
+  const auto owned = std::make_shared<Interference>();
+  const auto none = [] { return analytic::SliceProfiles{}; };
+  const Opening usual{1, none, owned.get(), on_first, on_first, true, owned};
+  Opening without = usual;
+  without.owned = nullptr;
+  EXPECT_THROW(batch.prepare({without}), std::invalid_argument);
+  EXPECT_THROW(batch.prepare({usual, usual}), std::invalid_argument);
+  batch.prepare({usual});
+  try {
+    // Where no thread had begun it, it is measured now.
+    EXPECT_EQ(batch.open(std::array{usual}).front().throughput, 11.0);
+  } catch (const std::logic_error& error) {
+    EXPECT_STREQ(error.what(), "nothing to prepare");
+  }
+  EXPECT_EQ(batch.open(std::array{usual}).front().throughput, 11.0);
 }
 
 TEST(Batch, OpensOnlyRowsWithAModelAndEachOnce) {

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <latch>
 #include <memory>
 #include <set>
 #include <stdexcept>
@@ -33,9 +34,34 @@ TEST(Team, CoversEveryRangeOnce) {
 TEST(Team, WorksInThreadsOfItsOwn) {
   Team team(3);
   std::vector<std::thread::id> ids(3);
-  team.run(3, [&](std::size_t begin, std::size_t) { ids[begin] = std::this_thread::get_id(); });
+  std::latch all(3);  // or a thread that comes late finds its part done
+  team.run(3, [&](std::size_t begin, std::size_t) {
+    ids[begin] = std::this_thread::get_id();
+    all.arrive_and_wait();
+  });
   EXPECT_EQ(std::set(ids.begin(), ids.end()).size(), 3U);
   EXPECT_EQ(ids[0], std::this_thread::get_id());
+}
+
+TEST(Team, DoesThePartsOfThreadsThatAreIdlyAtWork) {
+  std::atomic<int> left = 2;
+  std::latch both(3);
+  std::atomic<bool> over = false;
+  Team team(3, [&] {
+    if (left-- <= 0) return false;
+    both.count_down();
+    over.wait(false);
+    return true;
+  });
+  EXPECT_TRUE(team.has_others());
+  team.wake();
+  both.arrive_and_wait();
+  std::vector<std::thread::id> ids(3);
+  team.run(3, [&](std::size_t begin, std::size_t) { ids[begin] = std::this_thread::get_id(); });
+  EXPECT_EQ(ids, std::vector(3, std::this_thread::get_id()));
+  over = true;
+  over.notify_all();
+  EXPECT_FALSE(Team(1).has_others());
 }
 
 TEST(Team, ThrowsWhatAPartThrowsAndGoesOn) {

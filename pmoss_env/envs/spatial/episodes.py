@@ -83,10 +83,23 @@ class Episodes:
         measured: Sequence[_native.ModelSnapshot | None] = [None] * len(rows)
         if sessions[0].model is not None:
             openings = [session.opening(i) for i, session in zip(rows, sessions, strict=True)]
-            measured = self.batch.open(openings)
+            prepared = [i for i in rows if self.sessions[i].is_prepared]
+            measured = (
+                self.batch.open(openings, prepared) if prepared else self.batch.open(openings)
+            )
         for i, session, raw in zip(rows, sessions, measured, strict=True):
             session.begin(raw)
             self.start(i)
+
+    def prepare(self, rows: Sequence[int], rngs: Sequence[np.random.Generator]) -> None:
+        """Has the native threads prepare the next episodes of some rows while these run.
+
+        Args:
+            rows: whose episodes begin.
+            rngs: the generator of each of these rows.
+        """
+        ahead = [self.sessions[i].draw_ahead(rng, i) for i, rng in zip(rows, rngs, strict=True)]
+        self.batch.prepare([opening for opening in ahead if opening is not None])
 
     def start(self, i: int) -> None:
         """Starts the episode of session ``i`` in the batch."""

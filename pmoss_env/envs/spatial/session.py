@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from gymnasium.error import ResetNeeded
@@ -23,11 +23,11 @@ from pmoss_env.backends.kernel_settings import switched
 from pmoss_env.backends.reporting import LoggedProgress
 from pmoss_env.context import Context
 from pmoss_env.envs.spatial.arguments import Arguments
-from pmoss_env.envs.spatial.incumbents import drawn_incumbent, given_incumbent
+from pmoss_env.envs.spatial.incumbents import Drawn, Starts
 from pmoss_env.envs.spatial.observation import observed_counters, observed_meta, placement_order
 from pmoss_env.envs.spatial.rules import make_rules, room_of_nodes, slices_per_core
 from pmoss_env.errors import UnsupportedError
-from pmoss_env.interference import draw_co_tenants, possible_draws
+from pmoss_env.interference import possible_draws
 from pmoss_env.machines import load_machine
 from pmoss_env.measurements import Measurements
 from pmoss_env.noise import Noise
@@ -43,20 +43,10 @@ from pmoss_env.types import (
 if TYPE_CHECKING:
     from pmoss_env.backends.analytic import AnalyticBackend
 
-#: Upper bound of the seeds of an episode, so that JSON keeps them exactly.
-SEEDS = 2**53
 # Streams of noise under an episode's seed, independent of each other.
 _INCUMBENT, _STEPS, _FINAL, _MEASUREMENTS = 0, 1, 2, 3
 
 _log = logging.getLogger(__name__)
-
-
-class Drawn(NamedTuple):
-    """The random start of an episode; ``seed`` is that of its noise."""
-
-    instance: Instance
-    incumbent: Schedule
-    seed: int
 
 
 class Session:
@@ -164,6 +154,7 @@ class Session:
         self.order: Int32Array = np.arange(self.slices, dtype=np.int32)
         self.running = False
         self._began = False
+        self._starts = Starts(arguments, self.machine, self.slices_of_node)
         self._seed = 0
         self._final_schedule: Schedule | None = None
         self._final_throughput = 0.0
@@ -199,20 +190,33 @@ class Session:
         Raises:
             ScheduleError: an incumbent that the machine cannot run.
         """
-        arguments = self.arguments
-        workload_seed = int(rng.integers(SEEDS))
-        if arguments.workload_seed is not None:
-            workload_seed = arguments.workload_seed
-        co_tenants = draw_co_tenants(arguments.interference, self.machine, rng)
-        seed = int(rng.integers(SEEDS))
-        given = (options or {}).get("incumbent")
-        if given is None:
-            name, room = arguments.incumbent, self.slices_of_node
-            incumbent = drawn_incumbent(name, self.machine, self.slices, rng, room)
-        else:
-            incumbent = given_incumbent(given, self.machine, self.slices, self.slices_of_node)
+        self._drawn = self._starts.draw(rng, options)
         self.running = False
-        self._drawn = Drawn(Instance(workload_seed, co_tenants), incumbent, seed)
+
+    def draw_ahead(self, rng: np.random.Generator, row: int) -> _native.Opening | None:
+        """Draws the next episode's start while this one runs; ``rng`` stays as it is.
+
+        A draw() from the same state gives the same start.
+
+        Args:
+            row: of the batch.
+
+        Returns:
+            What the batch prepares; None where the next model cannot be made ahead.
+        """
+        # Of a machine that deviates, each instance has another model.
+        if self._modelled is None or self.arguments.deviation:
+            return None
+        drawn = self._starts.draw_ahead(rng)
+        if drawn is None:
+            return None
+        opening = self._modelled.next_opening(drawn.instance)
+        return row, *opening, drawn.incumbent.cores, drawn.incumbent.nodes
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether the native batch may have measured the drawn incumbent already."""
+        return self._starts.was_ahead
 
     def opening(self, row: int) -> _native.Opening:
         """What a native batch needs to measure the drawn incumbent.

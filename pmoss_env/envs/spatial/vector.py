@@ -27,6 +27,9 @@ class SpatialVectorEnv(BatchVectorEnv[SpatialSchedulingEnv]):
     computed in C++ without the interpreter's lock. So are the measurements of incumbents, row
     beside row. The rest of the begin and the end of an episode is Python.
 
+    With ``threads`` above 1, the other threads measure the incumbents of next episodes while these
+    run. An environment then holds two models, which take turns.
+
     See BatchVectorEnv for its arguments, autoreset modes and infos.
     """
 
@@ -42,6 +45,8 @@ class SpatialVectorEnv(BatchVectorEnv[SpatialSchedulingEnv]):
     ) -> tuple[Episodes, tuple[str, ...]]:
         sessions = [env.session for env in self._envs]
         episodes = Episodes(sessions, first.observation_space, threads)
+        self._prepares = threads > 1
+        self._was_seeded = False
         self._batch, self._results = episodes.batch, episodes.results
         self._chooses_node = first.session.chooses_node
         self._choices = int(cast(gymnasium.spaces.Discrete, first.action_space).n)
@@ -90,6 +95,11 @@ class SpatialVectorEnv(BatchVectorEnv[SpatialSchedulingEnv]):
         for i, seed in zip(rows, seeds or [None] * len(rows), strict=True):
             self._envs[i].draw(seed=seed, options=options)
         self._episodes.begin(rows)
+        # Whoever seeds each episode discards what is prepared.
+        seeded = any(seed is not None for seed in seeds or ())
+        if self._prepares and not (seeded and self._was_seeded):
+            self._episodes.prepare(rows, [self._envs[i].np_random for i in rows])
+        self._was_seeded = seeded
         for i in rows:
             session = self._envs[i].session
             self._incumbent_throughput[i] = session.incumbent_snapshot.throughput

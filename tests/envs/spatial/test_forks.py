@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from pmoss_env.envs.spatial.vector import SpatialVectorEnv
 from pmoss_env.errors import ForkedError
-from tests.envs.episodes import TOY
+from tests.envs.episodes import TOY, alike
 
 
 def in_child(act: Callable[[], int]) -> int:
@@ -53,3 +53,21 @@ def test_a_child_forked_in_the_middle_of_a_step_gets_an_error():
     over.set()
     stepping.join()
     assert statuses[-1] == 3
+
+
+def test_a_child_forked_while_next_episodes_are_prepared_gets_an_error():
+    kept, other = (SpatialVectorEnv(4, threads=2, **TOY) for _ in range(2))
+    kept.reset(seed=0)
+    other.reset(seed=0)
+
+    def reset_in_child():
+        try:
+            kept.reset()
+        except ForkedError as error:
+            kept.close()
+            return 3 if "make the environment anew" in str(error) else 1
+        return 0
+
+    assert in_child(reset_in_child) == 3
+    # The parent goes on with what its thread prepared.
+    alike(kept.reset()[0], other.reset()[0])

@@ -221,7 +221,7 @@ def _gauges(boxes: Sequence[_Box], width: float, y: float) -> Iterator[str]:
 
 
 def _links(comparison: Comparison, boxes: Sequence[_Box], y: float) -> Iterator[str]:
-    yield _text(_MARGIN, y + 11, "links, from the row's socket to the column's", "caption")
+    yield _text(_MARGIN, y + 11, "links, from a row to a column", "caption")
     step = _CELL + 3
     for place, box in zip(comparison.tables["link"].places, boxes, strict=True):
         source, target = (int(word) for word in place.removeprefix("socket ").split(" to "))

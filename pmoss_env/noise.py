@@ -2,7 +2,7 @@
 
 The paper's counters differ from run to run while their trends stay. Factors have mean 1; their
 coefficients of variation are those of COUNTERS, and 1.5 % for throughput and response times, all
-times the strength. Bandwidths of memories and links have none.
+times the strength. Bandwidths of memories and links have none: controllers count every transfer.
 
 A factor is made of a sum of twelve uniform numbers: close to a normal one, from additions alone.
 Logarithms and exponentials differ in their last bits from one CPU to the next.

@@ -629,6 +629,12 @@ class SpatialRules:
         self, counters: npt.NDArray[np.float32], cores: npt.NDArray[np.int32]
     ) -> npt.NDArray[np.float32]: ...
 
+def place_in_order(
+    times: _Floats, order: npt.NDArray[np.int64], *, max_per_core: int
+) -> npt.NDArray[np.int64]: ...
+def balance(
+    times: _Floats, start: npt.NDArray[np.int64], *, max_per_core: int, changes: int
+) -> npt.NDArray[np.int64]: ...
 def spatial_rewards(
     mode: str,
     *,

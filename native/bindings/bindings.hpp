@@ -13,6 +13,7 @@ void bind_scan_paths(pybind11::module_& module);
 void bind_simulator(pybind11::module_& module);
 void bind_analytic(pybind11::module_& module);
 void bind_environment(pybind11::module_& module);
+void bind_balancing(pybind11::module_& module);
 void bind_running(pybind11::module_& module);
 void bind_epochs(pybind11::module_& module);
 void bind_threads(pybind11::module_& module);

@@ -36,6 +36,7 @@ PYBIND11_MODULE(_native, module) {
   pmoss::bindings::bind_analytic(module);
   pmoss::bindings::bind_kinds(module);
   pmoss::bindings::bind_environment(module);
+  pmoss::bindings::bind_balancing(module);
   pmoss::bindings::bind_running(module);
   pmoss::bindings::bind_epochs(module);
   pmoss::bindings::bind_threads(module);

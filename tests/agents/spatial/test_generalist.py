@@ -196,3 +196,13 @@ def test_looking_on_finds_what_the_model_expects_more_of(agent, worlds):
     worths = {looks: planner.worth(plan) for looks, plan in plans.items()}
     assert worths[4] >= worths[0]
     assert np.bincount(plans[4]).max() <= slices // 4
+
+
+@pytest.mark.parametrize("value", [0.0, np.nan])
+def test_a_snapshot_without_a_query_fills_no_single_core(agent, worlds, value):
+    machine, record = load_machine(draw_world("train", 1).machine), worlds[1]
+    slices = int(record["slices"])
+    counters, columns = record["counters"][0, 0, :slices], record["columns"][0, 0, :slices]
+    agent.use(machine)
+    plan = agent.planner(np.full_like(counters, value), columns.astype(np.int64)).plan()
+    assert np.bincount(plan).max() < slices / 2

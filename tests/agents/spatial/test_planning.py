@@ -62,6 +62,48 @@ def test_nothing_off_the_fullest_core_helps_any_more(seed, limit):
             assert ends(times, swapped)[[full, chosen[other]]].max() >= top * (1 - 1e-4)
 
 
+def balanced_plainly(times, start, limit):
+    """balance() step by step: every move and every exchange of the fullest core is tried."""
+    chosen = start.copy()
+    load = ends(times, chosen)
+    for _ in range(400):
+        full, count = int(load.argmax()), np.bincount(chosen, minlength=times.shape[1])
+        bound, best = load[full] * (1 - 1e-5), None
+        mine, others = np.flatnonzero(chosen == full), np.flatnonzero(chosen != full)
+        for slice_ in mine:
+            left = load[full] - times[slice_, full]
+            for core in range(times.shape[1]):
+                if core != full and (limit is None or count[core] < limit):
+                    later = max(left, load[core] + times[slice_, core])
+                    if later < bound:
+                        bound, best = later, [(slice_, full, core)]
+        for slice_ in mine:
+            left = load[full] - times[slice_, full]
+            for other in others:
+                core = chosen[other]
+                there = load[core] - times[other, core] + times[slice_, core]
+                later = max(left + times[other, full], there)
+                if later < bound:
+                    bound, best = later, [(other, core, full), (slice_, full, core)]
+        if best is None:
+            break
+        for slice_, before, after in best:
+            load[after] += times[slice_, after]
+            load[before] -= times[slice_, before]
+            chosen[slice_] = after
+    return chosen
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_balancing_takes_the_change_after_which_two_cores_end_earliest(seed):
+    rng = np.random.default_rng(seed)
+    times, limit = rng.exponential(size=(24, 5)) + 0.2, (None, 6)[seed % 2]
+    times = times.round(1) if seed % 3 == 0 else times  # with equal ones
+    start = rng.permutation(np.arange(24) % 5)
+    chosen = balance(times, start, max_per_core=limit)
+    assert chosen.tolist() == balanced_plainly(times, start, limit).tolist()
+
+
 def test_no_core_gets_more_than_it_may():
     times = np.tile([1.0, 100.0, 100.0], (9, 1))
     first = longest_first(times, max_per_core=3)

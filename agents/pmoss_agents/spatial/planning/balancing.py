@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pmoss_agents.agent import Array
-
-#: A move must shorten the longest time by this share to count as one.
-_LEAST_GAIN = 1e-5
+from pmoss_env import _native
 
 
 def longest_first(times: Array, max_per_core: int | None = None) -> Array:
@@ -20,18 +18,9 @@ def longest_first(times: Array, max_per_core: int | None = None) -> Array:
     Returns:
         (slices,) int64, the core of each.
     """
-    slices, cores = times.shape
-    load, count = np.zeros(cores), np.zeros(cores, dtype=np.int64)
-    chosen = np.zeros(slices, dtype=np.int64)
-    for slice_ in np.argsort(-times.min(axis=1), kind="stable"):
-        ends = load + times[slice_]
-        if max_per_core is not None:
-            ends[count >= max_per_core] = np.inf
-        core = int(ends.argmin())
-        chosen[slice_] = core
-        load[core] += times[slice_, core]
-        count[core] += 1
-    return chosen
+    times = _contiguous(times)
+    order = np.argsort(-times.min(axis=1), kind="stable")
+    return _native.place_in_order(times, order, max_per_core=max_per_core or 0)
 
 
 def balance(
@@ -48,48 +37,10 @@ def balance(
     Returns:
         (slices,) the core of each; its longest time is at most that of ``start``.
     """
-    slices, cores = times.shape
-    every = np.arange(slices)
-    chosen = start.copy()
-    load = np.bincount(chosen, times[every, chosen], cores)
-    count = np.bincount(chosen, minlength=cores)
-    for _ in range(changes):
-        full = int(load.argmax())
-        mine, others = np.flatnonzero(chosen == full), np.flatnonzero(chosen != full)
-        if not mine.size:
-            break
-        top, spent = load[full], times[mine, full][:, None]
-        # What the two cores that take part would come to: [slice of mine, core or other slice].
-        moved = np.maximum(top - spent, load + times[mine])
-        moved[:, full] = np.inf
-        if max_per_core is not None:
-            moved[:, count >= max_per_core] = np.inf
-        theirs = chosen[others]
-        swapped = np.maximum(
-            top - spent + times[others, full],
-            load[theirs] - times[others, theirs] + times[mine][:, theirs],
-        )
-        move, swap = int(moved.argmin()), int(swapped.argmin()) if others.size else 0
-        by_move = moved.flat[move]
-        by_swap = swapped.flat[swap] if others.size else np.inf
-        if not min(by_move, by_swap) < top * (1 - _LEAST_GAIN):  # nor where times are NaN
-            break
-        if by_move <= by_swap:
-            slice_, core = mine[move // cores], move % cores
-        else:
-            slice_, other = mine[swap // others.size], others[swap % others.size]
-            core = chosen[other]
-            load[full] += times[other, full]
-            load[core] -= times[other, core]
-            chosen[other] = full
-            count[full] += 1
-            count[core] -= 1
-        load[full] -= times[slice_, full]
-        load[core] += times[slice_, core]
-        chosen[slice_] = core
-        count[full] -= 1
-        count[core] += 1
-    return chosen
+    start = np.ascontiguousarray(start, dtype=np.int64)
+    return _native.balance(
+        _contiguous(times), start, max_per_core=max_per_core or 0, changes=changes
+    )
 
 
 def refine(
@@ -134,3 +85,7 @@ def refine(
         if balanced_load.max() <= full.max():
             best, full = balanced, balanced_load
     return best
+
+
+def _contiguous(times: Array) -> Array:
+    return np.ascontiguousarray(times, dtype=np.float64)

@@ -9,6 +9,7 @@ import numpy as np
 
 from pmoss_agents.pytorch import F, Tensor, nn, torch
 from pmoss_agents.spatial.planning.model import (
+    ROWS,
     Reading,
     ThroughputModel,
     at,
@@ -135,7 +136,13 @@ class MixingModel(ThroughputModel):
             around, slack = self._around(topology, reading.cores, shared)
             cores = cores + F.linear(around, of_context)
         slices = F.linear(reading.slices, of_slice, first.bias).unsqueeze(1)
-        times = self.time[1:](placement.to(cores.dtype) @ cores + slices).squeeze(-1).float()
+        hidden_layers, parts = self.time[1:], []
+        step = columns.shape[1] if torch.is_grad_enabled() else max(1, ROWS // columns.shape[2])
+        for start in range(0, columns.shape[1], step):
+            some = slice(start, start + step)
+            hidden = placement[:, some].to(cores.dtype) @ cores[:, some] + slices
+            parts.append(hidden_layers(hidden).squeeze(-1))
+        times = torch.cat(parts, 1).float()
         if "measured" in self.inputs:
             times = times + reading.base.unsqueeze(1)
         with exactly(columns.device):

@@ -12,7 +12,7 @@ with is the best by all that it measured, which is more than the noisy readings 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -143,20 +143,26 @@ class Planner:
         self._columns: list[Array] = []
         self._logs: list[Array] = []
         self._correction: Correction | None = None
+        self._times: dict[bytes, Array] = {}  # of times(), by schedule; since observe()
 
     def observe(self, counters: Array, columns: Array) -> None:
         """Takes what was measured under a schedule: the latest one is what the members read.
 
         Args:
             counters: (S, H) of each slice, million per second; an impossible value counts as 0.
+                Without a single query slices count alike.
             columns: (S,) the worker of each slice.
         """
         finite = np.nan_to_num(counters, posinf=0.0, neginf=0.0)
         possible = np.where((finite >= 0) & (finite < _ABSURD), finite, 0.0)
         counters = np.ascontiguousarray(possible, dtype=np.float32)
+        self._times.clear()
         with torch.inference_mode():
             rows = torch.from_numpy(counters).unsqueeze(0), _batch(columns)
             self._readings = [member.read(self._topology, *rows) for member in self._members]
+            if not counters[:, QUERIES].any():  # or all of them would go to one core
+                alike = torch.full_like(self._readings[0].shares, 1 / len(columns))
+                self._readings = [replace(reading, shares=alike) for reading in self._readings]
         self.shares = self._readings[0].shares[0].double().numpy()
         elapsed, queries = (counters[:, i].astype(np.float64) for i in (ELAPSED, QUERIES))
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -206,13 +212,15 @@ class Planner:
         """
         times, prices = self.times(best), np.zeros(self._topology.workers)
         top, spread = float(self._weighed(best[None])[0]), _PRICE_SPREAD
+        load = self._load(best)
         for _ in range(self._looks):
             priced = [self._priced(times, prices, spread, best) for _ in range(_PRICED)]
-            plans = [plan for plan, _ in priced] + self._changed(best)
+            plans = [plan for plan, _ in priced] + self._changed(best, load)
             worths = self._weighed(np.stack(plans))
             chosen = int(worths.argmax())
             if worths[chosen] > top:
                 best, top = plans[chosen], float(worths[chosen])
+                load = self._load(best)
                 prices = priced[chosen][1] if chosen < len(priced) else prices
             else:
                 spread *= 0.8
@@ -231,11 +239,14 @@ class Planner:
         start = best if rng.random() < 0.5 else longest_first(dear, limit)
         return balance(dear, start, max_per_core=limit), prices
 
-    def _changed(self, best: Array) -> list[Array]:
+    def _load(self, columns: Array) -> Array:
+        """(W,) microseconds that each worker is busy per query of the machine."""
+        logs = self._predicted(columns[None])[0].mean(0)[0]
+        return np.bincount(columns, self.shares * np.exp(logs), self._topology.workers)
+
+    def _changed(self, best: Array, load: Array) -> list[Array]:
         """Plans in which slices leave the node of the fullest core, or that core's change."""
         rng, nodes, workers = self._rng, self._topology.node.numpy(), self._topology.workers
-        logs = self._predicted(best[None])[0].mean(0)[0]
-        load = np.bincount(best, self.shares * np.exp(logs), workers)
         full, idle = int(load.argmax()), np.argsort(load)[: max(4, workers // 3)]
         mine = np.flatnonzero(best == full)
         beside = np.flatnonzero((nodes == nodes[full])[best] & (best != full))
@@ -284,7 +295,12 @@ class Planner:
         Args:
             columns: (S,) where the other slices are.
         """
-        schedule = _batch(columns)
+        key = columns.astype(np.int64).tobytes()
+        if key not in self._times:
+            self._times[key] = self._times_of(_batch(columns))
+        return self._times[key]
+
+    def _times_of(self, schedule: Tensor) -> Array:
         with torch.inference_mode():
             logs = torch.stack(
                 [

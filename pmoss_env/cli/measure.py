@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import closing
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Annotated, Any
@@ -25,6 +26,8 @@ from pmoss_env.cli.pairs import (
     pairs,
 )
 from pmoss_env.cli.renamed import gone
+from pmoss_env.errors import DescriptionError
+from pmoss_env.extras import require
 
 if TYPE_CHECKING:
     from pmoss_env.backends import Backend
@@ -69,6 +72,13 @@ def measure(
             help="closed, closed:<queries in flight per worker>, saturated or open:<Mq/s>."
         ),
     ] = "closed",
+    rate: Annotated[
+        list[float] | None,
+        typer.Option(help="Mq/s that an open load offers, in place of LOAD; repeatable: a curve."),
+    ] = None,
+    picture: Annotated[
+        Path | None, typer.Option(help="Draws the response times over the rates (.svg).")
+    ] = None,
     records: RecordsOption = None,
     options: BackendOption = None,
     seconds: Annotated[float, typer.Option(help="Length of one measurement (hardware).")] = 2.0,
@@ -97,6 +107,7 @@ def measure(
     Example: pmoss measure grouped lpt --records 2000000
     Example: pmoss measure os-default lpt --rounds 5 --out runs/host.jsonl
     Example: pmoss measure os-default lpt --export systemd --export-to runs/placement
+    Example: pmoss measure lpt --rate 1 --rate 2 --rate 4 --picture runs/latencies.svg
     Example: pmoss measure --index rtree grouped lpt
     Example: pmoss measure --index plugin:./libmine.so grouped lpt
     Example: pmoss measure --backend simulated --machine skylake-x-8n os-default lpt
@@ -105,9 +116,15 @@ def measure(
     from pmoss_env.backends import make_backend
     from pmoss_env.measuring import measure_rounds
 
-    if out:
-        check_output(out)
+    for file in filter(None, (out, picture)):
+        check_output(file)
     check_export(export, export_to)
+    if rate and (out or export):
+        raise DescriptionError("--rate: gives a curve: leave out --out and --export")
+    if picture and not rate:
+        raise DescriptionError(f"--picture {picture}: draws a curve: give each --rate of it")
+    if picture:
+        require("matplotlib")
     names = rules or ["grouped", "lpt"]
     schedules: dict[str, Schedule] = {}
     options_given = {"backend": backend, "index": index, "workload": workload, "load": load}
@@ -116,6 +133,11 @@ def measure(
     arguments = pairs(options)
     if records is not None:
         arguments["records"] = records
+    if rate:
+        _print_curve(
+            _over_rates(rate, names, backend, asked, arguments, seconds, rounds, seed), picture
+        )
+        return
     with Stages() as progress:
         _add_callbacks(arguments, backend, seconds, progress)
         subject = make_backend(backend, **asked, **arguments)
@@ -138,6 +160,65 @@ def measure(
     if export:
         export_placements(export, subject.machine, schedules, export_to)
     subject.close()
+
+
+def _over_rates(
+    rates: list[float],
+    names: list[str],
+    backend: str,
+    asked: dict[str, Any],
+    arguments: dict[str, Any],
+    seconds: float,
+    rounds: int,
+    seed: int,
+) -> dict[tuple[float, str], list[HardwareSnapshot]]:
+    """The snapshots of each offered rate, Mq/s, and schedule."""
+    from pmoss_env.backends import make_backend
+    from pmoss_env.measuring import measure_rounds
+
+    curve: dict[tuple[float, str], list[HardwareSnapshot]] = {}
+    with Stages() as progress:
+        _add_callbacks(arguments, backend, seconds, progress)
+        for number, rate in enumerate(sorted(set(rates))):
+            subject = make_backend(backend, **{**asked, "load": f"open:{rate!r}"}, **arguments)
+            progress("measuring", number, len(set(rates)))
+            with closing(subject):
+                for measured in measure_rounds(subject, names, rounds=rounds, seed=seed):
+                    for name, snapshot in measured.items():
+                        curve.setdefault((rate, name), []).append(snapshot)
+    return curve
+
+
+def _print_curve(
+    curve: dict[tuple[float, str], list[HardwareSnapshot]], picture: Path | None
+) -> None:
+    """The table of response times over offered rates, and their picture."""
+    from pmoss_env.measuring import overload_in_words
+    from pmoss_env.pictures import new_figure, write_svg
+
+    columns = [">offered Mq/s", "schedule", ">Mq/s", ">range", ">p50 us", ">p99 us"]
+    if _tail(next(iter(curve.values()))):
+        columns += [">p99.9 us", ">max us"]
+    rows = [(f"{rate:g}", *_row(name, snapshots)) for (rate, name), snapshots in curve.items()]
+    console.print(table("Response times over offered rates", columns, rows))
+    for (_, name), snapshots in curve.items():
+        if overload := overload_in_words(snapshots[-1]):
+            console.print(f"{name}: {overload}.")
+    if picture is None:
+        return
+    figure = new_figure(7, 4)
+    axes = figure.add_subplot(xlabel="offered, Mq/s", ylabel="response time, us", yscale="log")
+    for number, name in enumerate(dict.fromkeys(name for _, name in curve)):
+        rates = [rate for rate, other in curve if other == name]
+        for share, line in (("p50", "--"), ("p99", "-")):
+            medians = [
+                median(getattr(snapshot, f"latency_{share}_us") for snapshot in curve[rate, name])
+                for rate in rates
+            ]
+            label = f"{name}, {share}"
+            axes.plot(rates, medians, line, marker="o", color=f"C{number}", label=label)
+    axes.legend()
+    console.print(f"Picture: {write_svg(figure, picture)}")
 
 
 def _with_balancing(

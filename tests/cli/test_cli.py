@@ -238,6 +238,19 @@ def test_measure_on_the_model_and_on_this_host() -> None:
     assert "task_clock_us" in output
 
 
+def test_response_times_are_shown_and_drawn_over_offered_rates(tmp_path: Path) -> None:
+    picture = tmp_path / "curve.svg"
+    task = ("measure", "lpt", "--backend", "analytic", "--machine", "toy", "--slices", "8")
+    rates = ("--rate", "4", "--rate", "1", "--rate", "500")
+    text = pmoss(*task, *rates, "--picture", str(picture))
+    offered = [line.split()[0] for line in text.splitlines() if " lpt " in line]
+    assert offered == ["1", "4", "500"]
+    assert "lpt: overload: 500 Mq/s were offered" in " ".join(text.split())
+    assert ElementTree.parse(picture).getroot().tag.endswith("svg")
+    for wrong in (("--picture", str(picture)), (*rates, "--out", str(tmp_path / "rows.jsonl"))):
+        assert "--rate" in pmoss(*task, *wrong, status=2)
+
+
 def test_collect_train_evaluate_validate(tmp_path: Path) -> None:
     data, agent, results = (
         str(tmp_path / name) for name in ("data", "agent.safetensors", "r.jsonl")

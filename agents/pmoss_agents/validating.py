@@ -79,6 +79,8 @@ class Worlds:
 
     def _referred(self, kwargs: Mapping[str, Any]) -> dict[int, tuple[float, float]]:
         references = {}
+        if self.domain.measures_host(kwargs):
+            raise UnsupportedError("no search can ask a host for the schedule that would score 100")
         with closing(self.domain.make_env(kwargs)) as env, closing(self.domain.judge(env)) as judge:
             for episode in range(self.episodes):
                 env_seed = episode_seed(SEED, episode)

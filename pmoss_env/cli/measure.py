@@ -113,9 +113,6 @@ def measure(
     Example: pmoss measure --backend simulated --machine skylake-x-8n os-default lpt
     Example: pmoss measure --backend analytic --machine milan-nps4 --index rtree
     """
-    from pmoss_env.backends import make_backend
-    from pmoss_env.measuring import measure_rounds
-
     for file in filter(None, (out, picture)):
         check_output(file)
     check_export(export, export_to)
@@ -126,10 +123,9 @@ def measure(
     if picture:
         require("matplotlib")
     names = rules or ["grouped", "lpt"]
-    schedules: dict[str, Schedule] = {}
     options_given = {"backend": backend, "index": index, "workload": workload, "load": load}
     asked = _asked({"machine": "host", "slices": slices, **options_given}, env, machine)
-    backend, load = asked.pop("backend"), asked["load"]
+    backend = asked.pop("backend")
     arguments = pairs(options)
     if records is not None:
         arguments["records"] = records
@@ -138,6 +134,27 @@ def measure(
             _over_rates(rate, names, backend, asked, arguments, seconds, rounds, seed), picture
         )
         return
+    _print_rounds(backend, asked, arguments, names, seconds, rounds, seed, out, export, export_to)
+
+
+def _print_rounds(
+    backend: str,
+    asked: dict[str, Any],
+    arguments: dict[str, Any],
+    names: list[str],
+    seconds: float,
+    rounds: int,
+    seed: int,
+    out: Path | None,
+    export: str | None,
+    export_to: Path,
+) -> None:
+    """Measures schedules in turn, and prints and exports what they serve."""
+    from pmoss_env.backends import make_backend
+    from pmoss_env.measuring import measure_rounds
+
+    load = asked["load"]
+    schedules: dict[str, Schedule] = {}
     with Stages() as progress:
         _add_callbacks(arguments, backend, seconds, progress)
         subject = make_backend(backend, **asked, **arguments)

@@ -6,7 +6,7 @@ temporal difference) and the penalty
 
     alpha (logsumexp_a Q(s, a) - Q(s, action of the data)),
 
-its sum over the allowed tiles only. The policy takes the tile of the highest Q.
+where logsumexp_a runs over the allowed tiles only. The policy takes the tile of the highest Q.
 """
 
 from __future__ import annotations

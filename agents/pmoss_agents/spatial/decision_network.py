@@ -32,7 +32,11 @@ _MAX_WEIGHTS = 2**28
 
 @dataclass(frozen=True)
 class Config(Settings):
-    """Settings of a Decision Transformer; the defaults are the paper's model (section 7.1)."""
+    """Settings of a Decision Transformer; its sizes are the paper's (section 7.1).
+
+    Comments name the paper's other choices, and ``configs/decision-transformer-paper.toml`` makes
+    them.
+    """
 
     agent: ClassVar[str] = "decision-transformer"
     BOUNDS: ClassVar = {

@@ -67,7 +67,7 @@ def imitation_loss(scores: Tensor, actions: Tensor, doubt: float) -> Tensor:
 class DecisionTransformer(SpatialAgent, NetworkAgent[Dataset]):
     """The agent; see the module's docstring.
 
-    Update u of a run depends on the seed and u alone.
+    The batch and the dropout of update u depend on the seed and u alone.
 
     Attributes:
         learned_on: the GPU on which it learned last; None: the CPU.

@@ -33,12 +33,12 @@ class SpatialSchedulingEnv(NamedArgumentsEnv[Observation, np.int64]):
 
     ## Description
 
-    An index is cut into ``slices`` key ranges. A schedule assigns a worker core to each slice, and
-    a NUMA node to its data; the throughput in million queries per second (Mq/s) depends on it. An
-    episode starts with an incumbent schedule and shows the hardware counters under it. Each step
-    places one slice again. The data of a slice go to the node of its core. Slices that are not yet
-    placed stay where the incumbent has them. So every intermediate state is a full schedule that a
-    server could run.
+    An index is cut into ``slices``: key ranges, or cells of a plane. A schedule assigns a worker
+    core to each slice, and a NUMA node to its data; the throughput in million queries per second
+    (Mq/s) depends on it. An episode starts with an incumbent schedule and shows the hardware
+    counters under it. Each step places one slice again. The data of a slice go to the node of its
+    core. Slices that are not yet placed stay where the incumbent has them. So every intermediate
+    state is a full schedule that a server could run.
 
     This is the decision process of P-MOSS (section 6).
 
@@ -119,9 +119,8 @@ class SpatialSchedulingEnv(NamedArgumentsEnv[Observation, np.int64]):
 
     - "improvement": change of the throughput by the step; the return is X(final) - X(incumbent).
       Only every ``measure_every``-th step and the last one are measured; the others have reward 0.
-    - "slice": the paper's return-to-go: the reward of each step is its slice's share of X(final).
-      The shares are only known at the end, so the last step has the reward X(final), the others 0.
-      ``info["slice_throughput"]`` then holds the shares, for datasets.
+    - "slice": X(final) at the last step, else 0. Datasets pay each step its slice's share of it,
+      as the paper's return-to-go does: ``info["slice_throughput"]`` holds the shares at the end.
     - "terminal": X(final) at the last step, else 0.
 
     None means "improvement" on incremental backends, else "terminal".
@@ -152,7 +151,6 @@ class SpatialSchedulingEnv(NamedArgumentsEnv[Observation, np.int64]):
     - ``tile``: int, tile of the latest slice; -1 at reset.
     - ``node``: int, node of its data; with ``actions="core_node"`` only.
     - ``slice_throughput``: (slices,) float64, Mq/s of the slice placed at each step under the
-      final schedule; 0 until the end. Sums to X(final).
       final schedule; 0 until the end. Sums to X(final).
 
     ## Arguments

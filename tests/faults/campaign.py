@@ -1,11 +1,5 @@
-"""The campaign of seeded mutations: each file is read in a child process with limits.
+"""The campaign of seeded mutations: each file is read in a child process with limits."""
 
-    python -m tests.faults.campaign --log build/faults.jsonl --mutations 2000 --seconds 280
-
-It goes on where the log ends and prints its counts.
-"""
-
-import collections
 import json
 import os
 import resource
@@ -15,23 +9,18 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
 from pmoss_env.cli.output import printable
 from pmoss_env.errors import PmossError
-from tests.faults.inputs import KINDS, Kind, make
-from tests.faults.logged import Row, command_line, go_on, scratch_folder
+from tests.faults.inputs import KINDS, Kind
 from tests.faults.mutations import mutated
 from tests.faults.tampering import FRAGMENT
 
 #: Limits of a child: bytes above what it starts with, and seconds of processor time.
 MEMORY, SECONDS = 4 << 30, 20
-#: What must never happen, by name.
-FAULTS = ("crash", "hang", "memory", "foreign", "wrong data", "executed")
 _EXECUTED = 77
 
 
@@ -123,24 +112,3 @@ def _writes_outside(arguments: tuple[object, ...], scratch: Path) -> bool:
     writes = isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
     place = str(path) if isinstance(path, str | os.PathLike) else ""
     return bool(writes and place and not place.startswith((str(scratch), "/dev/null")))
-
-
-def run(log: Path, mutations: int, seconds: float) -> collections.Counter[str]:
-    """Goes on with the campaign of a log; counts by outcome."""
-
-    @contextmanager
-    def mutating() -> Iterator[Callable[[int], Row]]:
-        with scratch_folder() as scratch:
-            sound = scratch / "sound"
-            sound.mkdir()
-            make(sound)
-            yield lambda number: run_one(sound, number)
-
-    done = go_on(log, range(mutations), seconds, mutating, lambda row: row["outcome"] in FAULTS)
-    return collections.Counter(str(row["outcome"]) for row in done)
-
-
-if __name__ == "__main__":
-    given = command_line("mutations", 2000)
-    counts = run(given.log, given.number, given.seconds)
-    print(dict(counts), {name: counts[name] for name in FAULTS})

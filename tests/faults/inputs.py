@@ -16,9 +16,10 @@ from pmoss_agents.configs import CONFIGS
 from pmoss_benchmarks.validation.targets import FOLDER, read_targets
 from pmoss_datasets import Recipe, collect, open_dataset
 from pmoss_datasets.access_path.scans import AccessPathRecipe, collect_scans, open_scans
-from pmoss_datasets.evaluation import read_results
+from pmoss_datasets.evaluation import evaluate, read_results, write_results
 from pmoss_datasets.formats.minari import from_minari, to_minari
 from pmoss_datasets.original import import_folder
+from pmoss_datasets.policies import SchedulePolicy
 from pmoss_env.backends import make_backend
 from pmoss_env.backends.native_forms import native_workload
 from pmoss_env.machines import Machine, load_machine
@@ -184,31 +185,8 @@ def make(folder: Path) -> None:
     )
     shutil.copy(CONFIGS / "decision-transformer-demo.toml", folder / "config/config.toml")
     shutil.copy(sorted(FOLDER.glob("*.toml"))[0], folder / "targets/targets.toml")
-    header = {
-        "format": "pmoss-evaluation",
-        "format_version": 2,
-        "env_id": "pmoss/SpatialScheduling-v0",
-        "env_kwargs": env,
-        "search_budget": 10,
-        "random_schedules": 2,
-        "rows": 2,
-    }
-    row = {
-        "policy": "lpt",
-        "seed": 101,
-        "episode": 0,
-        "env_seed": 7,
-        "incumbent_throughput": 1.0,
-        "throughput": 2.0,
-        "score": 50.0,
-        "random_throughput": 1.0,
-        "search_throughput": 3.0,
-        "illegal_actions": 0,
-        "actions": [0, 1, 2, 3],
-        "seconds_per_decision": 0.1,
-    }
-    lines = [header, row, {**row, "episode": 1}]
-    (folder / "results/results.jsonl").write_text("".join(json.dumps(x) + "\n" for x in lines))
+    few = evaluate(env, {"lpt": SchedulePolicy("lpt")}, [101], 2, 10, 2)
+    write_results(folder / "results/results.jsonl", few)
     with ResultFile(folder / "rows/rows.jsonl", {"kind": "x"}, ["a"]) as file:
         for number in range(5):
             file.append({"a": number, "b": number * 7})
@@ -222,6 +200,3 @@ def make(folder: Path) -> None:
     keys = np.arange(5000, dtype="<u8") * 977
     count = np.array([keys.size], dtype="<u8")
     (folder / "keys/keys").write_bytes(count.tobytes() + keys.tobytes())
-
-
-__all__ = ["KINDS", "Kind", "make"]

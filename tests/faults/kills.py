@@ -1,11 +1,5 @@
-"""Kills at random moments: the same command goes on, and its results are the same bits.
+"""Kills at random moments: the same command goes on, and its results are the same bits."""
 
-    python -m tests.faults.kills --log build/kills.jsonl --kills 200 --seconds 280
-
-It goes on where the log ends and prints its counts.
-"""
-
-import collections
 import hashlib
 import json
 import os
@@ -13,18 +7,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from pmoss_datasets import open_dataset
-from tests.faults.logged import Row, command_line, go_on, scratch_folder
 
-#: What must never happen, by name.
-FAULTS = ("lost results", "other bits", "orphans", "stray files", "traceback", "failed")
 _MARK = "PMOSS_CAMPAIGN"
 #: Says that Python and the package stand: what interrupts them before is not the command's.
 _BEGUN = "the command begins"
@@ -224,24 +214,3 @@ def run_one(number: int, scratch: Path, whole: dict[str, str], seed: int = 0) ->
         "faults": faults,
         "output": output[-1500:] if faults else "",
     }
-
-
-def run(log: Path, kills: int, seconds: float) -> collections.Counter[str]:
-    """Goes on with the kills of a log; counts by fault."""
-
-    @contextmanager
-    def killing() -> Iterator[Callable[[int], Row]]:
-        with scratch_folder() as scratch:
-            whole: dict[str, str] = {}
-            yield lambda number: run_one(number, scratch, whole)
-
-    done = go_on(log, range(kills), seconds, killing, lambda row: bool(row["faults"]))
-    counts = collections.Counter(fault for row in done for fault in row["faults"])
-    counts["kills"] = len(done)
-    return counts
-
-
-if __name__ == "__main__":
-    given = command_line("kills", 200)
-    counts = run(given.log, given.number, given.seconds)
-    print(dict(counts), {name: counts[name] for name in FAULTS})

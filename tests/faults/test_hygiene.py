@@ -4,11 +4,9 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 
 import pytest
 
-import pmoss_agents
 from pmoss_datasets import write_dataset
 from pmoss_env.cli.signals import end_at_once, end_like_ctrl_c
 from pmoss_env.errors import DescriptionError
@@ -81,14 +79,6 @@ def test_a_forked_worker_ends_by_itself(monkeypatch):
         end_at_once()
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def test_training_by_playing_leaves_no_folder(tmp_path, monkeypatch):
-    pytest.importorskip("sb3_contrib")
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    agent = pmoss_agents.make("maskable-ppo", steps=16, envs=2, epochs=1)
-    agent.fit({"machine": "toy", "slices": 4})  # type: ignore[attr-defined]
-    assert not list(tmp_path.glob("SB3*"))  # PyTorch keeps a cache of its own there
 
 
 def test_a_dataset_has_the_mode_that_the_user_wants(whole, tmp_path):

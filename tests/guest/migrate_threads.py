@@ -18,13 +18,11 @@ from typing import Any
 import numpy as np
 
 import pmoss_agents
-from pmoss_agents.cli.threads import threads
 from pmoss_env.envs.threads import ThreadSchedulingEnv
 from pmoss_env.envs.threads.key_value_load import run_load
-from pmoss_env.envs.threads.live.affinity import Affinity, threads_of
+from pmoss_env.envs.threads.live.affinity import threads_of
 from pmoss_env.envs.threads.live.process import ProcessServer
 from pmoss_env.envs.threads.server import Sample
-from pmoss_env.errors import ProcessError
 
 DATA_NODE = 2
 EPOCH = 0.5
@@ -136,28 +134,6 @@ def migrate(pattern: str, agent_name: str, epochs: int) -> None:
         tell(f"restore-{pattern}", same=affinities(process) == before)
 
 
-def dry_run() -> None:
-    with load("readrandom") as process:
-        before = affinities(process)
-        with contextlib.closing(server_on(process, dry_run=True)) as server:
-            env = ThreadSchedulingEnv.on(server, most_threads=8, epoch_seconds=EPOCH)
-            env.reset()
-            for _ in range(4):
-                env.step(int(np.flatnonzero(env.action_masks())[-1]))
-            same = affinities(process) == before
-            tell("dry-run", intended=server.report.intended, moves=server.report.moves, same=same)
-
-
-def rate_limit() -> None:
-    with (
-        load("readrandom") as process,
-        contextlib.closing(server_on(process, moves_per_second=1e-3)) as server,
-    ):
-        server.advance(EPOCH)
-        moved = [server.move(thread, 4) for thread in threads_of(process)[-3:]]
-        tell("rate-limit", moved=moved, refused=server.report.refused)
-
-
 def offline() -> None:
     """A CPU goes offline under a thread that is pinned to it, and comes back."""
     switch = Path("/sys/devices/system/cpu/cpu4/online")
@@ -193,84 +169,10 @@ def offline() -> None:
         tell("offline-at-first", moved=moved, same=affinities(process) == before)
 
 
-def no_permission() -> None:
-    with load("readrandom", threads=1) as process:
-
-        def as_another_user() -> None:
-            os.setgid(1000)
-            os.setuid(1000)
-            try:
-                server_on(process).close()
-            except ProcessError as error:
-                tell("no-permission", error=str(error))
-
-        os.waitpid(child(as_another_user), 0)
-
-
-def killed() -> None:
-    """The tool dies of SIGKILL with threads pinned."""
-    with load("readrandom") as process:
-        before = affinities(process)
-        reads, writes = os.pipe()
-
-        def tool() -> None:
-            affinity = Affinity(process)
-            for thread in threads_of(process):
-                affinity.pin(thread, 4)
-            os.write(writes, b"x")
-            time.sleep(600)
-
-        tool_id = child(tool)
-        os.read(reads, 1)
-        pinned = affinities(process)
-        os.kill(tool_id, signal.SIGKILL)
-        os.waitpid(tool_id, 0)
-        # The guardian is a Python of its own, which starts slowly here.
-        end = time.monotonic() + 60
-        while affinities(process) != before and time.monotonic() < end:
-            time.sleep(0.1)
-        tell(
-            "killed",
-            pinned=[mask for mask in pinned.values() if mask == [4]],
-            threads=len(before),
-            same=affinities(process) == before,
-        )
-
-
-def command_line() -> None:
-    with load("fillseq") as process:
-        before = affinities(process)
-        log = Path("/tmp/log.jsonl")
-        # What `pmoss run threads` calls, without its parser.
-        threads(
-            None,
-            pid=process,
-            slow_node=DATA_NODE,
-            agent="rule",
-            load_agent=None,
-            save_agent=None,
-            seconds=4.0,
-            epoch=EPOCH,
-            moves_per_second=10.0,
-            dry_run=False,
-            log=log,
-        )
-        entries = [json.loads(line) for line in log.read_text().splitlines()]
-        moved = sum(entry["moved"] for entry in entries)
-        tell("command-line", moved=moved, same=affinities(process) == before)
-
-
 def main() -> None:
-    migrate("readrandom", "threads-rule", 20)
     migrate("readseq", "threads-hybrid", 20)
     migrate("fillrandom", "threads-rule", 20)
-    migrate("fillseq", "threads-linucb", 12)
-    dry_run()
-    rate_limit()
     offline()
-    no_permission()
-    killed()
-    command_line()
 
 
 if __name__ == "__main__":

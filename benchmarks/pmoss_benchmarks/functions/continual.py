@@ -19,6 +19,7 @@ import numpy as np
 
 from pmoss_agents import find_policy, pretrained
 from pmoss_agents.policies import short_name
+from pmoss_benchmarks.offline.episodes import pack_episodes, unpack_episodes
 from pmoss_benchmarks.study.function import Cell, Row, Rows, Run, check_counts, check_names
 from pmoss_benchmarks.study.store import file_of, read_stored
 from pmoss_benchmarks.study.tables import TableOfRows, interval
@@ -136,7 +137,7 @@ class Work:
 
         Returns:
             ``outcomes``: million queries served in each episode. ``parameters`` of a policy as it
-            was tuned; of an agent its ``actions`` and the SHA-256 of its ``checkpoint``.
+            was tuned; of an agent its packed ``actions`` and the SHA-256 of its ``checkpoint``.
         """
         settings, name = self._settings, cell["policy"]
         episodes = range(settings.episodes)
@@ -147,7 +148,7 @@ class Work:
             return {
                 "outcomes": [game.outcome for game in games],
                 "checkpoint": _digest(word),
-                "actions": [" ".join(map(str, game.actions)) for game in games],
+                "actions": pack_episodes(game.actions for game in games),
             }
         parameters = self._tuned(name)
         outcomes = [self._play(MAKERS[name](**parameters), seed).outcome for seed in episodes]
@@ -185,7 +186,7 @@ class Work:
     def rerun(self, row: Mapping[str, Any], seed: int) -> float:
         """Million queries that a stored row serves in an episode today."""
         if "actions" in row:
-            actions = [int(action) for action in row["actions"][seed].split()]
+            actions = unpack_episodes(row["actions"])[seed]
             return float(CONTINUAL.rerun(self._env(False), seed, actions).outcome)
         return float(self._play(MAKERS[row["policy"]](**row["parameters"]), seed).outcome)
 

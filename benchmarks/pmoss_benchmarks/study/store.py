@@ -7,12 +7,16 @@
     {"cell": "machine=toy,...", "run": "1f0c...", "machine": "toy", ..., "row_crc32": 123}
 
 A row names the run that made it. So rows of several commands and hosts stand in one file, and each
-says where it comes from.
+says where it comes from. A list that several rows hold stands in a line of its own, which they name.
+So all policies of an episode share the throughput of Linux.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,10 +27,15 @@ from pmoss_benchmarks.study.function import Rows
 from pmoss_env.errors import DatasetError, UnsupportedError
 from pmoss_env.result_files import read_rows, write_rows
 
-FORMAT, FORMAT_VERSION = "pmoss-study", 1
+#: Files of version 1 have no lines of lists.
+FORMAT, FORMAT_VERSION = "pmoss-study", 2
 SUFFIX = ".jsonl"
 #: How the keys of runs begin.
 RUN = "@"
+#: How the keys of lists begin, and the field of a row that names one.
+LIST = "@list:"
+#: Values of the shortest list that gets a line of its own.
+SHORTEST = 10
 #: Fields of a row that are no result.
 RESERVED = ("cell", "run")
 
@@ -60,8 +69,9 @@ class StoredStudy:
         """Writes the file whole or not at all. Runs without rows are left out."""
         used = {row["run"] for row in self.rows}
         lines = [{"cell": RUN + name, **run} for name, run in self.runs.items() if name in used]
+        lists, rows = _without_repeated_lists(self.rows)
         header = header_of(self.study, self.settings, self.keys)
-        write_rows(self.path, header, [*lines, *self.rows])
+        write_rows(self.path, header, [*lines, *lists, *rows])
 
 
 def file_of(folder: Path, study: str) -> Path:
@@ -87,7 +97,8 @@ def read_stored(path: Path) -> StoredStudy:
         DatasetError: the file cannot be read, is no store of a study, or a row names no run.
     """
     header, lines = read_rows(path)
-    if header.get("format") != FORMAT or header.get("format_version") != FORMAT_VERSION:
+    version = header.get("format_version")
+    if header.get("format") != FORMAT or version not in range(1, FORMAT_VERSION + 1):
         raise DatasetError(
             f"{path}: is no file of format {FORMAT} {FORMAT_VERSION}: `pmoss study run` writes one"
         )
@@ -95,9 +106,11 @@ def read_stored(path: Path) -> StoredStudy:
         runs = {
             line["cell"].removeprefix(RUN): {k: v for k, v in line.items() if k != "cell"}
             for line in lines
-            if line["cell"].startswith(RUN)
+            if line["cell"].startswith(RUN) and not line["cell"].startswith(LIST)
         }
+        lists = {line["cell"]: line["values"] for line in lines if line["cell"].startswith(LIST)}
         rows = [line for line in lines if not line["cell"].startswith(RUN)]
+        rows = [_replaced(row, lambda value: _list_of(value, lists)) for row in rows]
         stored = StoredStudy(path, header["study"], header["settings"], header["keys"], runs, rows)
         lost = [row["cell"] for row in rows if row["run"] not in runs]
     except (AttributeError, KeyError, TypeError) as error:
@@ -105,6 +118,47 @@ def read_stored(path: Path) -> StoredStudy:
     if lost:
         raise DatasetError(f"{path}: row {lost[0]!r} names a run that is not there")
     return stored
+
+
+def _without_repeated_lists(rows: Rows) -> tuple[list[dict[str, Any]], Rows]:
+    """The lines of the lists that stand in several places, and the rows that name them."""
+    name_of: dict[str, str] = {}
+    times: Counter[str] = Counter()
+
+    def text_of(value: Any) -> str:
+        plain = isinstance(value, (list, tuple)) and len(value) >= SHORTEST
+        return json.dumps(value) if plain else ""
+
+    def count(value: Any) -> Any:
+        if text := text_of(value):
+            times[text] += 1
+        return value
+
+    def named(value: Any) -> Any:
+        text = text_of(value)
+        if not text or times[text] < 2:
+            return value
+        digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+        return {LIST: name_of.setdefault(text, LIST + digest)}
+
+    for row in rows:
+        _replaced(row, count)
+    named_rows = [_replaced(row, named) for row in rows]
+    return [
+        {"cell": name, "values": json.loads(text)} for text, name in name_of.items()
+    ], named_rows
+
+
+def _list_of(value: Any, lists: Mapping[str, Any]) -> Any:
+    """The list that a value names, else the value."""
+    return lists[value[LIST]] if isinstance(value, dict) and LIST in value else value
+
+
+def _replaced(value: Any, by: Callable[[Any], Any]) -> Any:
+    """A value with all that it holds replaced; what a list holds stays as it is."""
+    if isinstance(value, Mapping):
+        value = {key: _replaced(one, by) for key, one in value.items()}
+    return by(value)
 
 
 class Results:

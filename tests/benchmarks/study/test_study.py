@@ -10,7 +10,7 @@ import pmoss_benchmarks
 from pmoss_benchmarks.study import runner as runner_module
 from pmoss_benchmarks.study.description import read_study
 from pmoss_benchmarks.study.runner import is_stale, replay_study, run_study
-from pmoss_benchmarks.study.store import Results, read_stored
+from pmoss_benchmarks.study.store import Results, StoredStudy, read_stored
 from pmoss_benchmarks.study.tables import make_table
 from pmoss_env.cli.app import make_app
 from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError
@@ -195,6 +195,25 @@ def test_a_damaged_store_is_refused(checkout: Path, damage, words: str) -> None:
     out.write_text(damage("".join(json.dumps(line) + "\n" for line in plain)))
     with pytest.raises(DatasetError, match=words):
         read_stored(out)
+
+
+def test_a_list_of_several_rows_is_stored_once(tmp_path: Path) -> None:
+    path, linux = tmp_path / "x.jsonl", [0.1 * number for number in range(20)]
+    rows = [
+        {"cell": f"policy={p}", "run": "r", "policy": p, "played": {"linux": linux, "own": own}}
+        for p, own in (("a", linux[::-1]), ("b", linux[1:]))
+    ]
+    StoredStudy(path, "x", {}, ["policy"], {"r": {"command": "pmoss"}}, rows).write()
+    text = path.read_text()
+    assert text.count(json.dumps(linux)) == 1 and text.count('"@list:') == 5
+    stored = read_stored(path)
+    assert [{k: v for k, v in row.items() if k != "row_crc32"} for row in stored.rows] == rows
+    assert list(stored.runs) == ["r"]
+    stored.write()
+    assert path.read_text() == text
+    path.write_text("".join(x for x in text.splitlines(True) if not x.startswith('{"cell": "@l')))
+    with pytest.raises(DatasetError, match="lacks '@list:"):
+        read_stored(path)
 
 
 def test_the_commands_show_what_is_stored(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:

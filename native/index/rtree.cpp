@@ -5,6 +5,7 @@
 #include <bit>
 #include <limits>
 #include <mutex>
+#include <new>
 #include <stdexcept>
 #include <string>
 
@@ -232,12 +233,25 @@ RTree::Work RTree::find(const Rectangle& range, std::vector<std::uint64_t>& valu
   return find_with(range, values, Traced(log));
 }
 
-RTree::Node* RTree::new_node(std::uint32_t slice, unsigned level) {
+RTree::Node* RTree::new_node(SliceArena& arena, unsigned level) const {
   const unsigned stride = Node::stride_of(fanout_);
-  void* const memory = slices_[slice]->current().allocate(Node::bytes(level, stride));
-  auto* const node = static_cast<Node*>(memory);
+  auto* const node = static_cast<Node*>(arena.allocate(Node::bytes(level, stride)));
   node->clear(level, stride);
   return node;
+}
+
+/// A node of each level from the leaves up; all or none.
+void RTree::make_nodes(std::uint32_t slice, std::span<Node*> nodes) {
+  SliceArena& arena = slices_[slice]->current();
+  unsigned level = 0;
+  try {
+    for (; level < nodes.size(); ++level) nodes[level] = new_node(arena, level);
+  } catch (const std::bad_alloc&) {
+    while (level-- > 0) {
+      arena.take_back(nodes[level], Node::bytes(level, Node::stride_of(fanout_)));
+    }
+    throw;
+  }
 }
 
 /// A lock of its own, for there is no node yet whose lock a migration would wait for.
@@ -245,7 +259,7 @@ void RTree::make_first_root(std::uint32_t slice) {
   const std::lock_guard lock(first_root_);
   Root& slot = roots_[slice];
   if (slot.load(std::memory_order_relaxed) != nullptr) return;
-  slot.store(new_node(slice, 0), std::memory_order_release);
+  slot.store(new_node(slices_[slice]->current(), 0), std::memory_order_release);
 }
 
 /// The root of the slice, locked for writing; makes it if there is none.
@@ -305,13 +319,10 @@ void RTree::insert_into(std::uint32_t slice, Node& root, Point point, std::uint6
 
   // All the memory first, so that a lack of it leaves the tree as it was.
   std::array<Node*, most_levels + 1> fresh;
-  std::size_t wanted = 0;
-  fresh[wanted++] = new_node(slice, 0);
   std::size_t full = depth;
-  while (full > 0 && path[full - 1].node->count.load(std::memory_order_relaxed) == fanout_) {
-    fresh[wanted++] = new_node(slice, path[--full].node->level);
-  }
-  if (full == 0) fresh[wanted++] = new_node(slice, root.level + 1);
+  while (full > 0 && path[full - 1].node->count.load(std::memory_order_relaxed) == fanout_) --full;
+  const std::size_t wanted = depth - full + (full == 0 ? 2 : 1);  // a new root, too
+  make_nodes(slice, {fresh.data(), wanted});
   for (std::size_t i = 0; i < wanted; ++i) {
     fetch_node(fresh[i], Node::bytes(fresh[i]->level, root.stride));
   }

@@ -143,7 +143,8 @@ class RTree {
   template <class Tracer>
   void insert_into(std::uint32_t slice, Node& root, Point point, std::uint64_t value,
                    Tracer tracer);
-  Node* new_node(std::uint32_t slice, unsigned level);
+  Node* new_node(SliceArena& arena, unsigned level) const;
+  void make_nodes(std::uint32_t slice, std::span<Node*> nodes);
   [[gnu::noinline]] void make_first_root(std::uint32_t slice);
 
   Grid grid_;

@@ -79,7 +79,7 @@ struct RTree::Loader {
   std::vector<RTreeEntry> pack(std::uint32_t slice, unsigned level, std::span<Entry> entries) {
     std::vector<RTreeEntry> nodes;
     tile(entries, capacity, tree.fanout_, [&](std::span<Entry> part) {
-      Node* const node = tree.new_node(slice, level);
+      Node* const node = tree.new_node(tree.slices_[slice]->current(), level);
       for (const Entry& entry : part) {
         const RTreeEntry plain = as_entry(entry);
         node->append(plain.box, plain.word);

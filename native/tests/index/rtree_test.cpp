@@ -2,10 +2,14 @@
 #include "index/rtree.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <cstdlib>
+#include <fstream>
+#include <new>
 #include <span>
 #include <stdexcept>
 #include <tuple>
@@ -14,6 +18,7 @@
 #include "index/rtree_node.hpp"
 #include "index/rtree_split.hpp"
 #include "index/search.hpp"
+#include "tests/index/scale.hpp"
 #include "workload/random.hpp"
 
 namespace pmoss {
@@ -398,6 +403,41 @@ TEST(RTree, RefusesImpossibleOptionsAndLoads) {
   tree.insert(data.points[0], 1);
   EXPECT_THROW(tree.bulk_load(data.points, data.values), std::logic_error);
 }
+
+#if !PMOSS_SLOW
+/// Runs in a process of its own: memory runs out again and again, in the middle of splits, too.
+[[noreturn]] void insert_with_too_little_memory() {
+  RTree tree(options(8, {1, 1}));
+  std::uint64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  rlimit limits{};
+  if (::getrlimit(RLIMIT_AS, &limits) != 0) std::exit(2);
+  std::uint64_t inserted = 0;
+  std::uint64_t refused = 0;
+  for (rlim_t mebibytes = 8; mebibytes < 28; ++mebibytes) {
+    limits.rlim_cur = pages * 4096 + (mebibytes << 20);
+    if (::setrlimit(RLIMIT_AS, &limits) != 0) std::exit(2);
+    for (std::uint64_t more = 0; more < 2'000;) {
+      try {
+        tree.insert(point_of_record(KeySpace::Kind::clustered, inserted + refused), inserted);
+        ++inserted;
+      } catch (const std::bad_alloc&) {
+        ++refused;
+        ++more;
+      }
+    }
+  }
+  if (inserted < 100'000) std::exit(3);
+  // Every node that the arena counts is in the tree, and every point that was not refused.
+  if (inspect(tree).points != inserted || ::testing::Test::HasFailure()) std::exit(4);
+  std::exit(0);
+}
+
+TEST(RTreeDeathTest, RunningOutOfMemoryLosesNoNode) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(insert_with_too_little_memory(), ::testing::ExitedWithCode(0), "");
+}
+#endif
 
 }  // namespace
 }  // namespace pmoss

@@ -8,7 +8,7 @@ from typing import Any
 
 from pmoss_env import _native
 from pmoss_env.counter_table import Counter
-from pmoss_env.platforms import require_host
+from pmoss_env.platforms import host_topology
 from pmoss_env.types import COUNTERS, EXTRA_COUNTERS
 
 
@@ -48,8 +48,7 @@ class HostReport:
 
 def host_report(root: str = "/") -> HostReport:
     """Reads cores, nodes, permissions, kernel settings and every event."""
-    require_host("a report on this host")
-    topology = _native.host_topology(root)
+    topology = host_topology("a report on this host", root)
     facts = _native.host_facts(root)
     events = _native.probe_events()
     by_counter = {event["counter"]: event for event in events}

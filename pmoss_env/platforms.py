@@ -28,6 +28,26 @@ def require_host(what: str) -> None:
         raise PlatformError(_message(what))
 
 
+def host_topology(what: str, root: str = "/") -> dict[str, Any]:
+    """The online CPUs, nodes and caches of a host, as the kernel's ``/sys`` lists them.
+
+    Args:
+        what: what needs them; the error names it.
+        root: folder that holds ``sys``.
+
+    Raises:
+        PlatformError: a portable build; or no CPU is listed, as in a sandbox without ``/sys``.
+    """
+    require_host(what)
+    try:
+        return _native.host_topology(root)
+    except RuntimeError as error:
+        raise PlatformError(
+            f"{what} is not available: {error}. Make /sys of the host visible here, e.g. in the "
+            "container. The backends 'analytic' and 'simulated' work without it"
+        ) from error
+
+
 def _message(what: str) -> str:
     system = {"Darwin": "macOS"}.get(platform.system(), platform.system())
     why = (

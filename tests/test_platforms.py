@@ -1,6 +1,7 @@
 """A portable build, whose refusals are typed, and systems that are not Linux."""
 
 import ast
+import json
 import os
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from pmoss_benchmarks.leaderboard.submissions import Agent
 from pmoss_datasets.domain import find_domain
 from pmoss_env import _native
 from pmoss_env.backends import make_backend
+from pmoss_env.cli.catalogs import machines
 from pmoss_env.envs.access_path.real import make_engine
 from pmoss_env.envs.threads.live.process import ProcessServer
 from pmoss_env.errors import PlatformError, PmossError
@@ -59,6 +61,25 @@ def portable(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_needs_linux_is_a_typed_error(portable: None, asked: Callable[[], object]) -> None:
     with pytest.raises(PlatformError, match=r"'analytic' and 'simulated' work here"):
         asked()
+
+
+@pytest.mark.parametrize("asked", [host_report, lambda: load_machine("host")])
+def test_a_sandbox_without_sys_is_a_typed_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, asked: Callable[[], object]
+) -> None:
+    read = _native.host_topology
+    monkeypatch.setattr(_native, "host_topology", lambda root: read(str(tmp_path)))
+    catalog._load.cache_clear()  # another test may have looked at this host
+    with pytest.raises(PlatformError, match=r"no online CPU under .* Make /sys of the host"):
+        asked()
+
+
+def test_machines_are_listed_where_the_host_cannot_be_read(
+    portable: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machines(as_json=True)
+    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    assert rows["host"]["cores"] == "" and rows["toy"]["cores"] > 0
 
 
 def test_the_rest_goes_on(portable: None) -> None:

@@ -22,7 +22,7 @@ from pmoss_env.backends.native_forms import native_workload
 from pmoss_env.errors import BackendError, UnknownNameError, UnsupportedError
 from pmoss_env.interference import check_co_tenants
 from pmoss_env.machines.host import kernel_nodes
-from pmoss_env.platforms import require_host
+from pmoss_env.platforms import host_topology, require_host
 from pmoss_env.types import (
     BoolArray,
     CoTenant,
@@ -172,7 +172,7 @@ class HardwareBackend(SubjectBackend):
         self._event_names: list[str] = []
         self._last_round_end = 0.0
         self._facts = _native.host_facts("/")
-        topology = _native.host_topology()
+        topology = host_topology("the backend 'hardware'")
         self._cpus = {cpu["id"]: cpu for cpu in topology["cpus"]}
         self._llcs = topology["llcs"]
         self._require_online(topology["allowed_cpus"])

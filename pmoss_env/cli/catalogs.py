@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pmoss_env.cli.console import console, show_rows, table
-from pmoss_env.errors import UnknownNameError
+from pmoss_env.errors import PlatformError, UnknownNameError
 
 if TYPE_CHECKING:
     from pmoss_env.workloads import Workload
@@ -18,7 +18,11 @@ def machines(name: str | None = None, as_json: bool = False) -> None:
     if name is None:
         rows = []
         for catalogue_name in machine_names():
-            m = load_machine(catalogue_name)
+            try:
+                m = load_machine(catalogue_name)
+            except PlatformError:
+                rows.append((catalogue_name, "", "", "", "", "this host cannot be read"))
+                continue
             workers = len(m.workers)
             rows.append((catalogue_name, m.sockets, m.nodes, m.cores, workers, m.description))
         columns = ["name", ">sockets", ">nodes", ">cores", ">workers", "description"]

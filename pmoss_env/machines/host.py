@@ -8,7 +8,7 @@ import numpy as np
 
 from pmoss_env import _native
 from pmoss_env.machines.description import Machine
-from pmoss_env.platforms import require_host
+from pmoss_env.platforms import host_topology
 from pmoss_env.types import Int32Array
 
 #: Least physical cores of a node with a router, and with a sweeper.
@@ -31,8 +31,7 @@ def describe_host(root: str = "/") -> Machine:
     Raises:
         PlatformError: a portable build, which does not read its host.
     """
-    require_host("the machine 'host'")
-    topology = _native.host_topology(root)
+    topology = host_topology("the machine 'host'", root)
     facts = _native.host_facts(root)
     allowed = set(topology["allowed_cpus"]) if root == "/" else None
     cpus = [cpu for cpu in topology["cpus"] if allowed is None or cpu["id"] in allowed]
@@ -82,7 +81,7 @@ def kernel_nodes(machine: Machine) -> Int32Array:
     """
     if machine.name != "host":
         return np.arange(machine.nodes, dtype=np.int32)
-    node_of_cpu = {cpu["id"]: cpu["node"] for cpu in _native.host_topology()["cpus"]}
+    node_of_cpu = {cpu["id"]: cpu["node"] for cpu in host_topology("the machine 'host'")["cpus"]}
     first = [np.flatnonzero(machine.node_of_core == node)[0] for node in range(machine.nodes)]
     return np.array([node_of_cpu[cpu] for cpu in machine.cpu_of_core[first].tolist()], np.int32)
 

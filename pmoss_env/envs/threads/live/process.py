@@ -16,7 +16,7 @@ from pmoss_env.envs.threads.live.affinity import Affinity, threads_of
 from pmoss_env.envs.threads.server import Outcome, Sample
 from pmoss_env.errors import DescriptionError, ProcessError
 from pmoss_env.machines import Machine, load_machine
-from pmoss_env.platforms import require_host
+from pmoss_env.platforms import host_topology, require_host
 from pmoss_env.types import Int32Array
 
 _LINE_GB = 64e-9
@@ -193,7 +193,7 @@ class ProcessServer:
         self._affinity.close()
 
     def _cores_near(self, slow_node: int) -> list[int]:
-        topology = _native.host_topology()
+        topology = host_topology("scheduling the threads of a live process")
         nodes = {node["id"]: node for node in topology["nodes"]}
         if slow_node not in nodes:
             raise DescriptionError(

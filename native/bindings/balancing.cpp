@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <stdexcept>
+#include <vector>
 
 #include "bindings/arrays.hpp"
 #include "bindings/bindings.hpp"
@@ -26,7 +28,13 @@ SliceTimes times_of(const Array<double>& times) {
 
 Array<std::int64_t> place_in_order(const Array<double>& times, const Array<std::int64_t>& order,
                                    std::size_t max_per_core) {
-  const auto chosen = environment::place_in_order(times_of(times), view(order), max_per_core);
+  std::vector<std::int64_t> chosen;
+  {
+    const SliceTimes read = times_of(times);
+    const auto in_order = view(order);
+    const py::gil_scoped_release release;
+    chosen = environment::place_in_order(read, in_order, max_per_core);
+  }
   return Array<std::int64_t>(static_cast<py::ssize_t>(chosen.size()), chosen.data());
 }
 
@@ -35,7 +43,12 @@ Array<std::int64_t> balance(const Array<double>& times, const Array<std::int64_t
   Array<std::int64_t> chosen(start.size());
   const auto size = static_cast<std::size_t>(start.size());
   std::copy_n(start.data(), size, chosen.mutable_data());
-  environment::balance(times_of(times), max_per_core, changes, {chosen.mutable_data(), size});
+  const SliceTimes read = times_of(times);
+  const std::span<std::int64_t> written{chosen.mutable_data(), size};
+  {
+    const py::gil_scoped_release release;
+    environment::balance(read, max_per_core, changes, written);
+  }
   return chosen;
 }
 

@@ -189,7 +189,6 @@ void bind(py::module_& module) {
 
   module.def("search_isas", &supported_isas,
              "The instruction sets this processor can search with.");
-  module.def("search_isa", [] { return name_of(search_isa()); }, "The instruction set in use.");
   module.def("set_search_isa", &choose_isa, py::arg("isa"),
              "Chooses the instruction set of all trees; for tests and measurements.");
 }

@@ -11,7 +11,6 @@
 
 #include "bindings/host_bindings.hpp"
 #include "environment/forks.hpp"
-#include "scan/background.hpp"
 #include "scan/table.hpp"
 
 namespace py = pybind11;
@@ -83,10 +82,6 @@ scan::Column column_of(const py::array& values) {
   return {static_cast<const std::byte*>(values.data()), static_cast<std::size_t>(values.shape(0))};
 }
 
-struct SharedBackground {
-  std::unique_ptr<scan::Background> background;
-};
-
 }  // namespace
 
 void bind_scan(py::module_& module) {
@@ -140,21 +135,6 @@ void bind_scan(py::module_& module) {
       py::arg("engine") = nullptr, py::arg("block_kib") = 128.0, py::arg("isa") = "",
       "Positions of the values from low to high, at most `capacity` of them: by plain loads, or "
       "through an engine.");
-
-  py::class_<SharedBackground>(module, "ScanBackground", "Threads that copy memory all the time.")
-      .def(py::init([](const std::vector<int>& cpus, std::size_t bytes) {
-             const py::gil_scoped_release release;
-             return SharedBackground{std::make_unique<scan::Background>(cpus, bytes)};
-           }),
-           py::arg("cpus"), py::arg("bytes"))
-      .def_property_readonly("bytes_copied",
-                             [](const SharedBackground& shared) {
-                               return shared.background ? shared.background->bytes_copied() : 0;
-                             })
-      .def("stop", [](SharedBackground& shared) {
-        const py::gil_scoped_release release;
-        shared.background.reset();
-      });
 }
 
 }  // namespace pmoss::bindings

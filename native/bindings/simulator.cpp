@@ -142,10 +142,6 @@ void bind_micro_traces(py::module_& module) {
       "modified_lines", &recording::modified_lines, py::arg("lines"), py::arg("queries"), released,
       "Queries of two slices write the lines of slice 0 in turn, so that each finds its line "
       "modified by the other's core. Time per query = latency / mlp_dependent.");
-  module.def("page_chase", &recording::page_chase, py::arg("slices"), py::arg("pages_per_slice"),
-             py::arg("queries"), released,
-             "Queries of one touch of a page each, over the shuffled pages of their slice, and of "
-             "no line: what translation takes.");
 }
 
 }  // namespace

@@ -13,7 +13,6 @@
 #include "workload/generator.hpp"
 #include "workload/keyspace.hpp"
 #include "workload/points.hpp"
-#include "workload/portable_math.hpp"
 #include "workload/sorted_key_file.hpp"
 #include "workload/zipf.hpp"
 
@@ -224,22 +223,6 @@ void bind_generator(py::module_& module) {
            "'scan_length' (0 unless the kind is scan).");
 }
 
-void bind_zipf(py::module_& module) {
-  module.def("zeta", &zeta, py::arg("items"), py::arg("theta"),
-             "The sum of i ** -theta for i = 1 .. items.");
-  module.def(
-      "zipf_probability",
-      [](const py::object& ranks, std::uint64_t items, double theta) {
-        const double sum = zeta(items, theta);
-        return map_integers<double>(ranks, [=](std::uint64_t rank) {
-          return rank < items ? portable::power(static_cast<double>(rank) + 1.0, -theta) / sum
-                              : 0.0;
-        });
-      },
-      py::arg("rank"), py::arg("items"), py::arg("theta"),
-      "Probability of a rank (0 = most frequent), or of each of an array of ranks.");
-}
-
 void bind_keys(py::module_& module) {
   module.def(
       "key_of_record",
@@ -274,7 +257,6 @@ void bind_keys(py::module_& module) {
 void bind_workload(py::module_& module) {
   bind_spec(module);
   bind_generator(module);
-  bind_zipf(module);
   bind_keys(module);
 }
 

@@ -7,7 +7,6 @@
 #include <stdexcept>
 #include <vector>
 
-#include "scan/background.hpp"
 #include "scan/table.hpp"
 #include "workload/random.hpp"
 
@@ -170,13 +169,6 @@ TEST(ScanTable, ARangeWithoutMatchesIsScannedAllTheSame) {
   std::vector<std::uint32_t> positions(column.size());
   const Column all{reinterpret_cast<const std::byte*>(column.data()), column.size()};
   EXPECT_EQ(scan_by_loads(all, none, positions).matches, column.size());
-}
-
-TEST(ScanConcurrent, BackgroundThreadsMoveMemoryUntilTheyAreDropped) {
-  const std::vector<int> cpus{0};
-  const Background background(cpus, 1 << 16);
-  while (background.bytes_copied() == 0) std::this_thread::yield();
-  EXPECT_THROW(Background({100'000}, 4096), std::exception);
 }
 
 }  // namespace

@@ -70,7 +70,7 @@ class Starts:
         return drawn
 
     def draw_ahead(self, rng: np.random.Generator) -> Drawn | None:
-        """The start that draw() gives next, if nobody draws before; ``rng`` stays as it is.
+        """The start that draw() gives next, unless ``rng`` changes before; it stays as it is.
 
         None for generators of other kinds than Gymnasium's.
         """

@@ -16,7 +16,7 @@ def machines(name: str | None = None, as_json: bool = False) -> None:
     from pmoss_env.machines import load_machine, machine_names
 
     if name is None:
-        rows = []
+        rows: list[tuple[Any, ...]] = []
         for catalogue_name in machine_names():
             try:
                 m = load_machine(catalogue_name)

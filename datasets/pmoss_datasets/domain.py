@@ -29,7 +29,7 @@ from gymnasium.envs.registration import load_env_creator
 from pmoss_datasets.contest import Contest
 from pmoss_datasets.interfaces import Expander, Offer, OtherData, Player
 from pmoss_datasets.policies import Policy
-from pmoss_datasets.schema import Array, Episode, Metadata, Played
+from pmoss_datasets.schema import Array, Metadata, Played
 from pmoss_env import entry_points
 from pmoss_env.checks import check_type
 from pmoss_env.errors import (
@@ -69,7 +69,6 @@ class Domain(Contest):
         unit: of the outcome.
         optional: names of the fields that not every dataset has.
         ragged: symbols of the fields' axes that may differ in length between episodes.
-        fitting: metadata that datasets must agree in to be merged.
         presets: folder of committed ``tasks`` and ``tiers``, or None.
         formats: what opens the folders of data that are no episodes, by the metadata's "format".
     """
@@ -85,7 +84,6 @@ class Domain(Contest):
     unit: str
     optional: tuple[str, ...] = ()
     ragged: str = ""
-    fitting: tuple[str, ...] = ("env_kwargs", "optional_fields")
     presets: Path | None = None
     formats: Mapping[str, Callable[[Path], OtherData]] = MappingProxyType({})
     data_version: int = 0
@@ -271,10 +269,6 @@ class Domain(Contest):
         self, arrays: Mapping[str, Array], metadata: Metadata, machine: Machine | None
     ) -> Iterator[str]:
         """The problems of the values; missing or misshapen fields are not given."""
-
-    def identity(self, episode: Episode) -> tuple[Any, ...]:
-        """A key that equal episodes share."""
-        return episode.seed, episode.actions.tobytes()
 
     def lengths(self, dataset: Any) -> Array:
         """(N,) int64, the steps of each episode of a dataset: all as many by default."""

@@ -13,7 +13,7 @@ from pmoss_env.errors import DatasetError, DescriptionError
 class Several:
     """Some datasets of one domain, for an agent that learns from more than one machine.
 
-    Unlike merging it asks for no common shape: grids, machines and slices may differ.
+    They need no common shape: grids, machines and slices may differ.
     """
 
     def __init__(self, parts: Sequence[Dataset]) -> None:

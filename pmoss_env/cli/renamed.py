@@ -9,9 +9,8 @@ from pmoss_env.errors import UnsupportedError
 #: Benchmarks that are studies of the same name now.
 _STUDIES = (
     *("ablation", "access-path", "autopilot", "budget", "continual"),
-    *("core-node", "counter-changes", "datasets", "fidelity", "headroom"),
-    *("measured-data", "paper", "performance"),
-    *("published", "references", "served", "threads"),
+    *("counter-changes", "datasets", "fidelity", "headroom"),
+    *("paper", "performance", "published", "references", "served", "threads"),
     *("transfer", "validation"),
 )
 #: New words of a command, by the old ones.
@@ -30,7 +29,6 @@ RENAMED: Mapping[str, str] = {
     "datasets build": "data build",
     "datasets convert": "data convert",
     "datasets export": "data export",
-    "datasets merge": "data merge",
     "datasets verify": "data verify",
     "collect": "data collect",
     "import-original": "data import-original",

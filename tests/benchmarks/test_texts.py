@@ -20,10 +20,10 @@ def checkout(tmp_path: Path) -> Path:
     """A small copy: README with one block, and one study."""
     (tmp_path / "docs").mkdir()
     shutil.copytree(REPOSITORY / "docs" / "_templates", tmp_path / "docs" / "_templates")
-    for name in ("studies/core-node.toml", "results/core-node.jsonl"):
+    for name in ("studies/transfer.toml", "results/transfer.jsonl"):
         (tmp_path / "benchmarks" / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(REPOSITORY / "benchmarks" / name, tmp_path / "benchmarks" / name)
-    block = '<!-- {{ rows("core-node") | length }} -->\nold\n<!-- end -->'
+    block = '<!-- {{ rows("transfer") | length }} -->\nold\n<!-- end -->'
     (tmp_path / "README.md").write_text(f"# Title\n\n{block}\n\nWords.\n")
     return tmp_path
 
@@ -48,7 +48,7 @@ def test_a_text_that_differs_from_its_results_is_named_and_mended(checkout: Path
     (checkout / "README.md").write_text(text.replace("\n3\n", "\n5\n"))
     assert run("--check", "--root", root)[0] == 1
     (checkout / "README.md").write_text(text)
-    path = checkout / "benchmarks" / "results" / "core-node.jsonl"
+    path = checkout / "benchmarks" / "results" / "transfer.jsonl"
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
     assert run("--check", "--root", root)[0] == 1
 
@@ -71,7 +71,7 @@ def test_a_folder_outside_a_checkout_is_refused(tmp_path: Path) -> None:
 
 def test_a_page_is_printed_with_its_tags_filled(checkout: Path) -> None:
     page = checkout / "docs" / "page.md"
-    page.write_text('{{ rows("core-node") | length }} tasks\n')
+    page.write_text('{{ rows("transfer") | length }} tasks\n')
     for named in (str(page), "docs/page.md"):
         assert run(named, "--root", str(checkout)) == (0, "3 tasks\n\n")
     with pytest.raises(DescriptionError, match=r"none.md: is no page of"):

@@ -79,12 +79,6 @@ def test_convert_and_merge(root: Path, tmp_path: Path) -> None:
     back = open_dataset(tmp_path / "back")
     np.testing.assert_array_equal(back.column("actions"), open_dataset(root / ID).column("actions"))
 
-    run("data", "build", ID.replace("heuristic", "medium"))
-    both = [ID, ID.replace("heuristic", "medium")]
-    output = run("data", "merge", *both, "--out", tmp_path / "both", "--tier", "both")
-    assert "both-v0: 8 episodes" in output
-    assert len(open_dataset(tmp_path / "both")) == 8
-
 
 def test_a_dataset_of_ones_own_has_a_namespace(root: Path, tmp_path: Path) -> None:
     id_ = "mine/toy-btree-ycsb-a/random-v0"

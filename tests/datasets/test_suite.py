@@ -1,4 +1,4 @@
-"""The committed tasks and tiers, what ships, and finding, checking and merging datasets."""
+"""The committed tasks and tiers, what ships, and finding and checking datasets."""
 
 import json
 import shutil
@@ -10,9 +10,8 @@ import pytest
 
 from pmoss_benchmarks.offline.episodes import EVALUATION_SEED, VALIDATION_SEED
 from pmoss_benchmarks.study.store import Results
-from pmoss_datasets import Behaviour, Recipe, catalog, collect, collection, suite
+from pmoss_datasets import Recipe, catalog, collect, collection, suite
 from pmoss_datasets.evaluation import episode_seed
-from pmoss_datasets.merging import merge
 from pmoss_datasets.playing import PLAY, REFERENCE, chance
 from pmoss_datasets.recipes import tier, tier_names
 from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError
@@ -179,42 +178,6 @@ def test_verify_lists_every_problem(tmp_path, few):
     problems = "\n".join(catalog.verify([tmp_path]))
     assert "medium-v0/metadata.json: is missing" in problems
     assert "random-v0/data.hdf5: is missing" in problems
-
-
-def test_merging_unites_policies_and_refuses_what_is_there_twice(tmp_path):
-    def part(name, policy, seed, **env):
-        recipe = Recipe(
-            env={**TOY, **env},
-            episodes=3,
-            seed=seed,
-            tier=name,
-            behaviours=(Behaviour("random"), Behaviour(policy)),
-            reference_episodes=2,
-            reference_budget=20,
-        )
-        return collect(recipe, tmp_path / name)
-
-    first, second = part("one", "lpt", 1), part("two", "grouped", 2)
-    both = merge([first, second], tmp_path / "both", "both")
-    both.verify()
-    assert both.metadata.id == "pmoss/toy-btree-ycsb-a/both-v0"
-    assert both.metadata.policy_names == ("lpt", "random", "grouped")  # as they are met
-    assert [both.policy_name(i) for i in range(6)] == [
-        *(first.policy_name(i) for i in range(3)),
-        *(second.policy_name(i) for i in range(3)),
-    ]
-    assert both.column("episode").tolist() == list(range(6))
-    np.testing.assert_array_equal(both.column("actions")[3:], second.column("actions"))
-    with pytest.raises(DatasetError, match=r"two: episode 0: seed \d+: is also .*both: episode 3"):
-        merge([both, second], tmp_path / "twice", "twice")
-    with pytest.raises(DatasetError, match=r"one: episode 0: seed \d+: is also .*one: episode 0"):
-        merge([first, first], tmp_path / "twice", "twice")
-    with pytest.raises(DatasetError, match="env_kwargs"):
-        merge([first, part("other", "lpt", 3, order="load")], tmp_path / "x", "x")
-    with pytest.raises(DescriptionError, match="at least two"):
-        merge([first], tmp_path / "x", "x")
-    with pytest.raises(DescriptionError, match="makes no id"):
-        merge([first, second], tmp_path / "x", "X y")
 
 
 def test_a_dataset_that_comes_out_otherwise_says_what_to_do(tmp_path, few):

@@ -424,21 +424,3 @@ def convert(
     with progress_bar("writing") as progress:
         write_d4rl(dataset, out, reward, progress, overwrite=overwrite)
     console.print(f"{out}: {out.stat().st_size / 1e6:.1f} MB")
-
-
-def merge(
-    sources: Annotated[list[str], typer.Argument(help="Ids or folders, two or more.")],
-    out: Annotated[Path, typer.Option(help="Folder of the merged dataset.")],
-    tier: Annotated[str, typer.Option(help="Of the new id.")] = "merged",
-    root: Root = None,
-    overwrite: Overwrite = False,
-) -> None:
-    """Merge datasets of one task; an episode that two of them hold is refused.
-
-    Example: pmoss data merge runs/a runs/b --out runs/both --tier both
-    """
-    from pmoss_datasets.catalog import load
-    from pmoss_datasets.merging import merge as run
-
-    made = run([load(source, root) for source in sources], out, tier, overwrite=overwrite)
-    console.print(f"{made.metadata.id}: {len(made)} episodes in {out}")

@@ -91,7 +91,6 @@ class SpatialDomain(Domain):
     unit = "Mq/s"
     optional = tuple(field.name for field in FIELDS if field.optional)
     ragged = "K"
-    fitting = (*Domain.fitting, "machine", "slices", "counter_names", "offcore_names")
     formats: Mapping[str, Callable[[Path], WorldSet]] = MappingProxyType({FORMAT: WorldSet})
     presets = Path(__file__).parent / "presets"
     compared = (
@@ -263,15 +262,6 @@ class SpatialDomain(Domain):
         """The problems of the values."""
         assert machine is not None
         return spatial_problems(arrays, cast(SpatialMetadata, metadata), machine)
-
-    def identity(self, episode: Episode) -> tuple[Any, ...]:  # type: ignore[override]
-        """Seeds, actions and incumbent."""
-        return (
-            episode.seed,
-            episode.workload_seed,
-            episode.actions.tobytes(),
-            episode.incumbent_cores.tobytes(),
-        )
 
     def expander(self, dataset: Dataset) -> Expander:
         """What shows the episodes as an agent saw them."""

@@ -69,7 +69,6 @@ class StepDomain(Domain):
     outcome_name = "return"
     unit = "reward"
     ragged = "TS"
-    fitting = (*Domain.fitting, "observations", "actions", "infos")
     usual: ClassVar[Mapping[str, Any]] = {}
 
     @property

@@ -18,8 +18,7 @@ from pmoss_datasets.card import card
 from pmoss_datasets.domain import GROUP, domain_of_env
 from pmoss_datasets.formats import D4RLView
 from pmoss_datasets.formats.minari import from_minari, to_minari
-from pmoss_datasets.merging import merge
-from pmoss_env.errors import DatasetError, DescriptionError, PluginError, UnknownNameError
+from pmoss_env.errors import DescriptionError, PluginError, UnknownNameError
 
 CORRIDOR = '''
 import gymnasium
@@ -132,19 +131,6 @@ def test_scores_and_chances(corridor, tmp_path):
     low, high = judge.reference(7, budget=1, draws=20)
     assert judge.outcome(rollout) == high == -len(rollout.actions) > low
     judge.close()
-
-
-def test_merging_keeps_episodes_of_different_lengths(corridor, tmp_path):
-    short = make(tmp_path / "a", behaviours=(Behaviour("right"),), tier="right")
-    other = collect(
-        Recipe(domain="corridor", env={"length": 5}, episodes=4, seed=9, tier="random"),
-        tmp_path / "b",
-    )
-    both = merge([short, other], tmp_path / "both", "both")
-    both.verify()
-    assert both.lengths.tolist() == [*short.lengths, *other.lengths]
-    with pytest.raises(DatasetError, match=r"seed .*: is also"):
-        merge([short, short], tmp_path / "twice", "twice")
 
 
 def test_other_tools_read_it(corridor, tmp_path):

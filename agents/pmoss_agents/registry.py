@@ -78,7 +78,6 @@ _TABLE: Mapping[str, tuple[tuple[str, str, Learns, str], ...]] = {
     ),
     "continual": (
         ("forecaster", "forecaster:Forecaster", "offline", "agents"),
-        ("pace", "pace:Pace", "offline", ""),
         ("learned-repair", "learned_repair:LearnedRepair", "nothing", "agents"),
     ),
     "threads": (

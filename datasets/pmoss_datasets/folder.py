@@ -80,32 +80,6 @@ def check_arrays(file: h5py.File, names: Iterable[str]) -> None:
             )
 
 
-def refuse_foreign_links(path: Path) -> None:
-    """Refuses an HDF5 file with links or arrays that lie in other files.
-
-    Raises:
-        DatasetError: names file and object.
-        OSError: it is no regular file, or no HDF5 file.
-    """
-    h5py = import_h5py()
-
-    def visit(group: Any, deep: int) -> None:
-        for name in group:
-            place = f"{group.name.rstrip('/')}/{name}"
-            if not isinstance(group.get(name, getlink=True), h5py.HardLink):
-                raise DatasetError(f"{path}: {place}: is a link, which is not followed")
-            member = group[name]
-            if isinstance(member, h5py.Dataset):
-                check_arrays(file, [place.lstrip("/")])
-            elif isinstance(member, h5py.Group) and deep < _MOST_DEEP:
-                visit(member, deep + 1)
-            else:
-                raise DatasetError(f"{path}: {place}: is no array, or nested too deep")
-
-    with open_hdf5(path) as file:
-        visit(file, 0)
-
-
 def checksum(array: npt.NDArray[Any]) -> str:
     """Sha256 of an array's dtype, shape and bytes, independent of how it is compressed."""
     digest = hashlib.sha256(f"{array.dtype.str}{array.shape}".encode())

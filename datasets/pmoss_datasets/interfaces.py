@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -11,9 +11,6 @@ from gymnasium import spaces
 
 from pmoss_datasets.schema import Array, Played
 from pmoss_env.types import Int8Array, Schedule
-
-#: Called with (step, observation) before every step.
-See = Callable[[int, Any], None]
 
 
 @dataclass(frozen=True)
@@ -85,12 +82,11 @@ class Player(Protocol):
     def reference(self, number: int) -> Sequence[float]:
         """Outcomes of one reference episode, one for each of the domain's ``references``."""
 
-    def replay(self, seed: int, actions: Array, number: int, see: See | None = None) -> Played:
+    def replay(self, seed: int, actions: Array, number: int) -> Played:
         """Plays an episode whose actions are known.
 
         Args:
             actions: (T,) its actions.
-            see: is shown what the environment shows.
 
         Raises:
             DatasetError: the actions do not end the episode, or one is not allowed.

@@ -16,12 +16,6 @@ from pmoss_env.errors import DatasetError
 _UNPROVEN = ("policy", "propensity", "counterfactual")
 
 
-def replay_recipe(domain: str, env: dict[str, Any], tier: str) -> Recipe:
-    """A recipe whose player replays actions: its behaviour is never asked."""
-    random = (Behaviour("random"),)
-    return Recipe(domain=domain, env=env, tier=tier, reference_episodes=0, behaviours=random)
-
-
 def replay(
     dataset: Dataset, progress: Callable[[int, int], None] = lambda done, total: None
 ) -> Iterator[str]:
@@ -39,7 +33,14 @@ def replay(
         PmossError: the environment cannot be made.
     """
     domain = dataset.domain
-    recipe = replay_recipe(domain.name, dict(dataset.metadata.env_kwargs), "replay")
+    # The behaviour is never asked.
+    recipe = Recipe(
+        domain=domain.name,
+        env=dict(dataset.metadata.env_kwargs),
+        tier="replay",
+        reference_episodes=0,
+        behaviours=(Behaviour("random"),),
+    )
     player = domain.player(recipe)
     try:
         for number, episode in enumerate(dataset):

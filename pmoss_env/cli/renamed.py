@@ -8,7 +8,7 @@ from pmoss_env.errors import UnsupportedError
 
 #: Benchmarks that are studies of the same name now.
 _STUDIES = (
-    *("ablation", "access-path", "autopilot", "budget", "continual"),
+    *("ablation", "access-path", "budget", "continual"),
     *("counter-changes", "datasets", "fidelity", "headroom"),
     *("paper", "performance", "published", "references", "served", "threads"),
     *("transfer", "validation"),

@@ -32,7 +32,7 @@ def test_the_domain_follows_from_the_data(episodes: Path, tmp_path: Path) -> Non
     assert learn(agent, lesson) == {"scans": 96.0}
     with pytest.raises(UnknownNameError, match="unknown agent of access-path 'cqll'"):
         new_agent(lesson, "cqll", None, {})
-    for name, domain in (("cql", "spatial"), ("forecaster", "continual"), ("pace", "continual")):
+    for name, domain in (("cql", "spatial"), ("forecaster", "continual")):
         problem = f"agent {name}: is of the domain {domain}, not of access-path"
         way = f"give data of {domain}, as of pmoss data collect OUT --domain {domain}"
         with pytest.raises(DescriptionError, match=f"{problem}: {way}"):

@@ -99,7 +99,6 @@ def test_without_torch_every_agent_works_or_names_the_extra() -> None:
     networks = [
         name for domain in ("continual", "spatial") for name in pmoss_agents.agent_names(domain)
     ]
-    networks.remove("pace")  # a regression, by NumPy alone
     assert [line.split()[0] for line in lines] == sorted(networks)
     assert all("'.[agents]'" in line for line in lines)
 

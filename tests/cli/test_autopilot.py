@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pmoss_datasets.continual.epoch_log import log_dataset, log_episodes, read_log
 from pmoss_datasets.continual.rounds import RoundPolicy
 from pmoss_env.machines import load_machine
+from pmoss_env.result_files import read_rows
 from tests.cli.invoking import PMOSS, pmoss
 
 SMALL = ["--records", "5000", "--slices", "8", "--epoch-seconds", "0.08"]
@@ -52,7 +52,7 @@ def test_whatever_ends_it_every_epoch_is_whole(tmp_path, number):
     assert [row["epoch"] for row in rows[:2]] == [1, 2]
 
 
-@pytest.mark.parametrize(("room", "whole"), [(8500, 1), (1000, 0)])
+@pytest.mark.parametrize(("room", "whole"), [(7000, 1), (1000, 0)])
 def test_a_full_disk_stops_nothing(tmp_path, room, whole):
     path, page = tmp_path / "epochs.jsonl", tmp_path / "report.html"
     words = [PMOSS, "run", "autopilot", *SMALL, "--epochs", "4", "--out", path, "--html", page]
@@ -154,12 +154,10 @@ def test_kills_at_random_moments(tmp_path):
         if not path.exists() or not path.read_bytes().endswith(b"\n"):
             continue
         lines = path.read_bytes().splitlines(keepends=True)[1:]
-        _, whole = read_log(path)
+        _, whole = read_rows(path)
         assert len(whole) >= max(rows, len(lines) - 1), number
         rows = len(whole)
     print(f"{number + 1} kills, {rows} epochs kept")
-    if len(log_episodes(whole)):
-        log_dataset(path, tmp_path / "data").verify()
 
 
 def _pages():

@@ -4,7 +4,6 @@ import sys
 from pathlib import Path
 
 import h5py
-import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -74,10 +73,6 @@ def test_convert_and_merge(root: Path, tmp_path: Path) -> None:
         assert file["metadata/reward"][()] == b"slice"
     pytest.importorskip("minari")
     run("data", "convert", ID, tmp_path / "minari")
-    output = run("data", "convert", tmp_path / "minari" / ID, tmp_path / "back", "--to", "pmoss")
-    assert "4 episodes" in output
-    back = open_dataset(tmp_path / "back")
-    np.testing.assert_array_equal(back.column("actions"), open_dataset(root / ID).column("actions"))
 
 
 def test_a_dataset_of_ones_own_has_a_namespace(root: Path, tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ from pmoss_benchmarks.validation.targets import FOLDER, read_targets
 from pmoss_datasets import Recipe, collect, open_dataset
 from pmoss_datasets.access_path.scans import AccessPathRecipe, collect_scans, open_scans
 from pmoss_datasets.evaluation import evaluate, read_results, write_results
-from pmoss_datasets.formats.minari import from_minari, to_minari
 from pmoss_datasets.original import import_folder
 from pmoss_datasets.policies import SchedulePolicy
 from pmoss_env.backends import make_backend
@@ -108,12 +107,6 @@ KINDS: dict[str, Kind] = {
     "dataset arrays": Kind("data/data.hdf5", lambda f: _arrays(f), sealed=True),
     "scan metadata": Kind("scans/metadata.json", lambda f: _scans(f), "json", after=_believed),
     "scan arrays": Kind("scans/data.hdf5", lambda f: _scans(f), sealed=True),
-    "Minari metadata": Kind(
-        "minari/metadata.json", lambda f: len(from_minari(f, f.parent / "again")), "json"
-    ),
-    "Minari arrays": Kind(
-        "minari/main_data.hdf5", lambda f: _arrays(from_minari(f, f.parent / "again").path)
-    ),
     "machine": Kind(
         "machine/machine.toml",
         lambda f: _modelled(Machine.from_toml(f / "machine.toml"), load_workload("lookups")),
@@ -167,11 +160,9 @@ def _root(folder: Path) -> Path:
 def make(folder: Path) -> None:
     """Writes a sound file of every kind."""
     env = {"machine": "toy", "slices": 4}
-    dataset = collect(Recipe(env=env, episodes=3, reference_episodes=0), folder / "data")
+    collect(Recipe(env=env, episodes=3, reference_episodes=0), folder / "data")
     recipe = AccessPathRecipe(combinations=8, repeats=2)
     collect_scans(recipe, folder / "scans")
-    to_minari(dataset, folder / "root")
-    shutil.move(folder / "root" / dataset.id / "data", folder / "minari")
     for name in ("machine", "workload", "recipe", "config", "targets", "results", "rows"):
         (folder / name).mkdir()
     for name in ("schedule", "server", "agent", "keys"):

@@ -11,7 +11,6 @@ import pmoss_agents
 from pmoss_datasets import open_dataset, suite
 from pmoss_datasets.access_path.scans import FORMAT, open_scans
 from pmoss_datasets.evaluation import read_results
-from pmoss_datasets.formats.minari import from_minari, to_minari
 from pmoss_env.errors import DatasetError, DescriptionError
 from pmoss_env.machines.topology import MAX_CORES, read_topology
 from pmoss_env.types import LoadRegime
@@ -61,16 +60,6 @@ def test_arrays_of_other_files_are_refused(whole, tmp_path, kind):
             file.create_dataset("seed", shape=shape, dtype=dtype, external=secret)
     with pytest.raises(DatasetError, match="seed: must be an array of this file itself"):
         open_dataset(folder)
-
-
-def test_links_in_a_minari_folder_are_refused(whole, tmp_path):
-    pytest.importorskip("minari")
-    to_minari(whole, tmp_path / "minari")
-    path = tmp_path / "minari" / whole.id / "data" / "main_data.hdf5"
-    with h5py.File(path, "a") as file:
-        file["episode_0/other"] = h5py.ExternalLink("/etc/hostname", "/x")
-    with pytest.raises(DatasetError, match="episode_0/other: is a link, which is not followed"):
-        from_minari(path.parent, tmp_path / "again")
 
 
 @pytest.mark.parametrize("key", ["search_budget", "random_schedules", "rows"])

@@ -1,12 +1,9 @@
 """Nothing that is read is executed: a file names code, and that code never runs."""
 
-import json
-
 import pytest
 from typer.testing import CliRunner
 
 from pmoss_datasets import Recipe, collect, open_dataset, suite
-from pmoss_datasets.formats.minari import from_minari, to_minari
 from pmoss_env.cli.app import make_app
 from pmoss_env.errors import DatasetError, DescriptionError, PluginError
 
@@ -44,32 +41,6 @@ def test_a_dataset_of_a_foreign_function_is_another_dataset(tampered, canary):
     folder = tampered(recipe={**recipe.as_dict(), "behaviours": [{"policy": f"{name}:make"}]})
     with pytest.raises(DatasetError, match="from another recipe"):
         suite.obtain(recipe, folder)
-    assert not trace.exists()
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"entry_point": "CODE:make"},
-        {"vector_entry_point": "CODE:make"},
-        {
-            "additional_wrappers": [
-                {"name": "Wrapper", "entry_point": "CODE:make", "kwargs": {}},
-            ]
-        },
-    ],
-)
-def test_a_minari_folder_runs_nothing_of_its_specification(whole, canary, tmp_path, change):
-    pytest.importorskip("minari")
-    name, trace = canary
-    to_minari(whole, tmp_path / "minari")
-    path = tmp_path / "minari" / whole.id / "data" / "metadata.json"
-    about = json.loads(path.read_text())
-    spec = json.loads(about["env_spec"])
-    about["env_spec"] = json.dumps({**spec, **change}).replace("CODE", name)
-    path.write_text(json.dumps(about))
-    again = from_minari(path.parent, tmp_path / "again")
-    assert len(again) == len(whole)
     assert not trace.exists()
 
 

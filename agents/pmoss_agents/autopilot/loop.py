@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -15,7 +14,6 @@ import numpy as np
 from pmoss_agents.autopilot.backoff import Backoff, worker_speeds
 from pmoss_agents.autopilot.trials import OutOfMemory, Trial, TriedIndex
 from pmoss_datasets.continual.domain import CONTINUAL
-from pmoss_datasets.continual.epoch_log import FORMAT, pack
 from pmoss_datasets.fairness import check_policy, policy_stream, reads
 from pmoss_datasets.stepwise.playing import start
 from pmoss_env import __version__
@@ -25,6 +23,8 @@ from pmoss_env.errors import DatasetError, IllegalActionError, PmossError, Polic
 from pmoss_env.result_files import ResultFile
 from pmoss_env.types import CoTenant, HardwareSnapshot
 
+#: What a file of epochs calls itself.
+FORMAT = "autopilot-epochs"
 #: An agent that raises so often in a row is asked no more.
 _PATIENCE = 3
 #: What may have become of a proposal; "trying": its trial goes on in the next epoch.
@@ -33,31 +33,17 @@ VERDICTS = ("kept", "reverted", "trying", "stayed")
 
 @dataclass
 class Decision:
-    """The observation, actions and reward of one epoch.
+    """The actions and the reward of one epoch.
 
     Attributes:
-        seen: the observation before its first move.
-        info: that of the environment then.
-        most_moves: that it could make.
         actions: slice and tile of every step, the one that began the epoch among them.
         illegal: how many of them were forbidden.
         reward: of the epoch.
     """
 
-    seen: Any
-    info: dict[str, Any]
-    most_moves: int
     actions: list[tuple[int, int]] = field(default_factory=list)
     illegal: int = 0
     reward: float = 0.0
-
-    def plain(self) -> dict[str, Any]:
-        """As plain JSON; a number that is none is null."""
-        info = {
-            name: None if math.isnan(self.info[name]) else self.info[name]
-            for name in CONTINUAL.infos
-        }
-        return {**vars(self), "seen": pack(self.seen), "info": info}
 
 
 @dataclass(frozen=True)
@@ -72,7 +58,7 @@ class Outcome:
         cores: (slices,) that serve now.
         pending: slices whose data are under way.
         snapshot: of the rounds after the trial.
-        decision: what was seen before the moves, the moves, and what the epoch paid.
+        decision: the moves, and what the epoch paid.
         speeds: (workers,) the share of its time that each worker core had before the moves.
         expected: share by which the agent expected a gain; None where it did not say.
         co_tenants: that ran in the epoch: the truth, which no agent sees.
@@ -119,7 +105,7 @@ class Outcome:
             session: which loop of the file it belongs to.
         """
         plain = {**vars(self), "session": session, "snapshot": pack_snapshot(self.snapshot)}
-        plain |= plain.pop("decision").plain()
+        plain |= asdict(plain.pop("decision"))
         plain["trial"] = None if self.trial is None else asdict(self.trial)
         plain["co_tenants"] = [asdict(tenant) for tenant in self.co_tenants]
         return plain
@@ -177,16 +163,14 @@ def fly(env: ContinualSchedulingEnv, policy: Any, seed: int = 0) -> Iterator[Out
             speeds = worker_speeds(env.context(rng))
             resting = index.trying or failures >= _PATIENCE
             resting = resting or not backoff.asks(speeds, session.throughput)
-            decision = Decision(observation, info, int(env.arguments.moves_per_epoch))
-            observation, info, trouble = _epoch(env, None if resting else policy, decision)
+            decision, asked = Decision(), None if resting else policy
+            observation, info, trouble = _epoch(env, asked, observation, info, decision)
             failures = failures if resting else failures + 1 if trouble else 0
             trouble, broken = broken or trouble, ""
             if not resting and failures == _PATIENCE:
                 trouble += "; it is asked no more"
             if (trial := index.last) is not None:
                 backoff.record(trial.kept, speeds, float(np.mean(trial.before)))
-                if (trial_ended := getattr(policy, "trial_ended", None)) is not None:
-                    trial_ended(trial.kept)
             yield Outcome(
                 epoch=session.epoch,
                 seconds=time.monotonic() - began,
@@ -225,13 +209,16 @@ def _attempt(step: Callable[..., object], *arguments: Any, refusals: bool = Fals
 
 
 def _epoch(
-    env: ContinualSchedulingEnv, policy: Any, decision: Decision
+    env: ContinualSchedulingEnv,
+    policy: Any,
+    observation: Any,
+    info: dict[str, Any],
+    decision: Decision,
 ) -> tuple[Any, dict[str, Any], str]:
     """Asks for moves until the epoch has run: (observation, info, what went wrong)."""
     session, trouble = env.session, ""
     number = session.epoch
     leave = env.slices, int(np.argmax(env.machine.worker_tiles))
-    observation, info = decision.seen, decision.info
     before = info["illegal_actions"]
     while session.epoch == number:
         action: Any = leave

@@ -94,9 +94,6 @@ def autopilot(
     raises moves nothing. A full disk does not stop the loop. A kill loses no epoch of OUT that has
     ended.
 
-    OUT is a dataset, too: `pmoss data convert OUT FOLDER --to pmoss`. The agent `pace` learns from
-    it: `pmoss train pace FOLDER runs/pace.safetensors`.
-
     Example: pmoss run autopilot --epochs 10
     Example: pmoss run autopilot --drift busy-cores --out runs/epochs.jsonl --html runs/page.html
     Example: pmoss run autopilot kernel-like --drift periodic-cores -e 'drift_options={"count":1}'

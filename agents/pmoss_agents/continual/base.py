@@ -37,11 +37,6 @@ class RoundAgent(ABC):
         """See RoundPolicy."""
         return None if self.planner is None else self.planner.expected
 
-    def trial_ended(self, kept: bool) -> None:
-        """See RoundPolicy."""
-        if self.planner is not None:
-            self.planner.trial_ended(kept)
-
     def act(self, observation: Observation, action_mask: Array | None = None) -> Any:
         """The next move: two int32, slice and tile; see Agent.act."""
         if self.planner is None:

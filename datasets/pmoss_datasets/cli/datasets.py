@@ -73,7 +73,6 @@ class Format(StrEnum):
 
     minari = "minari"
     d4rl = "d4rl"
-    pmoss = "pmoss"
 
 
 def _refuse(ctx: typer.Context, what: str, names: Iterable[str], why: str) -> None:
@@ -377,41 +376,22 @@ def verify(
 
 
 def convert(
-    source: Annotated[
-        str,
-        typer.Argument(
-            help="A dataset's id or folder; for pmoss, Minari's, or epochs of the autopilot."
-        ),
-    ],
-    out: Annotated[Path, typer.Argument(help="Folder (minari, pmoss) or file (d4rl).")],
+    source: Annotated[str, typer.Argument(help="A dataset's id or folder.")],
+    out: Annotated[Path, typer.Argument(help="Folder (minari) or file (d4rl).")],
     to: Annotated[Format, typer.Option(help="What to write.")] = Format.minari,
     reward: RewardOption = None,
     root: Root = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Convert a dataset for Minari or D4RL, or one of Minari's or the autopilot's for us.
+    """Convert a dataset for Minari or D4RL.
 
     minari writes OUT/ID, which stock Minari opens (MINARI_DATASETS_PATH=OUT); d4rl one HDF5 file
-    of flat arrays; pmoss plays every episode of a Minari dataset again and keeps it compactly; an
-    id is looked for in MINARI_DATASETS_PATH. Of a file of epochs it takes all that are whole, also
-    while the autopilot still writes it. Expanded observations are large: 4 MB an episode.
+    of flat arrays. Expanded observations are large: 4 MB an episode.
 
     Example: pmoss data convert pmoss/toy-btree-ycsb-a-busy-core/mixed-v0 runs/minari
-
-    Example: pmoss data convert runs/epochs.jsonl runs/epochs --to pmoss
     """
     from pmoss_datasets.catalog import load
 
-    if to is Format.pmoss:
-        from pmoss_datasets.continual.epoch_log import log_dataset
-        from pmoss_datasets.formats.minari import from_minari
-
-        if Path(source).is_file():
-            made = log_dataset(Path(source), out, overwrite=overwrite)
-        else:
-            made = from_minari(source, out, overwrite=overwrite)
-        console.print(f"{made.metadata.id}: {len(made)} episodes in {out}")
-        return
     dataset = load(source, root)
     if to is Format.minari:
         from pmoss_datasets.formats.minari import to_minari

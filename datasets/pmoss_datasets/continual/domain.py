@@ -116,8 +116,7 @@ class ContinualDomain(StepDomain):
             raise UnsupportedError(
                 "backend = 'hardware': scores need the law oracle, and the true machine of a "
                 "host is unknown. `pmoss run rollout --domain continual` takes the same arguments "
-                "and tells what is served; `pmoss study run autopilot` compares an agent with "
-                "staying"
+                "and tells what is served"
             )
         return super().judge(env)
 

@@ -57,10 +57,6 @@ class RoundPolicy(ABC):
         """See begin()."""
         return None
 
-    def trial_ended(self, kept: bool) -> None:
-        """Takes the result of a trial of the last moves, if moves are tried; see autopilot."""
-        return None
-
     @property
     def max_moves(self) -> int:
         """Moves of a round."""
@@ -125,7 +121,7 @@ def need_described(env: Any, who: str) -> None:
         raise UnsupportedError(
             f"{who}: plans in a model of the machine, and machine {machine.name!r} has no "
             "parameters. Choose one that needs no description: repair, kernel-like, tries, or the "
-            "agent pace"
+            "agent learned-repair"
         )
 
 

@@ -149,22 +149,6 @@ def with_interval(mean: float | None, low: float | None, high: float | None) -> 
     return f"{mean:.1f}" if low is None else f"{mean:.1f} [{low:.1f}, {high:.1f}]"
 
 
-def share_interval(count: int, total: int) -> tuple[float, float]:
-    """The 95 % interval of a share (Wilson, Probable Inference, 1927).
-
-    Args:
-        total: of all things, at least 1.
-
-    Returns:
-        Its lower and upper end, from 0 to 1.
-    """
-    require("scipy")
-    from scipy.stats import binomtest
-
-    low, high = binomtest(count, total).proportion_ci(0.95, method="wilson")
-    return float(low), float(high)
-
-
 @dataclass(frozen=True)
 class Difference:
     """The difference of two policies in the same episodes.

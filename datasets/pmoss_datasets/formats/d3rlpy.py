@@ -1,4 +1,4 @@
-"""To d3rlpy and back: an ``MDPDataset`` with masks, and scores of what d3rlpy collected."""
+"""To d3rlpy: an ``MDPDataset`` with masks."""
 
 from __future__ import annotations
 
@@ -7,24 +7,16 @@ import io
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stderr
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from gymnasium import spaces
 
 from pmoss_datasets.formats.episodes import check_one_part, worth
-from pmoss_datasets.schema import Array
 from pmoss_datasets.storage import Dataset
-from pmoss_env.errors import (
-    DatasetError,
-    DescriptionError,
-    UnknownNameError,
-)
+from pmoss_env.errors import DescriptionError, UnknownNameError
 from pmoss_env.extras import require
-from pmoss_env.types import Float64Array
 
 if TYPE_CHECKING:
     from d3rlpy.dataset import MDPDataset
@@ -95,80 +87,6 @@ def to_d3rlpy(
         action_space=d3rlpy.ActionSpace.DISCRETE,
         action_size=expander.actions,
     )
-
-
-@dataclass(frozen=True)
-class BufferScores:
-    """What the episodes of a d3rlpy buffer are worth.
-
-    Attributes:
-        returns: (N,) sums of rewards.
-        scores: (N,) on the dataset's scale, 0 = random, 100 = good.
-        illegal_actions: (N,) how many actions the masks in the observations forbid.
-    """
-
-    returns: Float64Array
-    scores: Float64Array
-    illegal_actions: Array
-
-
-def score_buffer(buffer: Any, dataset: Dataset, reward: str | None = None) -> BufferScores:
-    """Scores episodes that d3rlpy collected on the environment of a dataset.
-
-    d3rlpy keeps neither seeds nor the last observation, so episodes are not played again; their
-    shapes, masks and ends are checked.
-
-    Args:
-        buffer: a ``ReplayBuffer`` whose observations are those of to_d3rlpy(), tuple or flat.
-        dataset: of the same task, with reference scores.
-
-    Raises:
-        UnknownNameError: another mode.
-        DatasetError: an episode that is not of this task; names episode and field.
-    """
-    reward = dataset.reward(reward)
-    expander = dataset.expander()
-    space, key = expander.space, _mask_key(expander.space)
-    widths = [int(np.prod(part.shape or ())) for part in space.spaces.values()]
-    first = sum(widths[: list(space.spaces).index(key)])
-    mask_columns = slice(first, first + expander.actions)
-    returns, illegal = [], []
-    fixed = "T" not in dataset.domain.ragged
-    for number, episode in enumerate(buffer.episodes):
-        where = f"buffer: episode {number}"
-        actions = np.asarray(episode.actions).reshape(-1)
-        if (fixed and actions.size != dataset.steps) or not episode.terminated:
-            raise DatasetError(
-                f"{where}: terminals: {actions.size} steps, terminated = {episode.terminated}: "
-                f"must end{f' after {dataset.steps}' if fixed else ''}"
-            )
-        observations = episode.observations
-        parts = observations if isinstance(observations, list | tuple) else [observations]
-        flat = np.concatenate([np.asarray(part).reshape(actions.size, -1) for part in parts], 1)
-        if flat.shape[1] != sum(widths):
-            raise DatasetError(
-                f"{where}: observations: {flat.shape[1]} values: this task has {sum(widths)}"
-            )
-        inside = (actions >= 0) & (actions < expander.actions)
-        masks = flat[:, mask_columns]
-        legal = inside & (masks[np.arange(actions.size), np.where(inside, actions, 0)] > 0)
-        gained = np.asarray(episode.rewards, dtype=np.float64)
-        if not np.isfinite(gained).all():
-            raise DatasetError(f"{where}: rewards: must be finite")
-        returns.append(gained.sum())
-        illegal.append(int((~legal).sum()))
-    if not returns:
-        raise DatasetError("buffer: episodes: it holds none")
-    total = np.array(returns)
-    return BufferScores(total, dataset.normalized_score(total, reward), np.array(illegal))
-
-
-def _mask_key(space: spaces.Dict) -> str:
-    """The key of an observation that holds the mask; DatasetError if none does."""
-    for key in ("position_mask", "action_mask"):
-        if key in space.spaces:
-            return key
-    raise DatasetError("observations: hold no mask: whether an action is legal is not known")
 
 
 #: Where ./run installs d3rlpy: apart from the other packages, for it asks for an old Gymnasium that

@@ -51,8 +51,7 @@ https or file. It downloads the folders `compact`, whose episodes it plays again
 
 Every tenth episode is for validation: those whose number ends in 9.
 
-For d3rlpy, `pmoss data convert --to pmoss {id} FOLDER` plays every episode again, and
-`pmoss_datasets.formats.d3rlpy.to_d3rlpy` makes its buffer.
+For d3rlpy, `pmoss_datasets.formats.d3rlpy.to_d3rlpy(pmoss_datasets.load("{id}"))` makes its buffer.
 
 ## Index
 

@@ -1,11 +1,9 @@
-"""To Minari and back: a folder that stock Minari opens, and Minari data as a dataset of ours."""
+"""To Minari: a folder that stock Minari opens."""
 
 from __future__ import annotations
 
 import io
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,24 +11,13 @@ import gymnasium
 import numpy as np
 
 from pmoss_datasets.card import card
-from pmoss_datasets.domain import Domain, domain_of_env
-from pmoss_datasets.folder import (
-    DATA,
-    METADATA,
-    check_target,
-    import_h5py,
-    refuse_foreign_links,
-    whole_folder,
-)
+from pmoss_datasets.folder import check_target, import_h5py, whole_folder
 from pmoss_datasets.formats.episodes import check_one_part, worth
-from pmoss_datasets.interfaces import Expander, Player
-from pmoss_datasets.replaying import replay_recipe
-from pmoss_datasets.schema import Played
-from pmoss_datasets.storage import Dataset, write_dataset
+from pmoss_datasets.interfaces import Expander
+from pmoss_datasets.storage import Dataset
 from pmoss_env import __version__
-from pmoss_env.errors import DatasetError, MissingExtraError, PmossError, UnknownNameError
+from pmoss_env.errors import UnknownNameError
 from pmoss_env.extras import require
-from pmoss_env.files import read_json
 from pmoss_env.version import CONTINUED
 
 if TYPE_CHECKING:
@@ -111,158 +98,10 @@ def to_minari(
     return minari.MinariDataset(target / "data")
 
 
-def from_minari(
-    source: str | Path | MinariDataset, path: str | Path, *, overwrite: bool = False
-) -> Dataset:
-    """Makes a dataset of ours from what Minari's own tools collected on our environment.
-
-    Every episode is played again from its seed and its actions. The observations and rewards that
-    come out must be those that Minari kept. So scores, other reward modes and views of the result
-    are those of the same episodes.
-
-    Args:
-        source: a Minari dataset, the folder of one, or its id below $MINARI_DATASETS_PATH.
-
-    Raises:
-        DatasetError: the data are damaged, of another environment or lack seeds, an action is not
-            allowed, or an episode does not come out again; names file, episode and field.
-        MissingExtraError: Minari is not installed.
-    """
-    minari, _ = _minari()
-    check_target(path, overwrite)
-    data = source
-    with _damage(f"{source}: cannot be opened by Minari"):
-        if isinstance(data, str | Path):
-            folder = Path(data)
-            if not folder.exists() and (in_root := _minari_root() / folder).is_dir():
-                folder = in_root
-            if (folder / DATA).is_file():
-                raise DatasetError(f"{source}: is a dataset of pmoss already, not one of Minari's")
-            check_minari(folder)
-            data = minari.MinariDataset(folder / "data" if (folder / "data").is_dir() else folder)
-        where = data.storage.data_path
-        spec = data.env_spec
-    name = None if spec is None else spec.id
-    try:
-        domain = domain_of_env(str(name))
-    except UnknownNameError as error:
-        raise DatasetError(f"{where}: env_spec: is of {name}, which is of no domain") from error
-    with _damage(f"{where}: env_spec"):
-        # Of the registered id: the entry point and the wrappers that the file names are code.
-        given = dict(spec.kwargs)
-        given.pop("render_mode", None)
-        env: Any = domain.make_env(given, name)
-        kwargs, reward = domain.task_of(env)  # with those of a ready-made id
-        recipe = replay_recipe(domain.name, kwargs, "minari")
-        player = domain.player(recipe)
-    try:
-        played = []
-        file = where / MAIN if (where / MAIN).is_file() else where
-        for number in data.episode_indices:
-            place = f"{file}: episode {number}"
-            with _damage(place):
-                played.append(_play_again(domain, player, data, int(number), reward, place))
-    finally:
-        player.close()
-        env.close()
-    if not played:
-        raise DatasetError(f"{where}: total_episodes: is 0")
-    facts = domain.facts(recipe, played)
-    facts["provenance"] = {**facts["provenance"], "imported_from": "minari"}
-    metadata = domain.metadata(
-        id=recipe.id,
-        env_kwargs=recipe.kwargs,
-        recipe={},
-        seed=0,
-        code_version=__version__,
-        episodes=len(played),
-        policy_names=(str(data.storage.metadata.get("algorithm_name", "unknown")),),
-        reference_scores={},
-        checksums={},
-        domain=domain.name,
-        **facts,
-    )
-    episodes = [domain.episode(each.values) for each in played]
-    return write_dataset(path, episodes, metadata, overwrite=overwrite)
-
-
 def is_minari(folder: Path) -> bool:
     """Whether a folder with metadata is one of Minari's, or of an episode in one."""
     names = (MAIN, "part-0.parquet", "0/part-0.parquet")
     return any((folder / name).is_file() for name in names)
-
-
-def check_minari(folder: Path) -> None:
-    """Refuses what of a Minari folder must not even be opened by Minari.
-
-    Raises:
-        DatasetError: a file that links to others, or declares more than it holds.
-        OSError: no regular file.
-        ValueError: metadata that are no JSON.
-    """
-    place = folder / "data" if (folder / "data").is_dir() else folder
-    read_json(place / METADATA)
-    for file in place.rglob("*.hdf5"):
-        refuse_foreign_links(file)
-
-
-@contextmanager
-def _damage(where: str) -> Iterator[None]:
-    """Minari answers damage with whatever it stumbles over: all of it becomes one typed line."""
-    try:
-        yield
-    except (DatasetError, MissingExtraError):
-        raise
-    except Exception as error:
-        text = " ".join(str(error).split()) or type(error).__name__
-        raise DatasetError(f"{where}: {text}") from error
-
-
-def _play_again(
-    domain: Domain, player: Player, data: Any, number: int, reward: str, where: str
-) -> Played:
-    [stored] = data.iterate_episodes([number])
-    with _damage(f"{where}: seed"):
-        seed = next(iter(data.storage.get_episode_metadata([number]))).get("seed")
-    if seed is None:
-        raise DatasetError(f"{where}: seed: is missing: the episode cannot be played again")
-    if not 0 <= seed < 2**63:
-        raise DatasetError(f"{where}: seed: {seed}: must be from 0 on, below 2^63")
-    actions, paid = np.asarray(stored.actions), np.asarray(stored.rewards)
-    if actions.dtype.kind not in "iu":
-        raise DatasetError(f"{where}: actions: {actions.dtype}: must be whole numbers")
-    if not np.asarray(stored.terminations)[-1:].any():
-        raise DatasetError(f"{where}: terminations: the episode was not played to its end")
-    if paid.shape != actions.shape:
-        raise DatasetError(f"{where}: rewards: {paid.shape}: must be {actions.shape}")
-
-    def see(t: int, observation: Any) -> None:
-        parts, arrays = observation, stored.observations
-        if not isinstance(observation, dict):
-            parts, arrays = {"observation": np.asarray(observation)}, {"observation": arrays}
-        for key, value in parts.items():
-            if key not in arrays:
-                raise DatasetError(f"observations/{key}: is missing")
-            kept, shape = np.asarray(arrays[key]), (actions.size + 1, *value.shape)
-            if kept.shape != shape:
-                raise DatasetError(f"observations/{key}: {kept.shape}: must be {shape}")
-            if not np.array_equal(kept[t], value):
-                raise DatasetError(
-                    f"observations/{key}: step {t} is not what the environment shows: another "
-                    "version of it, or damage"
-                )
-
-    try:
-        played = player.replay(seed, actions, number, see)
-        again = domain.rewards_of(domain.episode(played.values), reward)
-    except PmossError as error:
-        raise DatasetError(f"{where}: {error}") from error
-    if not np.array_equal(paid, again):
-        wrong = int(np.argmax(paid != again))
-        raise DatasetError(
-            f"{where}: rewards: step {wrong} is {paid[wrong]}: the environment pays {again[wrong]}"
-        )
-    return played
 
 
 def _minari_metadata(dataset: Dataset, reward: str, version: str) -> dict[str, Any]:
@@ -353,11 +192,6 @@ def _arrays(
         "truncations": np.zeros_like(ended),
         "action_mask": expander.masks(episode, last=True),
     }
-
-
-def _minari_root() -> Path:
-    """Minari's folder of datasets: ``$MINARI_DATASETS_PATH``, else ``~/.minari/datasets``."""
-    return Path(os.environ.get("MINARI_DATASETS_PATH") or Path.home() / ".minari" / "datasets")
 
 
 def _minari() -> tuple[Any, Any]:

@@ -9,7 +9,6 @@ import gymnasium
 import numpy as np
 
 from pmoss_datasets.fairness import is_ours, policy_stream
-from pmoss_datasets.interfaces import See
 from pmoss_datasets.playing import PLAY, REFERENCE, chance, chance_of_fixed, imported_policy
 from pmoss_datasets.policies import Planner, Policy, planned_actions
 from pmoss_datasets.recipes import Behaviour, Recipe
@@ -104,15 +103,13 @@ class SpatialPlayer:
             if backend is not None:
                 backend.close()
 
-    def replay(self, seed: int, actions: Array, number: int, see: See | None = None) -> Played:
+    def replay(self, seed: int, actions: Array, number: int) -> Played:
         """Plays an episode whose tiles are known; see Player.replay."""
         slices = self._env.unwrapped.slices  # type: ignore[attr-defined]
         if actions.shape != (slices,):
             raise DatasetError(f"actions: {actions.shape}: must be {(slices,)}")
 
         def choose(t: int, observation: Any, info: Any) -> tuple[int, float]:
-            if see is not None:
-                see(t, observation)
             tile = int(actions[t])
             if not (0 <= tile < info["action_mask"].size and info["action_mask"][tile]):
                 raise DatasetError(f"actions: step {t}: the mask forbids action {tile}")

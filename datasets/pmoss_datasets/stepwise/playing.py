@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 
 from pmoss_datasets.fairness import EpisodeFacts, is_ours, policy_stream, reads
-from pmoss_datasets.interfaces import Rollout, See
+from pmoss_datasets.interfaces import Rollout
 from pmoss_datasets.playing import PLAY, REFERENCE, chance, imported_policy
 from pmoss_datasets.policies import Policy
 from pmoss_datasets.recipes import Behaviour, Recipe
@@ -109,12 +109,10 @@ class StepPlayer:
         low, high = self._domain.reference_rollouts(self._env, seed, draws=1)
         return low.outcome, high.outcome, low.total, high.total
 
-    def replay(self, seed: int, actions: Array, number: int, see: See | None = None) -> Played:
+    def replay(self, seed: int, actions: Array, number: int) -> Played:
         """Plays an episode whose actions are known; see Player.replay."""
 
         def choose(t: int, observation: Any, mask: Int8Array) -> tuple[int, float]:
-            if see is not None:
-                see(t, observation)
             if t >= actions.size:
                 raise DatasetError(f"actions: {actions.size}: do not end the episode")
             action = int(actions[t])

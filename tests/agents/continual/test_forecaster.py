@@ -127,5 +127,5 @@ def test_what_cannot_be_learned_from_is_named(data, tmp_path):
         pmoss_agents.make("forecaster").begin(None, np.random.default_rng())
     env = SimpleNamespace(machine=SimpleNamespace(name="host", parameters={}))
     env.unwrapped = env
-    with pytest.raises(UnsupportedError, match=r"^forecaster: plans in a model.* the agent pace"):
+    with pytest.raises(UnsupportedError, match=r"^forecaster: plans in a model.* learned-repair"):
         pmoss_agents.make("forecaster").check_env(env)

@@ -11,23 +11,11 @@ from pmoss_datasets.evaluation import (
     of_means,
     paired_difference,
 )
-from pmoss_datasets.evaluation.statistics import share_interval, spearman
+from pmoss_datasets.evaluation.statistics import spearman
 
 
 def a_row(policy, seed, episode, score, throughput=1.0):
     return EpisodeResult(policy, seed, episode, 0, 1.0, throughput, score, 0.0, 1.0, 1, (1,), 0.5)
-
-
-def test_a_share_has_the_interval_of_the_textbook():
-    # Newcombe, Two-sided confidence intervals for the single proportion, 1998, table I.
-    for count, total, interval in (
-        (81, 263, (0.2553, 0.3662)),
-        (15, 148, (0.0624, 0.1605)),
-        (0, 20, (0.0, 0.1611)),
-        (1, 29, (0.0061, 0.1718)),
-    ):
-        assert share_interval(count, total) == pytest.approx(interval, abs=6e-5)
-    assert share_interval(20, 20)[1] == 1.0
 
 
 def test_aggregate_averages_episodes_then_seeds():

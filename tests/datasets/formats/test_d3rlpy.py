@@ -1,7 +1,6 @@
-"""d3rlpy learns from a dataset as it is shown to it, and what it collects is scored."""
+"""d3rlpy learns from a dataset as it is shown to it."""
 
 import sys
-from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -13,11 +12,10 @@ from pmoss_datasets import Dataset, Recipe, collect
 from pmoss_datasets.formats.d3rlpy import (
     find_d3rlpy,
     import_d3rlpy,
-    score_buffer,
     to_d3rlpy,
 )
 from pmoss_datasets.spatial.expansion import Expander, rewards
-from pmoss_env.errors import DatasetError, DescriptionError, MissingExtraError
+from pmoss_env.errors import DescriptionError, MissingExtraError
 
 TASK = {"machine": "toy", "slices": 8, "reward": "terminal"}
 
@@ -55,18 +53,7 @@ def test_boundaries_values_and_actions_are_kept(dataset: Dataset, form: Any) -> 
                 np.testing.assert_array_equal(theirs.observations[t], flat)
 
 
-def test_our_own_data_are_scored_as_they_were(dataset: Dataset) -> None:
-    scores = score_buffer(to_d3rlpy(dataset, observation="flat"), dataset)
-    for theirs, mine in zip(scores.returns, dataset, strict=True):
-        assert theirs == np.float32(mine.final_throughput)
-    assert not scores.illegal_actions.any()
-
-
-def test_episodes_of_another_task_are_refused(dataset: Dataset, tmp_path: Path) -> None:
-    other = Recipe(env={**TASK, "slices": 9}, episodes=1, reference_episodes=0)
-    buffer = to_d3rlpy(collect(other, tmp_path / "other"))
-    with pytest.raises(DatasetError, match="buffer: episode 0: terminals: 9 steps"):
-        score_buffer(buffer, dataset)
+def test_no_episodes_are_refused(dataset: Dataset) -> None:
     with pytest.raises(DescriptionError, match="episodes: none"):
         to_d3rlpy(dataset, episodes=[])
 

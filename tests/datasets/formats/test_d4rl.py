@@ -7,7 +7,6 @@ import pytest
 
 from pmoss_datasets import Recipe, collect
 from pmoss_datasets.formats import D4RLView
-from pmoss_datasets.formats.d3rlpy import score_buffer
 from pmoss_datasets.formats.files import write_d4rl
 from pmoss_env.envs.spatial.env import REWARDS
 from pmoss_env.errors import DatasetError, UnknownNameError
@@ -54,8 +53,6 @@ def test_scores_are_those_of_the_dataset(dataset, mode):
 def test_other_modes_are_refused(dataset):
     with pytest.raises(UnknownNameError, match="unknown reward 'bogus'"):
         D4RLView(dataset, "bogus")
-    with pytest.raises(UnknownNameError, match="unknown reward 'x'"):
-        score_buffer(None, dataset, "x")
 
 
 def test_episodes_of_different_lengths_make_one_file(tmp_path):

@@ -7,8 +7,8 @@
     {"cell": "machine=toy,...", "run": "1f0c...", "machine": "toy", ..., "row_crc32": 123}
 
 A row names the run that made it. So rows of several commands and hosts stand in one file, and each
-says where it comes from. A list that several rows hold stands in a line of its own, which they name.
-So all policies of an episode share the throughput of Linux.
+says where it comes from. A list that several rows hold stands in a line of its own, which they
+name. So all policies of an episode share the throughput of Linux.
 """
 
 from __future__ import annotations

@@ -88,8 +88,8 @@ def names(root: Path, results: Results, to: Callable[[Path], str], folder: Path)
 
     def verdicts() -> list[validation.Verdict]:
         """Of every published statement."""
-        judged, switched = (results[name].rows for name in ("validation", "validation/switches"))
-        return list(validation.verdicts(judged, switched).values())
+        judged, modelled = (results[name].rows for name in ("validation", "validation/model"))
+        return list(validation.verdicts(judged, modelled).values())
 
     return {
         "paper": paper,

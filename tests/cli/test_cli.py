@@ -192,6 +192,8 @@ def test_two_schedules_are_explained(tmp_path: Path) -> None:
     schedule = tmp_path / "mine.json"
     schedule.write_text(json.dumps({"cores": [3] * 64}))
     assert "of the queries of lpt" in pmoss("explain", "lpt", str(schedule), *task)
+    assert "queries than incumbent" in pmoss("explain", "best-fit", *task)
+    assert "two can be compared" in pmoss("explain", "lpt", "random", "best-fit", status=2)
     results = tmp_path / "r.jsonl"
     toy = ["-e", "machine=toy", "-e", "slices=8"]
     small = ["--seeds", "1", "--episodes", "2", "--budget", "20", "--schedules", "2"]

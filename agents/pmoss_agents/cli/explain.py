@@ -45,8 +45,10 @@ HEADS = {
 
 
 def explain(
-    a: Annotated[str, typer.Argument(help="The schedule to compare with; see below.")],
-    b: Annotated[str, typer.Argument(help="The schedule to explain.")],
+    schedules: Annotated[
+        list[str],
+        typer.Argument(metavar="[A] B", help="The schedule to compare with; that to explain."),
+    ],
     backend: Annotated[
         str | None, typer.Option(help="analytic (the default), simulated or hardware.")
     ] = None,
@@ -75,8 +77,8 @@ def explain(
     A and B are each a baseline (lpt, grouped, os-default, ...) or an agent: one that ships trained
     (pmoss/NAME), a saved one (.safetensors), or yours (module:Class@CHECKPOINT). Any policy
     will do (module:Class). Or they are a schedule file (.json with {"cores": [...]}). Both are
-    measured in the same episode. Only what places slices has such counters. With --export the
-    placement of B is written for programs of yours.
+    measured in the same episode. B alone is compared with the incumbent. Only what places slices
+    has such counters. With --export the placement of B is written for programs of yours.
 
     Example: pmoss explain grouped lpt-capacity -e interference=busy_core --html runs/why.html
 
@@ -86,6 +88,9 @@ def explain(
     from pmoss_agents.explaining.page import explain_page, explain_svg
     from pmoss_env.files import write_atomically
 
+    if len(schedules) > 2:
+        raise typer.BadParameter(f"{len(schedules)} schedules: two can be compared")
+    a, b = ["incumbent", *schedules][-2:]
     for path in (html, svg):
         if path:
             check_output(path)

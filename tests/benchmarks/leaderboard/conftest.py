@@ -57,134 +57,11 @@ MODULE = """
         def act(self, observation, action_mask):
             os._exit(7)
 
-    class Hangs(First):
-        def reset(self):
-            time.sleep(600)
-
-    class Forks(First):
-        def reset(self):
-            os.fork()
-
-    class Executes(First):
-        def reset(self):
-            subprocess.run(["true"])
-
-    class ReadsOutside(First):
-        def reset(self):
-            open("/etc/passwd").read()
-
-    class Writes(First):
-        def reset(self):
-            open("it", "w").write("it")
-
-    class ChangesRights(First):
-        def reset(self):
-            os.chmod(os.path.dirname(__file__), 0o700)
-
-    class Connects(First):
-        def reset(self):
-            socket.create_connection(("127.0.0.1", 9))
-
-    class LooksIntoItsParent(First):
-        def reset(self):
-            open(f"/proc/{os.getppid()}/mem", "rb").read(1)
-
-    class EndsItsParent(First):
-        def reset(self):
-            os.kill(os.getppid(), 0)
-
-    class SignalsItsParent(First):
-        def reset(self):
-            parent, tgsigqueue = os.getppid(), 297 if os.uname().machine == "x86_64" else 240
-            all_refused(
-                ("sigqueue", parent, 0, None),
-                ("tgkill", parent, parent, 0),
-                ("syscall", tgsigqueue, parent, parent, 0, None),
-            )
-
-    class PairsSockets(First):
-        def reset(self):
-            socket.socketpair()
-
-    class SharesMemory(First):
-        def reset(self):
-            all_refused(
-                ("shmat", 0, None, 0), ("shmctl", 0, 0, None),
-                ("semop", 0, None, 0), ("semtimedop", 0, None, 0, None), ("semctl", 0, 0, 0),
-                ("msgsnd", 0, b"", 0, 0), ("msgrcv", 0, None, 0, 0, 0), ("msgctl", 0, 0, None),
-                ("mq_open", b"/it", 0),
-            )
-
-    class Truncates(First):
-        def reset(self):
-            here = __file__.encode()
-            all_refused(
-                ("truncate", here, 0), ("ftruncate", 0, 0),
-                *(("open", here, os.O_TRUNC | mode) for mode in (os.O_RDONLY, os.O_ACCMODE)),
-            )
-
-    class ChangesAttributes(First):
-        def reset(self):
-            at = -100, __file__.encode(), 0
-            all_refused(
-                ("syscall", 463, *at, b"user.it", None, 0), ("syscall", 466, *at, b"user.it"),
-                ("syscall", 469, *at[:2], None, 0, 0),
-            )
-
-    class WatchesOthers(First):
-        def reset(self):
-            all_refused(
-                ("inotify_init1", 0), ("syscall", 434, os.getppid(), 0),
-                ("syscall", 438, 0, 0, 0), ("fanotify_init", 0, 0),
-            )
-
-    class ListsFolders(First):
-        def reset(self):
-            for name in ("/", "/proc", "/tmp", "/etc", "/var"):
-                try:
-                    raise ValueError(f"{name}: {os.listdir(name)}")
-                except PermissionError as error:
-                    last = error
-            raise last
-
-    class StartsThreads(First):
-        def reset(self):
-            try:
-                all_refused(("setuid", 0), ("setreuid", 0, 0), ("setresuid", 0, 0, 0))
-            except PermissionError:
-                pass
-            threading.stack_size(32768)
-            ended = threading.Event()
-            started = 0
-            try:
-                while started < 5000:
-                    threading.Thread(target=ended.wait, daemon=True).start()
-                    started += 1
-            except RuntimeError as error:
-                raise RuntimeError(f"{started}: {error}")
-            finally:
-                ended.set()
-
-    class HasNoCapability(First):
-        def reset(self):
-            lines = open("/proc/self/status").read().splitlines()
-            held = [line for line in lines if line.startswith(("CapInh", "CapPrm", "CapEff"))]
-            assert len(held) == 3 and not any(int(line.split()[1], 16) for line in held), held
-
     class SaysItIsConfined(First):
         def __init__(self):
             import __main__ as process
             write = process.write_frame
             process.write_frame = lambda to, said: write(to, {**said, "confined": True})
-
-    class ReadsItsFolder(First):
-        def reset(self):
-            open(os.path.join(os.path.dirname(__file__), "submission.toml")).read()
-            thread = threading.Thread(target=time.sleep, args=(0.1,))
-            thread.start()
-            signal.pthread_kill(thread.ident, 0)
-            thread.join()
-            open("/dev/null", "w").write("it")
 
     class Talks(First):
         def act(self, observation, action_mask):
@@ -199,14 +76,101 @@ MODULE = """
         def act(self, observation, action_mask):
             return "it" * 1_000_000
 
-    class TakesMemory(First):
-        def reset(self):
-            self.much = bytearray(64 << 30)
-
     class Breaks:
         def __init__(self):
             raise ImportError("nothing to load")
 """
+
+#: What the kernel refuses a policy, by the name of the policy that tries it when it is reset.
+REFUSED = {
+    "Forks": "os.fork()",
+    "Executes": 'subprocess.run(["true"])',
+    "ReadsOutside": 'open("/etc/passwd").read()',
+    "Writes": 'open("it", "w").write("it")',
+    "ChangesRights": "os.chmod(os.path.dirname(__file__), 0o700)",
+    "Connects": 'socket.create_connection(("127.0.0.1", 9))',
+    "LooksIntoItsParent": 'open(f"/proc/{os.getppid()}/mem", "rb").read(1)',
+    "EndsItsParent": "os.kill(os.getppid(), 0)",
+    "SignalsItsParent": """
+        parent, tgsigqueue = os.getppid(), 297 if os.uname().machine == "x86_64" else 240
+        all_refused(
+            ("sigqueue", parent, 0, None),
+            ("tgkill", parent, parent, 0),
+            ("syscall", tgsigqueue, parent, parent, 0, None),
+        )""",
+    "PairsSockets": "socket.socketpair()",
+    "SharesMemory": """
+        all_refused(
+            ("shmat", 0, None, 0), ("shmctl", 0, 0, None),
+            ("semop", 0, None, 0), ("semtimedop", 0, None, 0, None), ("semctl", 0, 0, 0),
+            ("msgsnd", 0, b"", 0, 0), ("msgrcv", 0, None, 0, 0, 0), ("msgctl", 0, 0, None),
+            ("mq_open", b"/it", 0),
+        )""",
+    "Truncates": """
+        here = __file__.encode()
+        all_refused(
+            ("truncate", here, 0), ("ftruncate", 0, 0),
+            *(("open", here, os.O_TRUNC | mode) for mode in (os.O_RDONLY, os.O_ACCMODE)),
+        )""",
+    "ChangesAttributes": """
+        at = -100, __file__.encode(), 0
+        all_refused(
+            ("syscall", 463, *at, b"user.it", None, 0), ("syscall", 466, *at, b"user.it"),
+            ("syscall", 469, *at[:2], None, 0, 0),
+        )""",
+    "WatchesOthers": """
+        all_refused(
+            ("inotify_init1", 0), ("syscall", 434, os.getppid(), 0),
+            ("syscall", 438, 0, 0, 0), ("fanotify_init", 0, 0),
+        )""",
+    "ListsFolders": """
+        for name in ("/", "/proc", "/tmp", "/etc", "/var"):
+            try:
+                raise ValueError(f"{name}: {os.listdir(name)}")
+            except PermissionError as error:
+                last = error
+        raise last""",
+}
+#: What others do when they are reset.
+OTHERS = {
+    "Hangs": "time.sleep(600)",
+    "TakesMemory": "self.much = bytearray(64 << 30)",
+    "StartsThreads": """
+        try:
+            all_refused(("setuid", 0), ("setreuid", 0, 0), ("setresuid", 0, 0, 0))
+        except PermissionError:
+            pass
+        threading.stack_size(32768)
+        ended = threading.Event()
+        started = 0
+        try:
+            while started < 5000:
+                threading.Thread(target=ended.wait, daemon=True).start()
+                started += 1
+        except RuntimeError as error:
+            raise RuntimeError(f"{started}: {error}")
+        finally:
+            ended.set()""",
+    "HasNoCapability": """
+        lines = open("/proc/self/status").read().splitlines()
+        held = [line for line in lines if line.startswith(("CapInh", "CapPrm", "CapEff"))]
+        assert len(held) == 3 and not any(int(line.split()[1], 16) for line in held), held""",
+    "ReadsItsFolder": """
+        open(os.path.join(os.path.dirname(__file__), "submission.toml")).read()
+        thread = threading.Thread(target=time.sleep, args=(0.1,))
+        thread.start()
+        signal.pthread_kill(thread.ident, 0)
+        thread.join()
+        open("/dev/null", "w").write("it")""",
+}
+
+
+def _module() -> str:
+    parts = [textwrap.dedent(MODULE)]
+    for name, code in {**REFUSED, **OTHERS}.items():
+        body = textwrap.indent(textwrap.dedent(code).strip(), 8 * " ")
+        parts.append(f"class {name}(First):\n    def reset(self):\n{body}\n")
+    return "\n\n".join(parts)
 
 
 @pytest.fixture(scope="session")
@@ -229,7 +193,7 @@ def hand_in(tmp_path: Path) -> Callable[..., Path]:
     def make(agent: str = "submitted_module:First", **more: str) -> Path:
         folder = tmp_path / "submission"
         folder.mkdir(exist_ok=True)
-        (folder / "submitted_module.py").write_text(textwrap.dedent(MODULE))
+        (folder / "submitted_module.py").write_text(_module())
         keys = {"name": '"mine"', "authors": '["A. Author"]', "licence": '"Apache-2.0"'}
         keys |= {"agent": f'"{agent}"', **more}
         lines = [f"{key} = {value}" for key, value in keys.items()]

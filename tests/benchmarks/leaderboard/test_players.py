@@ -14,10 +14,10 @@ from pmoss_benchmarks.leaderboard.messages import pack, pack_context, unpack, un
 from pmoss_benchmarks.leaderboard.players import IsolatedPolicy, Limits
 from pmoss_benchmarks.leaderboard.submissions import read_submission
 from pmoss_datasets.domain import find_domain
-from pmoss_datasets.evaluation import evaluate
+from pmoss_datasets.evaluation import EpisodeResult, evaluate
 from pmoss_env.backends.child_process import Child, Wording
 from pmoss_env.errors import DescriptionError, PlatformError, PolicyError
-from tests.benchmarks.leaderboard.conftest import TASK, TIER
+from tests.benchmarks.leaderboard.conftest import REFUSED, TASK, TIER
 
 HandIn = Callable[..., Path]
 KEY = bytes(32)
@@ -42,13 +42,10 @@ def player(folder: Path, limits: Limits | None = None) -> IsolatedPolicy:
     return IsolatedPolicy(agent, submission.folder, find_domain("spatial"), env, KEY, limits)
 
 
-def play(folder: Path, limits: Limits | None = None) -> list[float | None]:
-    policy = player(folder, limits)
-    try:
-        result = evaluate(TIER.env_of(TASK), {"it": policy}, [1], 1, 50, 5)
-    finally:
-        policy.close()
-    return [row.score for row in result.rows]
+def play(folder: Path) -> EpisodeResult:
+    with closing(player(folder)) as policy:
+        (row,) = evaluate(TIER.env_of(TASK), {"it": policy}, [1], 1, 50, 5).rows
+    return row
 
 
 def test_what_is_sent_comes_back_as_it_was() -> None:
@@ -83,12 +80,7 @@ def test_a_players_chance_repeats_and_leads_back_to_no_episode() -> None:
 
 def test_a_policy_that_plans_gets_the_episode(hand_in: HandIn) -> None:
     # It keeps the incumbent, in a process that has its own environment.
-    policy = player(hand_in("submitted_module:Plans"))
-    try:
-        result = evaluate(TIER.env_of(TASK), {"it": policy}, [1], 1, 50, 5)
-    finally:
-        policy.close()
-    (row,) = result.rows
+    row = play(hand_in("submitted_module:Plans"))
     assert row.throughput == row.incumbent_throughput
 
 
@@ -111,57 +103,44 @@ def test_a_bad_policy_is_a_typed_error(hand_in: HandIn, agent: str, message: str
         play(hand_in(f"submitted_module:{agent}"))
 
 
-@pytest.mark.parametrize(
-    "agent",
-    [
-        *("Forks", "Executes", "ReadsOutside", "Writes", "ChangesRights", "Connects"),
-        *("LooksIntoItsParent", "EndsItsParent", "SignalsItsParent", "PairsSockets"),
-        *("SharesMemory", "Truncates", "ChangesAttributes", "WatchesOthers", "ListsFolders"),
-    ],
-)
-def test_the_kernel_keeps_a_policy_where_it_is(hand_in: HandIn, agent: str, confined: bool) -> None:
+@pytest.fixture
+def kept(confined: bool) -> None:
+    """Skips where no policy is confined."""
     if not confined:
         pytest.skip("this kernel confines nothing")
-    policy = player(hand_in(f"submitted_module:{agent}"))
-    try:
+
+
+@pytest.mark.parametrize("agent", REFUSED)
+def test_the_kernel_keeps_a_policy_where_it_is(hand_in: HandIn, agent: str, kept: None) -> None:
+    with closing(player(hand_in(f"submitted_module:{agent}"))) as policy:
         assert policy.confined
         with pytest.raises(PolicyError, match="raises PermissionError"):
             policy.reset()
-    finally:
-        policy.close()
 
 
-def test_a_confined_policy_of_root_has_no_capability(hand_in: HandIn, confined: bool) -> None:
-    if not confined or os.geteuid() != 0:
-        pytest.skip("this kernel confines nothing, or the tests are not root's")
-    policy = player(hand_in("submitted_module:HasNoCapability"))
-    try:
+@pytest.mark.parametrize("agent", ["HasNoCapability", "ReadsItsFolder"])
+def test_a_confined_policy_may_work_and_no_more(hand_in: HandIn, agent: str, kept: None) -> None:
+    with closing(player(hand_in(f"submitted_module:{agent}"))) as policy:
         policy.reset()
-    finally:
-        policy.close()
 
 
 @pytest.mark.parametrize("hindrance", HINDRANCES)
 def test_a_process_that_is_not_confined_loads_nothing(
-    hand_in: HandIn, confined: bool, hindrance: str
+    hand_in: HandIn, kept: None, hindrance: str
 ) -> None:
-    if not confined:
-        pytest.skip("this kernel confines nothing")
     folder = hand_in("submitted_module:First")
     (folder / "submitted_module.py").write_text("print('it was imported')")
     code = f"import os\n{HINDRANCES[hindrance]}\nfrom pmoss_benchmarks.leaderboard import "
     code += "player_process\nplayer_process.main(os.getppid())"
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    child = Child([sys.executable, "-P", "-c", code], Wording("the child"), environment=environment)
+    words = [sys.executable, "-P", "-c", code]
     start = {"word": "submitted_module:First", "folder": str(folder), "executes": True}
     start |= {"domain": "spatial", "env": TIER.env_of(TASK), "memory_bytes": 16 << 30}
     start |= {"threads": 256}
-    try:
+    with closing(Child(words, Wording("the child"), environment=environment)) as child:
         answer = child.ask({**start, "confines": True}, 60.0)
         assert list(answer) == ["unconfined"] and hindrance.split()[-1] in answer["unconfined"]
         assert not any("it was imported" in line for line in child.log_tail())
-    finally:
-        child.close()
 
 
 def test_a_policy_that_is_not_confined_is_a_typed_error(
@@ -195,23 +174,13 @@ def test_without_filters_a_kernel_confines_nothing(monkeypatch: pytest.MonkeyPat
         confinement.confine([])
 
 
-def test_a_policy_reads_its_folder_and_starts_threads(hand_in: HandIn) -> None:
-    policy = player(hand_in("submitted_module:ReadsItsFolder"))
-    try:
+def test_a_policy_has_so_many_threads_and_no_more(hand_in: HandIn, kept: None) -> None:
+    folder = hand_in("submitted_module:StartsThreads")
+    with (
+        closing(player(folder, Limits(threads=50))) as policy,
+        pytest.raises(PolicyError, match="raises RuntimeError: 50: can't start new thread"),
+    ):
         policy.reset()
-    finally:
-        policy.close()
-
-
-def test_a_policy_has_so_many_threads_and_no_more(hand_in: HandIn, confined: bool) -> None:
-    if not confined:
-        pytest.skip("this kernel confines nothing")
-    policy = player(hand_in("submitted_module:StartsThreads"), Limits(threads=50))
-    try:
-        with pytest.raises(PolicyError, match="raises RuntimeError: 50: can't start new thread"):
-            policy.reset()
-    finally:
-        policy.close()
 
 
 @pytest.mark.parametrize(
@@ -229,12 +198,9 @@ def test_limits_have_bounds(limits: dict[str, float]) -> None:
 
 
 def test_a_policy_that_hangs_is_killed(hand_in: HandIn) -> None:
-    policy = player(hand_in("submitted_module:Hangs"), Limits(episode_seconds=0.2))
-    try:
+    with closing(player(hand_in("submitted_module:Hangs"), Limits(episode_seconds=0.2))) as policy:
         with pytest.raises(PolicyError, match="more than its time in an episode"):
             policy.reset()
         with pytest.raises(ProcessLookupError):
             os.kill(policy._child.process_id, 0)
-    finally:
-        policy.close()
         policy.close()

@@ -38,14 +38,6 @@ def test_the_secret_of_a_round_is_revealed_and_no_other(
     assert newest_round(board) == revealed
 
 
-def test_a_secret_that_was_changed_is_refused(sealed: Round, board: Path, tmp_path: Path) -> None:
-    reveal(board, "r1", tmp_path / "secret")
-    path = board / "r1" / "round.toml"
-    path.write_text(path.read_text().replace('secret = "', 'secret = "0')[:-1])
-    with pytest.raises(SubmissionError, match="secret"):
-        read_round(board, "r1")
-
-
 def test_a_round_that_begins_leaves_the_tables_of_the_last(tmp_path: Path) -> None:
     board = tmp_path / "board"
     commit(board, "r1", tmp_path / "first", (TIER,))
@@ -93,20 +85,25 @@ def test_an_old_round_keeps_its_seeds(sealed: Round, board: Path, tmp_path: Path
     assert check_board(board) == []
 
 
-def test_a_scheme_of_another_version_is_refused(sealed: Round, board: Path) -> None:
-    file = board / "r1" / "round.toml"
-    file.write_text(file.read_text().replace("scheme = 2", "scheme = 3"))
-    with pytest.raises(SubmissionError, match="scheme = 3: this version knows 1, 2"):
-        read_round(board, "r1")
-
-
-def test_a_damaged_file_names_its_key(sealed: Round, board: Path) -> None:
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ("episodes = 2", "episodes = 0", "episodes"),
+        ('digest = "', 'digest = "x', "digest"),
+        ("scheme = 2", "scheme = 3", "scheme = 3: this version knows 1, 2"),
+        ('secret = "', 'secret = "0', "secret"),
+    ],
+)
+def test_a_damaged_file_names_its_key(
+    sealed: Round, board: Path, tmp_path: Path, before: str, after: str, message: str
+) -> None:
+    reveal(board, "r1", tmp_path / "secret")
     path = board / "r1" / "round.toml"
     good = path.read_text()
-    for before, after in (("episodes = 2", "episodes = 0"), ('digest = "', 'digest = "x')):
-        path.write_text(good.replace(before, after))
-        with pytest.raises(SubmissionError, match=before.partition(" ")[0]):
-            read_round(board, "r1")
+    assert before in good
+    path.write_text(good.replace(before, after))
+    with pytest.raises(SubmissionError, match=message):
+        read_round(board, "r1")
 
 
 def test_the_committed_tiers_are_sound() -> None:

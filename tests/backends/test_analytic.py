@@ -1,6 +1,3 @@
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
@@ -73,23 +70,6 @@ def test_other_co_tenants_of_an_instance_give_the_bits_of_a_fresh_backend(deviat
 def test_routers_hand_out_the_mix_as_it_is() -> None:
     with pytest.raises(UnsupportedError, match="choose load = 'saturated'"):
         make(load="saturated:mix", dispatch="modelled")
-
-
-def test_same_bits_in_another_process() -> None:
-    program = (
-        "import numpy as np\n"
-        "from pmoss_env.backends import make_backend\n"
-        "b = make_backend('analytic', machine='milan-nps4', workload='ycsb-a', slices=64)\n"
-        "rng = np.random.default_rng(1)\n"
-        "s = b.machine.local_schedule(rng.choice(b.machine.workers, 64))\n"
-        "print(b.measure(s, seed=0).throughput.hex())\n"
-    )
-    out = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=600
-    )
-    backend = make()
-    ours = backend.measure(random_schedule(backend, 1), seed=0).throughput
-    assert out.stdout.strip() == ours.hex()
 
 
 def test_bad_names_and_options_are_refused() -> None:

@@ -1,5 +1,5 @@
 from dataclasses import replace
-from pathlib import Path
+from typing import Any
 
 import gymnasium
 import pytest
@@ -28,17 +28,6 @@ class Slow(AnalyticBackend):
 """
 
 
-@pytest.fixture
-def slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another package that brings a backend."""
-    info = tmp_path / "slow_backend-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: slow-backend\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[pmoss.backends]\nslow = slow_backend:Slow\n")
-    (tmp_path / "slow_backend.py").write_text(MINE)
-    monkeypatch.syspath_prepend(tmp_path)
-
-
 def test_a_backend_says_what_it_can_do() -> None:
     said = {
         name: (kind.repeatable, kind.measures_host, kind.incremental)
@@ -52,7 +41,8 @@ def test_a_backend_says_what_it_can_do() -> None:
     }
 
 
-def test_a_backend_of_another_package_is_used_by_its_name(slow: None) -> None:
+def test_a_backend_of_another_package_is_used_by_its_name(install_package: Any) -> None:
+    install_package("slow_backend", {"pmoss.backends": {"slow": "slow_backend:Slow"}}, MINE)
     assert backend_names() == ["analytic", "simulated", "hardware", "slow"]
     assert backend_options("slow") == ["patience"]
     backend = make_backend("slow", machine="toy", workload="ycsb-a", slices=8, patience=3)

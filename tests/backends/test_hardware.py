@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from pmoss_env.backends import Backend, IncrementalBackend, make_backend
+from pmoss_env.backends import Backend, make_backend
 from pmoss_env.backends.hardware import HardwareBackend
 from pmoss_env.backends.live import mean_of
 from pmoss_env.baselines import Context, make_baseline
@@ -46,11 +46,6 @@ def backend() -> Iterator[HardwareBackend]:
 
 def spread(backend: Backend) -> Schedule:
     return make_baseline("spread")(Context(backend.machine, SLICES))
-
-
-def test_it_measures_but_does_not_model(backend: HardwareBackend) -> None:
-    assert isinstance(backend, Backend)
-    assert not isinstance(backend, IncrementalBackend)
 
 
 @pytest.mark.parametrize("value_bytes", [64, 1024])

@@ -46,14 +46,6 @@ def test_the_sample_gives_the_published_throughputs(original):
     assert (snapshots.slice_share.max() * 100).round(2) == 4.11
 
 
-def test_every_slice_of_the_sample_lies_on_its_cores_node(original):
-    assert original.on_their_cores_node() == 256
-    assert original.snapshots.slices_per_folder.tolist() == [27, 28, 34, 36, 23, 39, 37, 32]
-    assert len(original.schedules) == 54
-    assert all(schedule.agreement == 1 for schedule in original.schedules.values())
-    assert len(set(original.schedules[1].schedule.cores.tolist())) == 56
-
-
 def test_counters_of_the_sample_are_differenced_means(original):
     snapshots = original.snapshots
     assert snapshots.vendor == "intel_skx" and not snapshots.dropped.any()
@@ -67,17 +59,6 @@ def test_counters_of_the_sample_are_differenced_means(original):
     assert written == [7237, 1953, 1967, 2295, 1524, 1702, 1551, 1784]
     links = snapshots.link_gb_per_s.mean(axis=0).round(2).T.tolist()
     assert links == [[5.39, 6.10, 5.90, 5.94], [2.97, 2.15, 2.03, 2.05]]
-
-
-def test_learned_schedules_of_the_sample_keep_their_wrong_nodes_as_executed(sample):
-    machine = read_machine_file(sample / "machines" / "intel_skx_4s_8n.cfg")
-    paths = sorted((sample / "learned" / "intel_skx_4s_8n").rglob("c_259_256.txt"))
-    assert paths
-    for path in paths:
-        learned = read_schedule(path, machine)
-        assert learned.agreement == pytest.approx(0.14, abs=0.01)
-        assert np.bincount(learned.schedule.cores).max() <= 5
-        assert (learned.schedule.nodes == learned.schedule.cores // 12).all()
 
 
 def test_the_command_says_what_it_found(sample, tmp_path):

@@ -29,21 +29,6 @@ def test_a_local_cluster_gives_the_same_bits_and_needs_servers_for_hardware(tmp_
     assert sorted(path.name for path in tmp_path.iterdir()) == ["here", "there"]
 
 
-@pytest.mark.heavy
-def test_a_declared_server_is_measured_one_task_at_a_time(tmp_path):
-    ray = pytest.importorskip("ray")
-    options = {"records": 20_000, "seconds": 1.0, "window": 10}
-    task = {"backend": "hardware", "machine": "host", "slices": 4, "backend_options": options}
-    recipe = Recipe(env=task, episodes=1, tier="random", reference_episodes=0)
-    ray.init(num_cpus=1, resources={SERVER: 1}, include_dashboard=False, log_to_driver=False)
-    try:
-        dataset = collect(recipe, tmp_path / "dataset", executor="ray")
-    finally:
-        ray.shutdown()
-    assert dataset.metadata.provenance["backend"] == "hardware"
-    assert dataset.column("final_throughput").min() > 0
-
-
 def test_without_ray_the_extra_is_named(tmp_path, monkeypatch):
     import sys
 
@@ -51,5 +36,3 @@ def test_without_ray_the_extra_is_named(tmp_path, monkeypatch):
     recipe = Recipe(env=TOY, episodes=1, reference_episodes=0)
     with pytest.raises(MissingExtraError, match=r"'\.\[ray\]'"):
         collect(recipe, tmp_path / "dataset", executor="ray")
-    with pytest.raises(UnknownNameError, match="executor"):
-        collect(recipe, tmp_path / "dataset", executor="sluurm")

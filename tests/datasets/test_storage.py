@@ -107,17 +107,6 @@ def test_a_dataset_of_another_table_of_counters_is_read_by_name(original, folder
     assert "l1d_misses" in card(old).rpartition("could not be counted")[2]
 
 
-def test_unknown_counters_are_refused(folder):
-    rewrite(folder, lambda d: d["counter_names"].__setitem__(3, "tea_breaks"))
-    with pytest.raises(
-        DatasetError, match="counter_names: 'tea_breaks': unknown: written by a newer"
-    ):
-        open_dataset(folder)
-    rewrite(folder, lambda d: d["counter_names"].__setitem__(3, "cycles"))
-    with pytest.raises(DatasetError, match="counter_names: 'cycles': is there twice"):
-        open_dataset(folder)
-
-
 def test_a_dataset_without_a_scale_gives_no_scores(original, tmp_path):
     same = {"mean": 5.0, "std": 0.0, "n": 2}
     for scores, text in (

@@ -9,7 +9,6 @@ import pytest
 from pmoss_env.errors import DescriptionError, ScheduleError, UnknownNameError
 from pmoss_env.machines import Machine, load_machine, machine_names
 from pmoss_env.machines.catalog import PRESETS
-from pmoss_env.machines.parameters import CONFIDENCES, PARAMETERS
 from pmoss_env.types import Schedule
 
 MODELLED = [name for name in machine_names() if name != "host"]
@@ -169,14 +168,3 @@ def test_a_latency_matrix_must_fit_and_stand_alone(toy: dict[str, Any]) -> None:
     toy["parameters"]["dram_ns"]["value"] = [[80, 0], [90, 80]]
     with pytest.raises(DescriptionError, match=r"dram_ns.value\[0\]\[1\] = 0: must be positive"):
         Machine.from_dict(toy)
-
-
-@pytest.mark.parametrize("name", MODELLED)
-def test_every_value_of_a_preset_says_its_unit_source_and_confidence(name: str) -> None:
-    entries = tomllib.loads((PRESETS / f"{name}.toml").read_text())["parameters"]
-    assert entries
-    for key, entry in entries.items():
-        assert set(entry) == {"value", "unit", "source", "confidence"}, key
-        assert entry["unit"] == PARAMETERS[key].unit, key
-        assert len(entry["source"].split()) >= 2, key
-        assert entry["confidence"] in CONFIDENCES, key

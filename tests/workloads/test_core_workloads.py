@@ -8,7 +8,6 @@ import pytest
 from pmoss_env import _native
 from pmoss_env.backends import Backend, make_backend
 from pmoss_env.backends.native_forms import native_workload
-from pmoss_env.errors import DescriptionError
 from pmoss_env.types import HardwareSnapshot
 from pmoss_env.workloads import load_workload
 
@@ -69,10 +68,3 @@ def test_the_model_serves_a_read_modify_write_as_two_operations() -> None:
         workload = replace(load_workload("ycsb-core-f"), **shares)
         rates[name] = measured(make_backend("analytic", workload=workload, **SMALL["analytic"]))
     assert rates["f"].throughput == pytest.approx(rates["two"].throughput, rel=1e-12)
-
-
-def test_points_have_no_age() -> None:
-    with pytest.raises(DescriptionError, match="points in the plane have no age"):
-        replace(load_workload("rtree-ranges"), distribution="latest")
-    with pytest.raises(DescriptionError, match="read_modify_write = 1"):
-        replace(load_workload("rtree-ranges"), scan=0.0, read_modify_write=1.0)

@@ -136,8 +136,3 @@ def test_backends_agree_on_the_hot_slices_of_zipf_in_order(name: str) -> None:
         shares.append(throughput / throughput.sum())
     for other in shares[1:]:
         assert np.abs(other - shares[0]).max() < 0.03
-
-
-def test_points_in_the_plane_have_no_order() -> None:
-    with pytest.raises(DescriptionError, match="points in the plane have no order"):
-        replace(load_workload("rtree-ranges"), distribution="zipf_ordered")

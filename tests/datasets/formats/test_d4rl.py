@@ -87,17 +87,3 @@ def test_a_target_is_looked_at_before_the_work(dataset, tmp_path, monkeypatch):
     with pytest.raises(ZeroDivisionError):
         write_d4rl(dataset, tmp_path / "file", overwrite=True)
     assert (tmp_path / "file").read_text() == "kept"
-
-
-def test_unmeasured_steps_name_file_and_episode(unmeasured, tmp_path):
-    where = f"{unmeasured.path}/data.hdf5: episode 0: throughput: not measured"
-    with pytest.raises(DatasetError, match=where):
-        write_d4rl(unmeasured, tmp_path / "new" / "x.hdf5", "improvement")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_full_disk_is_one_line_and_leaves_nothing(converted_on_a_full_disk, tmp_path):
-    out = tmp_path / "new" / "x.hdf5"
-    message = f"error: {out}: cannot be written: File too large\n"
-    assert converted_on_a_full_disk(out, "d4rl") == (2, message)
-    assert list(tmp_path.iterdir()) == []

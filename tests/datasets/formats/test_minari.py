@@ -69,17 +69,3 @@ def test_what_is_there_is_kept_and_failures_leave_nothing(dataset, root, monkeyp
     with pytest.raises(ZeroDivisionError):
         to_minari(dataset, root / "new" / "root")
     assert not (root / "new").exists()
-
-
-def test_unmeasured_steps_name_file_and_episode(unmeasured, root):
-    where = f"{unmeasured.path}/data.hdf5: episode 0: throughput: not measured"
-    with pytest.raises(DatasetError, match=where):
-        to_minari(unmeasured, root, "improvement")
-    assert not root.exists()
-
-
-def test_a_full_disk_is_one_line_and_leaves_nothing(dataset, converted_on_a_full_disk, tmp_path):
-    target = tmp_path / "new" / dataset.metadata.id
-    message = f"error: {target}: cannot be written: File too large\n"
-    assert converted_on_a_full_disk(tmp_path / "new", "minari") == (2, message)
-    assert list(tmp_path.iterdir()) == []

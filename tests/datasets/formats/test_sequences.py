@@ -6,7 +6,7 @@ import pytest
 from pmoss_datasets import Recipe, collect
 from pmoss_datasets.spatial.expansion import Expander, returns_to_go
 from pmoss_env.envs.spatial.env import REWARDS
-from pmoss_env.errors import DatasetError, DescriptionError
+from pmoss_env.errors import DescriptionError
 
 torch = pytest.importorskip("torch")
 
@@ -42,9 +42,3 @@ def test_items_and_batches_are_the_expanded_episodes(tmp_path, observation):
         SequenceView(dataset)[4]
     with pytest.raises(DescriptionError, match="indices: none"):
         SequenceView(dataset).batch([])
-
-
-def test_unmeasured_steps_name_file_and_episode(unmeasured):
-    where = f"{unmeasured.path}/data.hdf5: episode 1: throughput: not measured"
-    with pytest.raises(DatasetError, match=where):
-        SequenceView(unmeasured, "improvement")[1]

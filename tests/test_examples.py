@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +10,6 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 EXAMPLES = sorted((REPOSITORY / "examples").glob("*.py"))
-PAGE = REPOSITORY / "docs" / "tutorials" / "notebooks.md"
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
@@ -35,13 +33,3 @@ def test_it_is_a_notebook(path: Path) -> None:
     notebook = json.loads(jupytext.writes(jupytext.read(path), fmt="ipynb"))
     kinds = [cell["cell_type"] for cell in notebook["cells"]]
     assert kinds[0] == "markdown" and kinds.count("code") >= 3
-
-
-def test_the_page_names_all_of_them_and_they_name_their_pages() -> None:
-    assert len(EXAMPLES) == 5
-    page = PAGE.read_text()
-    for path in EXAMPLES:
-        assert f"examples/{path.name}" in page
-        (named,) = re.findall(r"`(docs/[\w/-]+\.md)`", path.read_text())
-        text = (REPOSITORY / named).read_text()
-        assert f"examples/{path.name}" in text, f"{named} does not name {path.name}"

@@ -14,27 +14,6 @@ from tests.use_counters import ENV, actions_of
 pytest.importorskip("torch")
 pytest.importorskip("sb3_contrib")
 
-PROGRAM = """
-#include <linux/perf_event.h>
-#include "machine/snapshot.hpp"
-#include "pmu/events.hpp"
-#define REQUIRE(condition) if (!(condition)) return __LINE__
-
-int main() {
-  using namespace pmoss::pmu;
-  REQUIRE(name_of(Event::itlb_misses) == "itlb_misses");
-  REQUIRE(index_of(Event::itlb_misses) == index_of(Event::cycles_mem_any) + 1);
-  perf_event_attr attributes{};
-  REQUIRE(detail::encode(Event::itlb_misses, CpuIdentity{}, attributes));
-  REQUIRE(attributes.type == PERF_TYPE_HW_CACHE);
-  REQUIRE(attributes.config == (PERF_COUNT_HW_CACHE_ITLB | 0x10000));
-  REQUIRE(probe().size() == event_count);
-  REQUIRE(pmoss::counter_names.back() == "itlb_misses");
-  for (const auto& counter : pmoss::computed_counters) REQUIRE(counter.name != "itlb_misses");
-  return 0;
-}
-"""
-
 
 @pytest.fixture(scope="module")
 def before(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Path]]:
@@ -78,19 +57,6 @@ def test_before_the_native_module_is_built_again(
     assert not use(copy, before)
     page = (copy.folder / "docs" / "concepts" / "counters.md").read_text()
     assert "[`itlb_misses`](#itlb_misses)" in page
-
-
-@pytest.mark.native
-def test_the_layers_that_read_the_table_compile(copy: Copy, tmp_path: Path) -> None:
-    (tmp_path / "main.cpp").write_text(PROGRAM)
-    folder = shlex.quote(str(tmp_path))
-    copy.run(f"python native/counters/generate.py pmoss_env/counters.toml {folder}/counters")
-    names = ("pmu/events", "pmu/event_names", "pmu/core_pmu", "pmu/sysfs_events")
-    sources = " ".join(f"native/{name}.cpp" for name in (*names, "numa/topology"))
-    copy.run(
-        f"c++ -std=c++20 -Wall -Wextra -Werror -I native -I {folder} {folder}/main.cpp "
-        f"{sources} -ldl -o {folder}/program && {folder}/program"
-    )
 
 
 @pytest.mark.heavy

@@ -9,14 +9,13 @@ from typing import Any
 
 import gymnasium
 import pytest
-from typer.testing import CliRunner
 
 import pmoss_agents
 from pmoss_benchmarks.study.store import read_stored
 from pmoss_datasets import find_domain, open_dataset
 from pmoss_datasets.evaluation import replay
-from pmoss_env.cli.app import make_app
-from pmoss_env.errors import DescriptionError, PmossError
+from pmoss_env.errors import DescriptionError
+from tests.cli.invoking import pmoss
 
 pytest.importorskip("safetensors")
 pytest.importorskip("h5py")
@@ -90,12 +89,6 @@ ENVS = {
 }
 
 
-def pmoss(*words: str) -> str:
-    done = CliRunner().invoke(make_app(), list(words), env={"COLUMNS": "200"})
-    assert done.exit_code == 0, (words, done.output, done.exception)
-    return done.output
-
-
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working folder whose files can be named, as `pmoss` finds them there."""
@@ -156,11 +149,10 @@ def test_an_entry_point_needs_no_path(install_package: Any, folder: Path) -> Non
 
 
 def refusal(*words: str) -> str:
-    """The one line of a command that is refused by a typed error."""
-    done = CliRunner().invoke(make_app(), list(words), env={"COLUMNS": "200"})
-    assert isinstance(done.exception, PmossError), (words, done.output, done.exception)
-    assert "\n" not in str(done.exception)
-    return str(done.exception)
+    """The one line of a command that is refused."""
+    *_, line = pmoss(*words, status=2).splitlines()  # after its progress
+    assert line.startswith("error: ")
+    return line
 
 
 #: Two environments and their domains: ``stay`` never ends an episode.

@@ -63,3 +63,20 @@ def pmoss(*words: str, status: int = 0) -> str:
     ended, out, err = _run(*words)
     assert ended == status, out + err
     return out + err
+
+
+#: Where /proc/PID/stat has a process's parent and its session, behind the name.
+PARENT, SESSION = 1, 3
+
+
+def running(field: int, value: int) -> list[int]:
+    """Processes that still run whose parent or session is the given one."""
+    processes = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[field]) == value and fields[0] != "Z":
+            processes.append(int(stat.parent.name))
+    return processes

@@ -6,16 +6,14 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
-import numpy as np
 import pytest
 
 from pmoss_datasets.continual.rounds import RoundPolicy
 from pmoss_env.machines import load_machine
-from pmoss_env.result_files import read_rows
-from tests.cli.invoking import PMOSS, pmoss
+from tests.cli.invoking import PMOSS, SESSION, pmoss, running
 
+AUTOPILOT = (PMOSS, "run", "autopilot")
 SMALL = ["--records", "5000", "--slices", "8", "--epoch-seconds", "0.08"]
 
 pytestmark = pytest.mark.skipif(
@@ -26,26 +24,15 @@ pytestmark = pytest.mark.skipif(
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_whatever_ends_it_every_epoch_is_whole(tmp_path, number):
     path, page = tmp_path / "epochs.jsonl", tmp_path / "report.html"
-    words = [
-        PMOSS,
-        "run",
-        "autopilot",
-        *SMALL,
-        "--drift",
-        "busy-cores",
-        "--out",
-        path,
-        "--html",
-        page,
-    ]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as running:
-        for line in running.stdout:
+    words = [*AUTOPILOT, *SMALL, "--drift", "busy-cores", "--out", path, "--html", page]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as child:
+        for line in child.stdout:
             if line.startswith("epoch 2"):
                 break
-        running.send_signal(number)
-        running.communicate()
+        child.send_signal(number)
+        child.communicate()
     kill = number == signal.SIGKILL
-    assert running.returncode == (-number if kill else 128 + number)
+    assert child.returncode == (-number if kill else 128 + number)
     assert page.exists() != kill
     lines = path.read_text().splitlines(keepends=True)
     rows = [json.loads(line) for line in lines[1:] if line.endswith("\n")]
@@ -55,7 +42,7 @@ def test_whatever_ends_it_every_epoch_is_whole(tmp_path, number):
 @pytest.mark.parametrize(("room", "whole"), [(7000, 1), (1000, 0)])
 def test_a_full_disk_stops_nothing(tmp_path, room, whole):
     path, page = tmp_path / "epochs.jsonl", tmp_path / "report.html"
-    words = [PMOSS, "run", "autopilot", *SMALL, "--epochs", "4", "--out", path, "--html", page]
+    words = [*AUTOPILOT, *SMALL, "--epochs", "4", "--out", path, "--html", page]
     # No file may grow beyond this: what a full disk says, the kernel says.
     code = f"import os, resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, ({room}, {room}))"
     done = subprocess.run(
@@ -80,16 +67,7 @@ LIBRARY = ["--workload", "lookups", *SMALL]
 @pytest.mark.parametrize("fault", ["crashes_later", "exits_later"])
 def test_a_library_that_ends_its_process_is_one_error(faulty, tmp_path, fault):
     path, page = tmp_path / "epochs.jsonl", tmp_path / "report.html"
-    words = [
-        PMOSS,
-        "run",
-        "autopilot",
-        "--index",
-        f"plugin:{faulty(fault)}",
-        *LIBRARY,
-        "--out",
-        path,
-    ]
+    words = [*AUTOPILOT, "--index", f"plugin:{faulty(fault)}", *LIBRARY, "--out", path]
     done = subprocess.run([*words, "--html", page], capture_output=True, text=True)
     assert done.returncode == 2
     [line] = done.stderr.strip().splitlines()
@@ -99,82 +77,14 @@ def test_a_library_that_ends_its_process_is_one_error(faulty, tmp_path, fault):
 
 
 def test_a_library_that_hangs_can_be_stopped(faulty):
-    words = [PMOSS, "run", "autopilot", "--index", f"plugin:{faulty('hangs_later')}", *LIBRARY]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, start_new_session=True) as running:
-        assert running.stdout.readline().startswith(b"loading")
+    words = [*AUTOPILOT, "--index", f"plugin:{faulty('hangs_later')}", *LIBRARY]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, start_new_session=True) as child:
+        assert child.stdout.readline().startswith(b"loading")
         time.sleep(2.0)  # until it hangs, mostly
-        running.terminate()
-        assert running.wait() == 128 + signal.SIGTERM
-    while _session(running.pid):
+        child.terminate()
+        assert child.wait() == 128 + signal.SIGTERM
+    while running(SESSION, child.pid):
         time.sleep(0.02)
-
-
-#: How often the heavy test kills; $PMOSS_AUTOPILOT_KILLS says otherwise.
-KILLS = 100
-HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
-LONG = 60.0
-
-
-@pytest.mark.heavy
-def test_kills_at_random_moments(tmp_path):
-    """After each: all rows but the last are whole, no process is left, the kernel is as before."""
-    rng = np.random.default_rng(17)
-    kernel = HUGE_PAGES.read_text() if HUGE_PAGES.exists() else ""
-    path, line, rows = tmp_path / "epochs.jsonl", "", 0
-    whole: list[dict] = []
-    options = {"warmup_seconds": 0.01}
-    if os.geteuid() == 0 and "[madvise]" in kernel:
-        options["transparent_hugepages"] = "never"
-    words = [
-        PMOSS,
-        "run",
-        "autopilot",
-        *SMALL,
-        "--drift",
-        "busy-cores",
-        "--out",
-        path,
-    ]
-    words += ["-e", f"backend_options={json.dumps({'records': 5000, **options})}"]
-    for number in range(int(os.environ.get("PMOSS_AUTOPILOT_KILLS", KILLS))):
-        with subprocess.Popen(
-            words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
-        ) as running:
-            # Some die while they start; most between two epochs or within one.
-            for _ in range(int(rng.integers(0, 12))):
-                line = running.stdout.readline().decode()
-            time.sleep(float(rng.uniform(0.0, 0.2)))
-            running.kill()
-            assert running.wait() == -signal.SIGKILL, line
-        until = time.monotonic() + LONG
-        while (left := _session(running.pid)) or (HUGE_PAGES.exists() and _pages() != kernel):
-            assert time.monotonic() < until, (number, left, _pages())
-            time.sleep(0.02)
-        print(f"kill {number + 1}: {rows} epochs", flush=True)
-        if not path.exists() or not path.read_bytes().endswith(b"\n"):
-            continue
-        lines = path.read_bytes().splitlines(keepends=True)[1:]
-        _, whole = read_rows(path)
-        assert len(whole) >= max(rows, len(lines) - 1), number
-        rows = len(whole)
-    print(f"{number + 1} kills, {rows} epochs kept")
-
-
-def _pages():
-    return HUGE_PAGES.read_text()
-
-
-def _session(leader):
-    """Processes of a session that still run."""
-    processes = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[3]) == leader and fields[0] != "Z":
-            processes.append(stat.parent.name)
-    return processes
 
 
 def test_what_is_impossible_is_refused_before_it_runs(tmp_path):
@@ -194,14 +104,6 @@ def test_outputs_and_arguments_that_contradict_each_other_are_refused(tmp_path):
     assert "must end in .html" in output
     output = pmoss("run", "autopilot", *SMALL, "-e", "slices=4", status=2)
     assert "-e slices=4: give --slices" in output
-
-
-def test_a_file_is_gone_on_with_for_another_number_of_epochs(tmp_path):
-    path = tmp_path / "epochs.jsonl"
-    for epochs in ("1", "2"):
-        pmoss("run", "autopilot", *SMALL, "--epochs", epochs, "--out", str(path))
-    rows = [json.loads(line) for line in path.read_text().splitlines()[1:]]
-    assert [(row["session"], row["epoch"]) for row in rows] == [(1, 1), (2, 1), (2, 2)]
 
 
 class Talks(RoundPolicy):

@@ -18,7 +18,7 @@ from pmoss_env import host_report
 from pmoss_env.backends.kernel_settings import switched
 from pmoss_env.cli.signals import resume_hint
 from pmoss_env.measuring import BALANCING
-from tests.cli.invoking import PMOSS, pmoss, pmoss_json
+from tests.cli.invoking import PARENT, PMOSS, pmoss, pmoss_json, running
 
 
 def test_catalogues_list_what_there_is() -> None:
@@ -106,6 +106,14 @@ def test_a_limit_of_cpu_time_is_judged(limit: str, value: str, words: str) -> No
             "unknown pretrained agent",
         ),
         (["demo", "--quick", "--out", "/dev/null/demo"], "error: /dev/null/demo: Not a directory"),
+        # What cannot be written is refused before the work.
+        (["evaluate", "--out", "{tmp}"], "error: {tmp}: Is a directory\n"),
+        (["evaluate", "--out", "/dev/null/r.jsonl"], "error: /dev/null/r.jsonl: Not a directory\n"),
+        (["evaluate", "--out", "/proc/r.jsonl"], "error: /proc/r.jsonl: No such file or directory"),
+        (["train", "{tmp}/none", "/dev/null/a.safetensors"], "/a.safetensors: Not a directory\n"),
+        (["data", "collect", "/dev/null/data"], "error: /dev/null/data: Not a directory\n"),
+        (["data", "collect", "/dev/null", "--overwrite"], "error: /dev/null: Not a directory\n"),
+        (["measure", "--machine", "milan-nps4"], "--backend analytic"),
         (["train", "{tmp}/d", "{tmp}/a.py"], "a.py: a checkpoint's name must end in .safetensors"),
         (
             ["run", "rollout", "-e", "slices=8", "--machine", "toy", "--episodes", "0"],
@@ -119,29 +127,6 @@ def test_bad_input_ends_with_one_line_and_status_2(
     output = pmoss(*(word.format(tmp=tmp_path) for word in words), status=2)
     assert "error: " in output
     assert complaint.format(tmp=tmp_path) in output
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("words", "path", "reason"),
-    [
-        (["evaluate", "--out", "{tmp}"], "{tmp}", "Is a directory"),
-        (["evaluate", "--out", "/dev/null/r.jsonl"], "/dev/null/r.jsonl", "Not a directory"),
-        (["evaluate", "--out", "/proc/r.jsonl"], "/proc/r.jsonl", "No such file or directory"),
-        (
-            ["train", "{tmp}/none", "/dev/null/a.safetensors"],
-            "/dev/null/a.safetensors",
-            "Not a directory",
-        ),
-        (["data", "collect", "/dev/null/data"], "/dev/null/data", "Not a directory"),
-        (["data", "collect", "/dev/null", "--overwrite"], "/dev/null", "Not a directory"),
-    ],
-)
-def test_an_output_that_cannot_be_written_is_refused_before_the_work(
-    words: list[str], path: str, reason: str, tmp_path: Path
-) -> None:
-    output = pmoss(*(word.format(tmp=tmp_path) for word in words), status=2)
-    assert output == f"error: {path.format(tmp=tmp_path)}: {reason}\n"
     assert list(tmp_path.iterdir()) == []
 
 
@@ -389,18 +374,6 @@ def test_the_demo_reschedules_an_index_without_losing_a_query(
     assert len(lines) == 12
 
 
-def children_of(pid: int) -> list[int]:
-    children = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[1]) == pid:
-            children.append(int(stat.parent.name))
-    return children
-
-
 @pytest.mark.parametrize(
     ("number", "words"),
     [
@@ -425,10 +398,10 @@ def test_a_signal_leaves_no_children_and_nothing_cut(
     while process.poll() is None and not (
         rows.exists() and rows.stat().st_size > 1000
         if words[0] == "data"
-        else children_of(process.pid)
+        else running(PARENT, process.pid)
     ):
         time.sleep(0.05)
-    children = children_of(process.pid)
+    children = running(PARENT, process.pid)
     assert children
     os.killpg(process.pid, number)
     output, _ = process.communicate(timeout=300)
@@ -441,18 +414,3 @@ def test_a_signal_leaves_no_children_and_nothing_cut(
     assert not any(Path(f"/proc/{child}").exists() for child in children)
     # A collection keeps the episodes that are finished, to go on from there.
     assert {path.name for path in tmp_path.iterdir()} <= {"data.partial"}
-
-
-def test_results_and_datasets_are_json_on_request(tmp_path: Path) -> None:
-    listed = pmoss_json("list", "datasets")
-    assert {"id", "episodes", "mean outcome", "MB"} <= set(listed[0])
-    words = ["lpt", "random", "-e", "machine=toy", "-e", "slices=4"]
-    counts = ["--seeds", "1", "--episodes", "1", "--budget", "20", "--schedules", "2"]
-    out = str(tmp_path / "r.jsonl")
-    summaries = pmoss_json("evaluate", *words, *counts, "--out", out)
-    assert {summary["policy"] for summary in summaries} == {"lpt", "random"}
-    assert "all bits equal" in pmoss("study", "replay", out)
-
-
-def test_another_machine_is_modelled_and_the_error_says_how() -> None:
-    assert "--backend analytic" in pmoss("measure", "--machine", "milan-nps4", status=2)

@@ -147,6 +147,7 @@ def test_lists_are_json_on_request() -> None:
     assert {"name", "nodes"} <= set(pmoss_json("list", "machines")[0])
     assert pmoss_json("list", "agents", "spatial")[0]["domain"] == "spatial"
     assert pmoss_json("list", "workloads")
+    assert {"id", "episodes", "mean outcome", "MB"} <= set(pmoss_json("list", "datasets")[0])
     assert {"summary", "checks", "events"} <= set(pmoss_json("doctor"))
 
 

@@ -15,6 +15,7 @@ from pmoss_datasets.original import (
 )
 from pmoss_datasets.original.knowledge_base import EVENTS
 from pmoss_env.errors import DatasetError
+from tests.cli.invoking import pmoss
 
 
 @pytest.fixture(scope="module")
@@ -62,22 +63,13 @@ def test_counters_of_the_sample_are_differenced_means(original):
 
 
 def test_the_command_says_what_it_found(sample, tmp_path):
-    from typer.testing import CliRunner
-
-    from pmoss_env.cli.app import make_app
-
     out = tmp_path / "snapshots.npz"
-    done = CliRunner().invoke(
-        make_app(), ["data", "import-original", str(sample), "--out", str(out)]
-    )
-    assert done.exit_code == 0, done.output
-    assert "schedules: 54, learned: 2, which put 14% of the slices on their core's" in done.output
-    assert "910.6 918.8 920.8 889.6 903.2 925.8 kq/s" in done.output
-    assert "hottest slice: 4.11%" in done.output and "256 of 256" in done.output
-    again = CliRunner().invoke(
-        make_app(), ["data", "import-original", str(sample), "--out", str(out)]
-    )
-    assert "exists already" in str(again.exception)
+    words = ("data", "import-original", str(sample), "--out", str(out))
+    said = pmoss(*words)
+    assert "schedules: 54, learned: 2, which put 14% of the slices on their core's" in said
+    assert "910.6 918.8 920.8 889.6 903.2 925.8 kq/s" in said
+    assert "hottest slice: 4.11%" in said and "256 of 256" in said
+    assert "exists already" in pmoss(*words, status=2)
     with np.load(out) as file:
         assert file["queries"].shape == (6, 256)
         assert file["schedule_cores"].shape == (54, 256)

@@ -3,10 +3,9 @@
 import sys
 
 import pytest
-from typer.testing import CliRunner
 
 from pmoss_datasets import Recipe, collect
-from pmoss_env.cli.app import make_app
+from tests.cli.invoking import pmoss
 from tests.faults.tampering import FRAGMENT, change_metadata
 
 
@@ -44,8 +43,6 @@ def run():
     """Runs a command in this process: its output; the exit status must be ``code``."""
 
     def command(*words: object, code: int = 0) -> str:
-        done = CliRunner().invoke(make_app(), [str(word) for word in words], env={"COLUMNS": "999"})
-        assert done.exit_code == code, (done.output, done.exception)
-        return done.output
+        return pmoss(*map(str, words), status=code)
 
     return command

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,30 +41,19 @@ def _dataset(folder: Path) -> str:
     return open_dataset(folder).checksum
 
 
-def _rows(path: Path) -> str:
-    """Where policies put the slices, and what that gave."""
-    keys = ("policy", "episode", "cores", "incumbent_mq_per_s", "final_mq_per_s")
-    rows = [json.loads(line) for line in path.read_text().splitlines()]
-    rows_kept = [{key: row.get(key) for key in keys} for row in rows[1:]]
-    return hashlib.sha256(json.dumps(rows_kept, sort_keys=True).encode()).hexdigest()
-
-
-def _scores(path: Path) -> str:
-    """The rows of a result file but for the time that they took."""
+def _rows(path: Path, *keys: str, without: Sequence[str] = ()) -> str:
+    """A digest of rows: of some keys, or of all but some."""
     rows = [json.loads(line) for line in path.read_text().splitlines()[1:]]
-    rows_kept = [{key: row[key] for key in row if key != "seconds_per_decision"} for row in rows]
-    return hashlib.sha256(json.dumps(rows_kept).encode()).hexdigest()
-
-
-def _cells(path: Path) -> str:
-    """The rows of a study but for the runs that made them."""
-    rows = [json.loads(line) for line in path.read_text().splitlines()[1:]]
-    plain = [
-        {key: row[key] for key in row if key not in ("run", "row_crc32")}
+    kept = [
+        {key: row.get(key) for key in keys or row if key not in without}
         for row in rows
-        if not row["cell"].startswith("@")
+        if not row.get("cell", "").startswith("@")  # a run of a study
     ]
-    return hashlib.sha256(json.dumps(plain).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
+
+
+#: Where policies put the slices, and what that gave.
+PLACED = ("policy", "episode", "cores", "incumbent_mq_per_s", "final_mq_per_s")
 
 
 def _weights(path: Path) -> str:
@@ -96,19 +85,19 @@ WORKS = {
         'study run headroom --small --set workloads=["lookups"] '
         '--set interference=["none","busy_core"] --set budget=50 --set instances=2 '
         "--out {out}/h.jsonl",
-        lambda folder: _cells(folder / "h.jsonl"),
+        lambda folder: _rows(folder / "h.jsonl", without=("run", "row_crc32")),
         "h.jsonl",
     ),
     "rollout": Work(
         "run rollout --machine toy --backend analytic -e slices=4 --episodes 20 "
         "--out {out}/r.jsonl",
-        lambda folder: _rows(folder / "r.jsonl"),
+        lambda folder: _rows(folder / "r.jsonl", *PLACED),
         "r.jsonl",
     ),
     "evaluate": Work(
         "evaluate lpt random local-search -e machine=toy -e slices=8 --budget 200 "
         "--seeds 2 --episodes 20 --out {out}/e.jsonl --overwrite",
-        lambda folder: _scores(folder / "e.jsonl"),
+        lambda folder: _rows(folder / "e.jsonl", without=("seconds_per_decision",)),
         "e.jsonl.partial",
     ),
     "threads": Work("run threads --seconds 2 -- sleep 2", None),

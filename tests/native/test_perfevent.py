@@ -1,6 +1,5 @@
 """Builds the counters against a header with the perfevent wrapper's interface, and uses them."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -95,30 +94,6 @@ int main() {
 }
 """
 
-#: With the header of a user, on whatever this host counts: its software counts at least.
-PROGRAM_ON_HOST = """
-#include <algorithm>
-#include "pmu/counters.hpp"
-
-int main() {
-  using namespace pmoss::pmu;
-  const ThreadCounters counters(probe(), {});
-  const auto& events = counters.events();
-  if (std::find(events.begin(), events.end(), Event::task_clock) == events.end()) return 1;
-  for (const Availability& available : probe()) {
-    const bool counted = std::find(events.begin(), events.end(), available.event) != events.end();
-    if (available.available() && !counted) return 2;
-  }
-  Snapshot begin, end;
-  if (!counters.read(begin)) return 3;
-  volatile unsigned long sum = 0;
-  for (unsigned long i = 0; i < 10'000'000; ++i) sum = sum + i;
-  if (!counters.read(end)) return 4;
-  const std::size_t clock = index_of(Event::task_clock);
-  return end.values[clock] > begin.values[clock] ? 0 : 5;
-}
-"""
-
 
 def build_and_run(header: Path, program: str, folder: Path) -> None:
     (folder / "main.cpp").write_text(program)
@@ -139,12 +114,6 @@ def build_and_run(header: Path, program: str, folder: Path) -> None:
 def test_counters_go_through_the_wrapper_whose_header_is_given(tmp_path: Path) -> None:
     (tmp_path / "PerfEvent.hpp").write_text(HEADER)
     build_and_run(tmp_path, PROGRAM, tmp_path)
-
-
-@pytest.mark.native
-@pytest.mark.skipif("PMOSS_PERFEVENT_DIR" not in os.environ, reason="names no PerfEvent.hpp")
-def test_counters_go_through_the_header_of_a_user(tmp_path: Path) -> None:
-    build_and_run(Path(os.environ["PMOSS_PERFEVENT_DIR"]), PROGRAM_ON_HOST, tmp_path)
 
 
 @pytest.mark.native

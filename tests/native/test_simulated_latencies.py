@@ -24,15 +24,9 @@ if TYPE_CHECKING:
 PRESETS = [name for name in machine_names() if name != "host"]
 
 
-def run(
-    machine: MachineModel,
-    trace: Trace,
-    cores: list[int],
-    nodes: list[int],
-    co_tenants: Interference | None = None,
-) -> ModelSnapshot:
+def run(machine: MachineModel, trace: Trace, cores: list[int], nodes: list[int]) -> ModelSnapshot:
     server = SimulatedServer(machine, outstanding_per_worker=1)
-    server.set_instance(trace, co_tenants or Interference())
+    server.set_instance(trace, Interference())
     return server.run(np.array(cores, np.int32), np.array(nodes, np.int32))
 
 

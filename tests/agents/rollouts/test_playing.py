@@ -54,14 +54,6 @@ def test_an_interrupted_run_goes_on(tmp_path: Path) -> None:
         roll_out(TOY, POLICIES, episodes=3, seed=4, out=out)
 
 
-def test_this_host_rolls_out() -> None:
-    options = {"records": 5_000, "seconds": 0.4, "warmup_seconds": 0.05}
-    env = {"machine": "host", "slices": 4, "backend": "hardware", "backend_options": options}
-    (row,) = roll_out(env, {"lpt": POLICIES["lpt"]}, episodes=1, seed=0)
-    assert row["final_mq_per_s"] > 0
-    assert row["provenance"]["backend"] == "hardware"
-
-
 def test_an_index_that_runs_here_is_rescheduled_without_a_stop() -> None:
     env = {"machine": "host", "backend": "hardware", "slices": 8, "drift": "none", "epochs": 2}
     small = {"records": 5_000, "warmup_seconds": 0.01}

@@ -1,10 +1,15 @@
 """Small datasets, and a Decision Transformer that learned from one."""
 
+from importlib.util import find_spec
+
 import pytest
 
 import pmoss_agents
 from pmoss_datasets import Behaviour
 from tests.agents.spatial.playing import BUSY, TRANSFORMER, collected
+
+#: Without PyTorch there are no networks to test.
+collect_ignore_glob = [] if find_spec("torch") else ["test_*.py"]
 
 
 @pytest.fixture(scope="module")

@@ -2,14 +2,13 @@
 
 import numpy as np
 import pytest
+import torch
 
 import pmoss_agents
 from pmoss_agents.checkpoints import SUFFIX
 from pmoss_datasets import Recipe, collect, find_domain
+from pmoss_datasets.formats.d3rlpy import import_d3rlpy
 from pmoss_env.errors import CheckpointError, DatasetError
-
-torch = pytest.importorskip("torch")
-from pmoss_datasets.formats.d3rlpy import import_d3rlpy  # noqa: E402
 
 import_d3rlpy()
 

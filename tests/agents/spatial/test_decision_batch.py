@@ -5,19 +5,17 @@ from dataclasses import replace
 import gymnasium
 import numpy as np
 import pytest
+import torch
 
 import pmoss_agents
+from pmoss_agents.spatial.decision_batch import Beginnings, Plays, play_many
+from pmoss_agents.spatial.decision_player import Player
+from pmoss_agents.spatial.decision_transformer import DecisionTransformer
+from pmoss_agents.spatial.episodes import Episodes
+from pmoss_agents.spatial.observations import FullSequenceView
+from pmoss_env.envs.spatial.observation import observed_counters
 from pmoss_env.errors import CheckpointError, DatasetError, UnsupportedError
 from tests.agents.spatial.playing import BUSY, TOY, TRANSFORMER, collected, play
-
-torch = pytest.importorskip("torch")
-
-from pmoss_agents.spatial.decision_batch import Beginnings, Plays, play_many  # noqa: E402
-from pmoss_agents.spatial.decision_player import Player  # noqa: E402
-from pmoss_agents.spatial.decision_transformer import DecisionTransformer  # noqa: E402
-from pmoss_agents.spatial.episodes import Episodes  # noqa: E402
-from pmoss_agents.spatial.observations import FullSequenceView  # noqa: E402
-from pmoss_env.envs.spatial.observation import observed_counters  # noqa: E402
 
 PAPER = {**BUSY, "order": "index", "observation": "paper"}
 

@@ -6,26 +6,24 @@ from types import SimpleNamespace
 import gymnasium
 import numpy as np
 import pytest
+import torch
 
 import pmoss_agents
 from pmoss_agents import checkpoints
 from pmoss_agents.checkpoints import best_path
+from pmoss_agents.spatial.decision_player import Player
+from pmoss_agents.spatial.decision_transformer import (
+    DecisionTransformer,
+    imitation_loss,
+)
+from pmoss_agents.spatial.encoders import FORBIDDEN
+from pmoss_agents.spatial.episodes import Episodes, layouts_of
 from pmoss_datasets import open_dataset
 from pmoss_datasets.evaluation import evaluate
 from pmoss_datasets.several import Several
 from pmoss_env.envs.spatial import meta_names
 from pmoss_env.errors import CheckpointError, DatasetError, DescriptionError
 from tests.agents.spatial.playing import BUSY, TRANSFORMER, check_masks, collected, play
-
-torch = pytest.importorskip("torch")
-
-from pmoss_agents.spatial.decision_player import Player  # noqa: E402
-from pmoss_agents.spatial.decision_transformer import (  # noqa: E402
-    DecisionTransformer,
-    imitation_loss,
-)
-from pmoss_agents.spatial.encoders import FORBIDDEN  # noqa: E402
-from pmoss_agents.spatial.episodes import Episodes, layouts_of  # noqa: E402
 
 
 def learned(dataset, **changes):

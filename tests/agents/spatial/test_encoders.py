@@ -5,21 +5,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import pmoss_agents
-from pmoss_env.errors import DescriptionError
-from pmoss_env.machines import load_machine
-from pmoss_env.types import COUNTER_NAMES
-
-torch = pytest.importorskip("torch")
-
-from pmoss_agents.spatial.encoders import (  # noqa: E402
+from pmoss_agents.spatial.encoders import (
     GROUPS,
     TileInputs,
     check_groups,
 )
-from pmoss_agents.spatial.observations import Layout  # noqa: E402
-from pmoss_agents.standardise import OUTLIER, Standardise  # noqa: E402
+from pmoss_agents.spatial.observations import Layout
+from pmoss_agents.standardise import OUTLIER, Standardise
+from pmoss_env.errors import DescriptionError
+from pmoss_env.machines import load_machine
+from pmoss_env.types import COUNTER_NAMES
 
 H = len(COUNTER_NAMES)
 MILAN, TOY = load_machine("milan-nps4"), load_machine("toy")

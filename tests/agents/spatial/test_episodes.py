@@ -2,25 +2,22 @@
 
 import numpy as np
 import pytest
+import torch
 
-from pmoss_datasets import Behaviour, open_dataset
-from pmoss_datasets.spatial.expansion import Expander, rewards
-from pmoss_env.errors import DatasetError
-from pmoss_env.machines import load_machine
-from tests.agents.spatial.playing import collected
-
-torch = pytest.importorskip("torch")
-
-from pmoss_agents.spatial.decision_network import Config  # noqa: E402
-from pmoss_agents.spatial.episodes import (  # noqa: E402
+from pmoss_agents.spatial.decision_network import Config
+from pmoss_agents.spatial.episodes import (
     Episodes,
     alike_tiles,
     best_episodes,
     check_learnable,
 )
-from pmoss_agents.spatial.observations import KEYS  # noqa: E402
-from pmoss_agents.spatial.transitions import Transitions  # noqa: E402
-from tests.agents.spatial.playing import TRANSFORMER  # noqa: E402
+from pmoss_agents.spatial.observations import KEYS
+from pmoss_agents.spatial.transitions import Transitions
+from pmoss_datasets import Behaviour, open_dataset
+from pmoss_datasets.spatial.expansion import Expander, rewards
+from pmoss_env.errors import DatasetError
+from pmoss_env.machines import load_machine
+from tests.agents.spatial.playing import TRANSFORMER, collected
 
 TOY = {"machine": "toy", "slices": 8}
 CAPPED = {"machine": "toy", "slices": 12, "constraints": {"max_slices_per_core": 3}}

@@ -2,20 +2,19 @@
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-import pmoss_agents  # noqa: E402
-from pmoss_agents.spatial import generalist  # noqa: E402
-from pmoss_agents.spatial.generalist import Clock, Generalist, loss_of  # noqa: E402
-from pmoss_agents.spatial.lessons import Lesson, Lessons, Topologies  # noqa: E402
-from pmoss_agents.spatial.planning import Topology  # noqa: E402
-from pmoss_datasets.evaluation import evaluate  # noqa: E402
-from pmoss_datasets.policies import SchedulePolicy  # noqa: E402
-from pmoss_datasets.spatial.world_sets import WorldSet, WorldsRecipe, make_worlds  # noqa: E402
-from pmoss_datasets.spatial.worlds import draw_world  # noqa: E402
-from pmoss_env.errors import DatasetError  # noqa: E402
-from pmoss_env.machines import load_machine  # noqa: E402
+import pmoss_agents
+from pmoss_agents.spatial import generalist
+from pmoss_agents.spatial.generalist import Clock, Generalist, loss_of
+from pmoss_agents.spatial.lessons import Lesson, Lessons, Topologies
+from pmoss_agents.spatial.planning import Topology
+from pmoss_datasets.evaluation import evaluate
+from pmoss_datasets.policies import SchedulePolicy
+from pmoss_datasets.spatial.world_sets import WorldSet, WorldsRecipe, make_worlds
+from pmoss_datasets.spatial.worlds import draw_world
+from pmoss_env.errors import DatasetError
+from pmoss_env.machines import load_machine
 
 SMALL = {
     **{"members": 1, "width": 32, "features": 16, "demands": 8, "batch_size": 4, "held": 4},

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-from pmoss_datasets.formats.d3rlpy import import_d3rlpy  # noqa: E402
+from pmoss_datasets.formats.d3rlpy import import_d3rlpy
 
 import_d3rlpy()
 

@@ -4,14 +4,11 @@ import numpy as np
 import pytest
 
 from pmoss_agents.spatial.base import PaddedAgent
+from pmoss_agents.spatial.decision_transformer import DecisionTransformer
 from pmoss_datasets.evaluation import evaluate
 from pmoss_env.envs.spatial import SpatialSchedulingEnv, meta_names
 from pmoss_env.errors import CheckpointError, UnsupportedError
 from pmoss_env.machines import load_machine
-
-pytest.importorskip("torch")
-
-from pmoss_agents.spatial.decision_transformer import DecisionTransformer
 from tests.agents.spatial.playing import TRANSFORMER, collected
 
 SLICES = {"slices": 8, "order": "load"}
@@ -57,13 +54,6 @@ def test_on_its_own_machine_padding_changes_nothing(agent):
     rows = evaluate({"machine": LARGE, **SLICES}, policies, [101], 2, 20, 5).rows
     assert rows[0].actions == rows[1].actions
     assert rows[2].actions == rows[3].actions
-
-
-@pytest.mark.parametrize("machine", [SMALL, TOY])
-def test_a_smaller_machine_is_placed_legally(agent, machine):
-    env = {"machine": machine, **SLICES}
-    rows = evaluate(env, {"padded": PaddedAgent(agent)}, [101], 2, 20, 5).rows
-    assert [row.illegal_actions for row in rows] == [0, 0]
 
 
 def test_tiles_lie_in_the_corner_and_meta_goes_by_name():

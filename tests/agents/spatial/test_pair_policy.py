@@ -2,18 +2,17 @@
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from pmoss_agents.spatial.pair_network import PairNetwork, draw  # noqa: E402
-from pmoss_agents.spatial.pair_policy import PairPolicy, log_likelihood  # noqa: E402
-from pmoss_agents.spatial.planning import Pairs, Topology  # noqa: E402
-from pmoss_datasets.evaluation import evaluate  # noqa: E402
-from pmoss_datasets.policies import SchedulePolicy  # noqa: E402
-from pmoss_datasets.several import Several  # noqa: E402
-from pmoss_env.errors import CheckpointError, DescriptionError  # noqa: E402
-from pmoss_env.types import COUNTER_NAMES  # noqa: E402
-from tests.agents.spatial.playing import collected  # noqa: E402
+from pmoss_agents.spatial.pair_network import PairNetwork, draw
+from pmoss_agents.spatial.pair_policy import PairPolicy, log_likelihood
+from pmoss_agents.spatial.planning import Pairs, Topology
+from pmoss_datasets.evaluation import evaluate
+from pmoss_datasets.policies import SchedulePolicy
+from pmoss_datasets.several import Several
+from pmoss_env.errors import CheckpointError, DescriptionError
+from pmoss_env.types import COUNTER_NAMES
+from tests.agents.spatial.playing import collected
 
 TOY = {"machine": "toy", "slices": 16, "interference": "busy_core"}
 SMALL = {

@@ -2,17 +2,16 @@
 
 import numpy as np
 import pytest
+import torch
 
-torch = pytest.importorskip("torch")
-
-from pmoss_agents.spatial import qt  # noqa: E402
-from pmoss_agents.spatial.encoders import FORBIDDEN  # noqa: E402
-from pmoss_agents.spatial.episodes import Episodes  # noqa: E402
-from pmoss_agents.spatial.observations import Layout  # noqa: E402
-from pmoss_datasets.evaluation import evaluate  # noqa: E402
-from pmoss_env.errors import DescriptionError  # noqa: E402
-from pmoss_env.machines import load_machine  # noqa: E402
-from tests.agents.spatial.playing import BUSY, TRANSFORMER  # noqa: E402
+from pmoss_agents.spatial import qt
+from pmoss_agents.spatial.encoders import FORBIDDEN
+from pmoss_agents.spatial.episodes import Episodes
+from pmoss_agents.spatial.observations import Layout
+from pmoss_datasets.evaluation import evaluate
+from pmoss_env.errors import DescriptionError
+from pmoss_env.machines import load_machine
+from tests.agents.spatial.playing import BUSY, TRANSFORMER
 
 
 def test_the_losses_are_those_of_the_paper():

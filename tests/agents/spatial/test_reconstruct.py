@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 
-pytest.importorskip("torch")
-
 from pmoss_agents.spatial.reconstruct import Reconstruct, candidates
 from pmoss_datasets.evaluation import evaluate
 from pmoss_datasets.policies import Measured

@@ -12,7 +12,6 @@ from pmoss_agents import OnlineAgent
 from pmoss_env.errors import DescriptionError, UnsupportedError
 from tests.agents.spatial.playing import TOY, optimum, play
 
-torch = pytest.importorskip("torch")
 pytest.importorskip("sb3_contrib")
 
 SMALL = {"channels": 8, "width": 16, "learning_rate": 3e-3}

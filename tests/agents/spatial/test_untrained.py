@@ -3,17 +3,14 @@
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch")
-
-from pmoss_agents.agent import OfflineAgent, OnlineAgent  # noqa: E402
-from pmoss_agents.configs import has_config, read_config  # noqa: E402
-from pmoss_agents.registry import OWN, agent_class  # noqa: E402
-from pmoss_agents.spatial.planning import MORE_GROUPS  # noqa: E402
-from pmoss_datasets import Recipe, collect  # noqa: E402
-from pmoss_datasets.evaluation import evaluate  # noqa: E402
-from pmoss_datasets.policies import SchedulePolicy  # noqa: E402
-from pmoss_datasets.suite import TOY, load_task  # noqa: E402
-from pmoss_env.errors import MissingExtraError  # noqa: E402
+from pmoss_agents.agent import OfflineAgent, OnlineAgent
+from pmoss_agents.configs import has_config, read_config
+from pmoss_agents.registry import OWN, agent_class
+from pmoss_datasets import Recipe, collect
+from pmoss_datasets.evaluation import evaluate
+from pmoss_datasets.policies import SchedulePolicy
+from pmoss_datasets.suite import TOY, load_task
+from pmoss_env.errors import MissingExtraError
 
 #: Agents that plan in a model which knows that work adds up: they may do what LPT does.
 PLANNERS = {"generalist", "pair-policy", "surrogate"}
@@ -89,13 +86,3 @@ def test_an_untrained_planner_knows_no_more_than_lpt(name, seed, task):
     policies = {name: untrained(name, seed, env, data), **rules}
     scores = mean_scores(env, policies, references, BENCHMARK, PLANNED)
     assert scores[name] <= scores["lpt"] < scores["best-fit"] - 40
-
-
-@pytest.mark.heavy
-def test_inputs_for_other_machines_give_no_more_than_lpt_reads(task):
-    """Measured times are the loads that rules read, and a cache's size places no slice."""
-    env, data, references = task(CORE)
-    more = untrained("surrogate", 0, env, data, inputs=MORE_GROUPS)
-    policies = {"more": more, "lpt": SchedulePolicy("lpt")}
-    scores = mean_scores(env, policies, references, BENCHMARK, PLANNED)
-    assert scores["more"] <= scores["lpt"]

@@ -1,3 +1,4 @@
+import hashlib
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,9 @@ from tests.benchmarks.leaderboard.conftest import TIER
 def test_a_round_publishes_the_digest_alone(sealed: Round, board: Path, tmp_path: Path) -> None:
     secret = (tmp_path / "secret").read_text().strip()
     assert (tmp_path / "secret").stat().st_mode & 0o777 == 0o600
-    assert sealed.digest == digest_of("r1", secret)
+    # So anybody can check it.
+    published = hashlib.sha256(f"pmoss leaderboard\0r1\0{secret}".encode())
+    assert sealed.digest == digest_of("r1", secret) == published.hexdigest()
     assert secret not in (board / "r1" / "round.toml").read_text()
     assert read_round(board, "r1") == sealed
 
@@ -36,6 +39,10 @@ def test_the_secret_of_a_round_is_revealed_and_no_other(
     revealed = reveal(board, "r1", tmp_path / "secret")
     assert revealed.secret == (tmp_path / "secret").read_text().strip()
     assert newest_round(board) == revealed
+    path = board / "r1" / "round.toml"
+    path.write_text(path.read_text().replace(revealed.secret, "1" * 64))
+    with pytest.raises(SubmissionError, match="the secret is not the one behind the digest"):
+        read_round(board, "r1")
 
 
 def test_a_round_that_begins_leaves_the_tables_of_the_last(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 import pmoss_benchmarks
 from pmoss_benchmarks.study import runner as runner_module
@@ -12,8 +11,8 @@ from pmoss_benchmarks.study.description import read_study
 from pmoss_benchmarks.study.runner import is_stale, replay_study, run_study
 from pmoss_benchmarks.study.store import Results, StoredStudy, read_stored
 from pmoss_benchmarks.study.tables import make_table
-from pmoss_env.cli.app import make_app
 from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError
+from tests.cli.invoking import pmoss, pmoss_json
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 DESCRIPTION = """
@@ -219,20 +218,15 @@ def test_a_list_of_several_rows_is_stored_once(tmp_path: Path) -> None:
 def test_the_commands_show_what_is_stored(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(checkout)
 
-    def pmoss(*words: str) -> str:
-        result = CliRunner().invoke(make_app(), ["study", *words])
-        assert result.exit_code == 0, result.output
-        return result.output
-
-    pmoss("run", "small", "--set", "instances=2", "--out", "own.jsonl")
+    pmoss("study", "run", "small", "--set", "instances=2", "--out", "own.jsonl")
     with pytest.raises(DatasetError, match="makes it") as missing:
         Results(checkout)["small"]
     _, command, _ = str(missing.value).split("`")
-    pmoss(*command.removeprefix("pmoss study ").split())
-    assert "busy_core" in pmoss("show", "small")
-    assert json.loads(pmoss("list", "--json"))[0]["rows"] == 3
-    assert "0 values differ" in pmoss("replay", "small", "--share", "0")
-    assert "has no rows" in pmoss("stale")
+    pmoss(*command.removeprefix("pmoss ").split())
+    assert "busy_core" in pmoss("study", "show", "small")
+    assert pmoss_json("study", "list")[0]["rows"] == 3
+    assert "0 values differ" in pmoss("study", "replay", "small", "--share", "0")
+    assert "has no rows" in pmoss("study", "stale")
     frame = pmoss_benchmarks.read("small", checkout)
     assert list(frame["interference"]) == ["none", "busy_core", "cache_thrash"]
     assert frame["search"].dtype == float

@@ -6,14 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from pmoss_datasets import find_domain
 from pmoss_datasets.evaluation import KEY, evaluate, read_results, replay, write_results
 from pmoss_datasets.policies import Policy, SchedulePolicy
 from pmoss_datasets.spatial import scoring
 from pmoss_env.baselines import make_baseline
-from pmoss_env.cli.app import make_app
 from pmoss_env.errors import (
     CheckpointError,
     DatasetError,
@@ -23,6 +21,7 @@ from pmoss_env.errors import (
     UnsupportedError,
 )
 from pmoss_env.result_files import ResultFile
+from tests.cli.invoking import pmoss
 from tests.datasets.evaluation.policies import KWARGS, SEEDS, FirstTile, policies, written
 
 
@@ -249,9 +248,9 @@ def test_data_that_the_kernel_left_elsewhere_are_reported(monkeypatch, tmp_path)
         # Of each episode's incumbent and end.
         numbers = iter(counts)
         monkeypatch.setattr(scoring, "misplaced", lambda provenance: next(numbers))
-        done = CliRunner().invoke(make_app(), [*asked, str(tmp_path / file)])
-        assert done.exit_code == 0, done.output
-        return done.output, json.loads((tmp_path / file).read_text().splitlines()[0])
+        return pmoss(*asked, str(tmp_path / file)), json.loads(
+            (tmp_path / file).read_text().splitlines()[0]
+        )
 
     output, header = run("some.jsonl", 0, 2, 1, 0, 0, 0)
     assert "in 2 of 3 episodes of grouped the kernel had not put all data" in output
@@ -300,8 +299,7 @@ def test_this_host_is_compared_without_scores(tmp_path):
     asked.append(f"backend_options={json.dumps(size)}")
     words = ["evaluate", *(part for pair in asked for part in ("-e", pair)), "--seeds", "1"]
     out = tmp_path / "rows.jsonl"
-    run = CliRunner().invoke(make_app(), [*words, "--episodes", "1", "--out", str(out)])
-    assert run.exit_code == 0, run.output
+    pmoss(*words, "--episodes", "1", "--out", str(out))
     rows = read_results(out)[1]
     spatial = find_domain("spatial")
     usual, _ = spatial.with_settings(dict.fromkeys(spatial.compared), on_host)

@@ -6,9 +6,6 @@ import numpy as np
 import pytest
 
 from pmoss_datasets import Behaviour, Recipe, collect
-from pmoss_datasets.card import card
-from pmoss_datasets.original import find_original
-from pmoss_datasets.recipes import tier
 from pmoss_env.machines import load_machine
 
 ENV = {
@@ -69,35 +66,9 @@ def test_constraints_bind_scattered_slices(tmp_path):
     assert np.isnan(data.column("propensity")).all()
 
 
-def test_its_card_says_what_differs_from_mixed(dataset):
-    assert "In 106 of 106 episodes one of 53 fixed schedules is replayed" in card(dataset)
-    assert "The tier `mixed` differs" in card(dataset)
-
-
 def test_other_recipes_are_stored_as_ever():
     behaviour = Recipe(env=ENV).as_dict()["behaviours"][0]
     assert "fixed" not in behaviour and "scattered" not in behaviour
     stored = recipe_of().as_dict()
     assert [each.get("fixed") for each in stored["behaviours"]] == [30, 10, 10, 1, 1, 1]
     assert Recipe.from_dict(stored) == recipe_of()
-
-
-def test_the_composition_is_that_of_the_published_files():
-    original = find_original()
-    if original is None or not original.is_dir():
-        pytest.skip("no copy of the original's data: set PMOSS_ORIGINAL_DATA")
-    published = original / "schedules" / "skx_4s_8n"
-    machine = load_machine("skylake-x-8n")
-    nodes = {}
-    for path in published.glob("c_*_256.txt"):
-        values = np.loadtxt(path, dtype=int).reshape(2, 256)
-        nodes[int(path.name.split("_")[1])] = values[0]
-    counts = {each["policy"]: 0 for each in tier("authors")["behaviours"]}
-    for number, mine in nodes.items():
-        runs = np.flatnonzero(np.diff(mine)).size + 1
-        kind = {8: "grouped", 16: "mixed", 256: "spread"}.get(runs, "random")
-        counts[kind] += number != 103  # a copy of file 0
-    expected = dict.fromkeys(counts, 0)
-    for each in tier("authors")["behaviours"]:
-        expected[each["policy"]] += each["fixed"]
-    assert counts == expected and machine.nodes == 8

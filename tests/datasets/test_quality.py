@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 
 from pmoss_datasets.card import card
+from pmoss_datasets.catalog import load
 from pmoss_datasets.collection import collect
 from pmoss_datasets.quality import (
     relative_outcomes,
 )
 from pmoss_datasets.recipes import Recipe
+from pmoss_datasets.suite import SHIPPED
 from pmoss_env.errors import DescriptionError, UnsupportedError
 
 TOY = {"machine": "toy", "slices": 8, "interference": "busy_core"}
@@ -33,6 +35,12 @@ def test_an_instance_is_its_own_scale(tmp_path):
     assert relative[policy == 1].mean() > relative[policy == 0].mean()
     text = card(dataset)
     assert "relative to the instance" in text and "each episode's own instance" in text
+
+
+@pytest.mark.parametrize("id_", SHIPPED)
+def test_every_shipped_card_tells_both(id_):
+    text = card(load(id_))
+    assert "Trajectory quality (TQ)" in text and "State-action coverage (SACo)" in text
 
 
 def test_what_cannot_be_compared_is_refused():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from pmoss_datasets import Behaviour, Recipe, collect
+from pmoss_datasets.card import card
 from pmoss_env.machines import load_machine
 
 ENV = {
@@ -64,6 +65,11 @@ def test_constraints_bind_scattered_slices(tmp_path):
     )
     assert max(np.bincount(cores).max() for cores in data.column("final_cores")) <= 3
     assert np.isnan(data.column("propensity")).all()
+
+
+def test_its_card_says_what_differs_from_mixed(dataset):
+    assert "In 106 of 106 episodes one of 53 fixed schedules is replayed" in card(dataset)
+    assert "The tier `mixed` differs" in card(dataset)
 
 
 def test_other_recipes_are_stored_as_ever():

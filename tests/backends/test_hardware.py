@@ -5,7 +5,6 @@ import os
 from collections.abc import Iterator
 from dataclasses import replace
 
-import gymnasium
 import numpy as np
 import pytest
 
@@ -246,28 +245,3 @@ def test_every_measurement_begins_with_the_same_records(growth: float | None) ->
         assert 20_000 <= provenance["records_before"] <= 20_000 * (1 + (growth or 0))
         assert provenance["records_after"] > provenance["records_before"]
     backend.close()
-
-
-def test_the_environment_runs_on_this_host() -> None:
-    env = gymnasium.make(
-        "pmoss/SpatialScheduling-v0",
-        machine="host",
-        backend="hardware",
-        slices=SLICES,
-        workload_seed=1,
-        backend_options={"records": 20_000, "seconds": 0.1, "warmup_seconds": 0.05},
-    )
-    observation, info = env.reset(seed=0)
-    assert observation["machine_view"].any() == 0
-    assert observation["incumbent_view"].any()
-    rewards = []
-    terminated = False
-    while not terminated:
-        action = env.action_space.sample(info["action_mask"])
-        observation, reward, terminated, truncated, info = env.step(action)
-        rewards.append(reward)
-        assert not truncated
-    assert len(rewards) == SLICES
-    assert rewards[:-1] == [0] * (SLICES - 1)
-    assert rewards[-1] == info["throughput"] > 0
-    env.close()

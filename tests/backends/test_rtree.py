@@ -17,29 +17,6 @@ from pmoss_env.types import Instance
 from pmoss_env.workloads import Workload, load_workload
 
 
-def test_the_simulated_server_runs_ranges_on_points() -> None:
-    machine = load_machine("skylake-x-8n")
-    backend = make_backend(
-        "simulated",
-        machine=machine,
-        workload="rtree-ranges",
-        index="rtree",
-        slices=64,
-        records=200_000,
-        queries=20_000,
-        line_sampling=8,
-    )
-    workers = np.flatnonzero(machine.worker_mask)
-    spread = machine.local_schedule(workers[np.arange(64) % workers.size])
-    alone = machine.local_schedule(np.full(64, workers[0]))
-    fast = backend.measure(spread, seed=1)
-    assert fast.throughput > 4 * backend.measure(alone, seed=1).throughput
-    assert backend.measure(spread, seed=1).throughput == fast.throughput
-    # Cells of sea get no queries.
-    assert (fast.slice_throughput == 0).any()
-    backend.close()
-
-
 def small(name: str, records: int = 200_000) -> Workload:
     return dataclasses.replace(load_workload(name), records=records)
 

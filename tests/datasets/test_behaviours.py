@@ -15,16 +15,6 @@ from pmoss_env.machines import load_machine
 TOY = {"machine": "toy", "slices": 8, "interference": "busy_core", "order": "load"}
 
 
-@pytest.mark.parametrize("policy", ["annealing", "greedy-marginal", "exact"])
-def test_every_search_can_be_collected_from(policy, tmp_path):
-    budget = None if policy == "exact" else 30
-    env = {"machine": "toy", "slices": 4}
-    recipe = Recipe(env=env, episodes=2, behaviours=(Behaviour(policy, budget=budget),))
-    dataset = collect(recipe, tmp_path / "data")
-    assert len(dataset) == 2
-    assert np.isfinite(dataset.column("final_throughput")).all()
-
-
 def test_a_way_of_a_search_is_one_search_from_early_to_late(tmp_path):
     way = Behaviour("local-search", budget=400, visits=4)
     recipe = Recipe(

@@ -5,7 +5,6 @@ import os
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from pmoss_datasets import Recipe, collect
@@ -22,18 +21,6 @@ def test_the_same_recipe_gives_the_same_bits_with_any_number_of_processes(tmp_pa
     assert first.metadata.checksums == second.metadata.checksums
     again = Recipe.from_dict(json.loads((tmp_path / "one/metadata.json").read_text())["recipe"])
     assert again == recipe
-
-
-def test_an_episode_depends_on_seed_and_index_alone(tmp_path):
-    few, many = (
-        collect(Recipe(env=TOY, episodes=n, seed=5, reference_episodes=0), tmp_path / str(n))
-        for n in (3, 6)
-    )
-    other = collect(Recipe(env=TOY, episodes=3, seed=6, reference_episodes=0), tmp_path / "other")
-    for name in few.metadata.checksums:
-        if not name.startswith("co_tenant"):  # padded to the most co-tenants in the dataset
-            np.testing.assert_array_equal(few.column(name), many.column(name)[:3])
-    assert not np.array_equal(few.column("seed"), other.column("seed"))
 
 
 def test_an_existing_folder_is_kept_by_default(tmp_path):

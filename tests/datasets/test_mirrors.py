@@ -1,7 +1,6 @@
 """Datasets of the suite come from a mirror or from their recipe, with the same bits."""
 
 import hashlib
-import logging
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -141,14 +140,3 @@ def test_without_a_network_the_data_are_made(
         load("pmoss/toy-btree-ycsb-a/nothing-v0", tmp_path)
     with pytest.raises(UnknownNameError, match="dataset"):
         load(ID, tmp_path / "empty", obtain=False)
-
-
-def test_long_work_says_how_long(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(mirrors, "_SAY_AFTER", -1.0)
-    report = mirrors._reporter("it")
-    with caplog.at_level(logging.WARNING):
-        for done in range(4):
-            report(done, 4)
-    assert caplog.text.count("s left") == 1

@@ -142,20 +142,6 @@ def test_number_threads_and_autoreset_change_no_bit(name, options, num_envs, thr
     assert follow(*vectors, steps=20) >= 2 * num_envs
 
 
-def test_gymnasium_makes_it_and_declares_its_autoreset():
-    envs = gymnasium.make_vec("pmoss/toy-v0", num_envs=3, threads=2)
-    assert isinstance(envs.unwrapped, SpatialVectorEnv)
-    assert envs.spec.kwargs["vectorization_mode"] == "vector_entry_point"
-    assert envs.metadata["autoreset_mode"] is gymnasium.vector.AutoresetMode.NEXT_STEP
-    assert envs.single_action_space == gymnasium.spaces.Discrete(8)
-    assert envs.unwrapped.get_attr("slices") == (8, 8, 8)
-    observations, _ = envs.reset(seed=1)
-    assert observations in envs.observation_space
-    assert envs.observation_space["machine_view"].shape == (3, 2, 4, 21)
-    envs.step(envs.action_space.sample())
-    envs.close()
-
-
 def test_seeds_decide_and_generators_go_on():
     left, right = (SpatialVectorEnv(2, **TOY) for _ in range(2))
     first, _ = left.reset(seed=[4, None])

@@ -50,6 +50,10 @@ def test_writing_is_whole_or_not_at_all(tmp_path, evaluation):
         (lambda lines: ["[1]", *lines[1:]], "line 1: is not a JSON object"),
         (lambda lines: [lines[0].replace('"format_version": 2', '"format_version": 9')], "9"),
         (lambda lines: [lines[0].replace('"search_budget": 300', '"search_budget": 0')], "budget"),
+        # No file asks for work without end.
+        (lambda lines: [lines[0].replace('budget": 300', f'budget": {10**12}')], "_budget = 1000"),
+        (lambda lines: [lines[0].replace('schedules": 30', f'schedules": {10**12}')], "s = 1000"),
+        (lambda lines: [lines[0].replace('rows": 30', f'rows": {10**12}')], "rows = 1000"),
         (
             lambda lines: [lines[0].replace('"rows"', '"row"'), *lines[1:]],
             "rows: is missing",

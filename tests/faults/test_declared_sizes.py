@@ -61,8 +61,6 @@ def test_arrays_of_other_files_are_refused(whole, tmp_path, kind):
         open_dataset(folder)
 
 
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -16,7 +16,7 @@ from pmoss_datasets import storage as storage_module
 from pmoss_env.errors import DatasetError
 from tests.datasets.damaging import TOY, rewrite
 
-SCORE = {"mean": 1.0, "std": 1.0, "n": -1}
+SCORE = {"mean": 1.0, "std": 1.0, "n": 0}
 
 
 def overwrite(folder, name, index, value):

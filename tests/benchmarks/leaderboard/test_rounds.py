@@ -96,9 +96,9 @@ def test_an_old_round_keeps_its_seeds(sealed: Round, board: Path, tmp_path: Path
     ("before", "after", "message"),
     [
         ("episodes = 2", "episodes = 0", "episodes"),
-        ('digest = "', 'digest = "x', "digest"),
+        ('digest = "', 'digest = "x', "digest = .*: must be 64 hexadecimal digits"),
         ("scheme = 2", "scheme = 3", "scheme = 3: this version knows 1, 2"),
-        ('secret = "', 'secret = "0', "secret"),
+        ('secret = "', 'secret = "0', "secret = .*: must be 64 hexadecimal digits"),
     ],
 )
 def test_a_damaged_file_names_its_key(

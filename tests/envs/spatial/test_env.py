@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 
-import gymnasium
 import numpy as np
 import pytest
 
@@ -130,12 +129,3 @@ def test_enumeration_agrees_with_brute_force():
     schedule, throughput = backend.best_by_enumeration()
     assert throughput == best > worst
     assert backend.place(schedule) == best
-
-
-@pytest.mark.heavy
-def test_the_toys_optimum():
-    env = gymnasium.make("pmoss/toy-v0").unwrapped
-    env.reset(seed=0)
-    schedule, throughput = env.session.new_backend().best_by_enumeration()
-    last = play(env, 0, env.machine.tile_of_core[schedule.cores])[-1]
-    assert last.info["throughput"] == throughput == pytest.approx(7.1207629827)

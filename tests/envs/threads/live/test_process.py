@@ -224,6 +224,21 @@ def test_nodes_and_rates_are_checked():
         ProcessServer(os.getpid(), slow_node=0, moves_per_second=0.0)
 
 
+@needs_two_cpus
+def test_the_closest_node_with_cpus_is_near(monkeypatch):
+    nodes = [
+        {"id": 0, "cpus": CPUS[:1], "distances": [10, 21, 21]},
+        {"id": 1, "cpus": CPUS[1:], "distances": [21, 10, 12]},
+        {"id": 2, "cpus": [], "distances": [21, 12, 10]},
+    ]
+    name = "pmoss_env.envs.threads.live.process.host_topology"
+    monkeypatch.setattr(name, lambda what: {"nodes": nodes})
+    server = ProcessServer(os.getpid(), slow_node=2)
+    near = server.machine.cpu_of_core[server.nearest[0]]
+    server.close()
+    assert set(near.tolist()) == set(CPUS[1:])
+
+
 def test_without_a_second_node_nothing_moves_and_the_report_says_so():
     with target() as child:
         every = list(range(load_machine("host").cores))

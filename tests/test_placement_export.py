@@ -4,6 +4,7 @@ import configparser
 import json
 import shutil
 import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,9 @@ from pmoss_env.placement_export import MECHANISMS, Unit, export_placement, range
 from pmoss_env.types import Schedule
 from tests.cli.invoking import pmoss
 
+#: Of a unit: its name, and the lists of its CPUs and nodes.
+Placed = tuple[str, str, str]
+Reader = Callable[[list[Unit], list[Path], Path], Iterator[Placed]]
 SLICES = 32
 RULES = ("grouped", "random", *SHARED_BASELINES)
 
@@ -84,14 +88,10 @@ def exported(
     return units_of(machine, schedule), export_placement(mechanism, machine, schedule, folder, name)
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_numactl_gets_the_unit_that_is_asked_for(
-    machine: Machine, rule: str, tmp_path: Path
-) -> None:
-    units, (script,) = exported("numactl", machine, rule, tmp_path)
-    assert script.name == f"my-{rule}-rm-x.sh"
-    # In its place a program that prints its words.
-    fake = tmp_path / "bin" / "numactl"
+def of_numactl(units: list[Unit], files: list[Path], folder: Path) -> Iterator[Placed]:
+    """In its place a program that prints its words."""
+    (script,) = files
+    fake = folder / "bin" / "numactl"
     fake.parent.mkdir()
     fake.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
     fake.chmod(0o755)
@@ -100,79 +100,77 @@ def test_numactl_gets_the_unit_that_is_asked_for(
         words = ["sh", str(script), unit.name, "db", "two words"]
         done = subprocess.run(words, env=path, capture_output=True, text=True, check=True)
         cpus, memory, *command = done.stdout.splitlines()
-        assert numbers(cpus.removeprefix("--physcpubind=")) == [*unit.cpus]
         option, _, nodes = memory.partition("=")
         expected = {"bind": "--membind", "interleave": "--interleave", "local": "--localalloc"}
-        assert option == expected[unit.memory]
-        assert numbers(nodes) == [*unit.nodes] if nodes else unit.memory == "local"
+        assert option == expected[unit.memory] and bool(nodes) == (unit.memory != "local")
         assert command == ["--", "db", "two words"]
+        yield unit.name, cpus.removeprefix("--physcpubind="), nodes or ranges(unit.nodes)
     for wrong in ([], [units[0].name], ["node99", "db"]):
         done = subprocess.run(["sh", script, *wrong], env=path, capture_output=True, text=True)
         assert done.returncode == 2 and units[0].name in done.stderr
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_a_cgroup_has_the_cpus_and_nodes_of_its_unit(
-    machine: Machine, rule: str, tmp_path: Path
-) -> None:
-    units, (script,) = exported("cgroup", machine, rule, tmp_path)
-    parent = tmp_path / "with space"  # a folder in place of the kernel's file system
+def of_cgroup(units: list[Unit], files: list[Path], folder: Path) -> Iterator[Placed]:
+    (script,) = files
+    parent = folder / "with space"  # a folder in place of the kernel's file system
     parent.mkdir()
     subprocess.run(["sh", script, parent], check=True)
-    assert (parent / "cgroup.subtree_control").read_text() == "+cpuset\n"
-    groups = parent / script.stem
-    assert (groups / "cgroup.subtree_control").read_text() == "+cpuset\n"
-    assert {group.name for group in groups.iterdir() if group.is_dir()} == {u.name for u in units}
-    for unit in units:
-        read = {
-            name: (groups / unit.name / f"cpuset.{name}").read_text() for name in ("cpus", "mems")
-        }
-        assert numbers(read["cpus"]) == [*unit.cpus] and numbers(read["mems"]) == [*unit.nodes]
+    for group in (parent, parent / script.stem):
+        assert (group / "cgroup.subtree_control").read_text() == "+cpuset\n"
+    for group in (parent / script.stem).iterdir():
+        if group.is_dir():
+            yield group.name, *((group / f"cpuset.{n}").read_text() for n in ("cpus", "mems"))
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_systemd_takes_the_settings(machine: Machine, rule: str, tmp_path: Path) -> None:
-    units, files = exported("systemd", machine, rule, tmp_path / "out")
-    assert len(files) == len(units)
+def of_systemd(units: list[Unit], files: list[Path], folder: Path) -> Iterator[Placed]:
     for unit, file in zip(units, files, strict=True):
         parser = configparser.ConfigParser()
         parser.optionxform = str  # type: ignore[assignment,method-assign]
         parser.read(file)
         service = dict(parser["Service"])
-        assert numbers(service["AllowedCPUs"]) == [*unit.cpus]
-        assert numbers(service["AllowedMemoryNodes"]) == [*unit.nodes]
         assert service["NUMAPolicy"] == unit.memory
         assert ("NUMAMask" in service) == (unit.memory != "local")
+        yield unit.name, service["AllowedCPUs"], service["AllowedMemoryNodes"]
     if shutil.which("systemd-analyze") is None:
         return
-    unit_file = tmp_path / "db.service"
-    unit_file.write_text("[Service]\nExecStart=/bin/true\n")
-    drop_in = tmp_path / "db.service.d" / files[0].name
+    (folder / "db.service").write_text("[Service]\nExecStart=/bin/true\n")
+    drop_in = folder / "db.service.d" / files[0].name
     drop_in.parent.mkdir()
-    words = ["systemd-analyze", "verify", "--man=no", str(unit_file)]
     drop_in.write_text(files[0].read_text())
+    words = ["systemd-analyze", "verify", "--man=no", str(folder / "db.service")]
     done = subprocess.run(words, capture_output=True, text=True)
     assert drop_in.name not in done.stderr, done.stderr
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_kubernetes_takes_the_manifest(machine: Machine, rule: str, tmp_path: Path) -> None:
-    units, (file,) = exported("kubernetes", machine, rule, tmp_path)
-    pods = json.loads(file.read_text())["items"]
-    assert [pod["metadata"]["name"] for pod in pods] == [
-        f"{file.stem}-{unit.name}" for unit in units
-    ]
-    for unit, pod in zip(units, pods, strict=True):
+def of_kubernetes(units: list[Unit], files: list[Path], folder: Path) -> Iterator[Placed]:
+    (file,) = files
+    for unit, pod in zip(units, json.loads(file.read_text())["items"], strict=True):
         (container,) = pod["spec"]["containers"]
         assert container["command"] == [*unit.numactl, "YOUR-COMMAND"]
         assert container["resources"]["requests"]["cpu"] == str(len(unit.cpus))
         assert "limits" not in container["resources"]
+        assert pod["metadata"]["name"] == f"{file.stem}-{unit.name}"
         assert len(pod["metadata"]["name"]) <= 63
-    if shutil.which("kubectl") is None:
-        return
-    words = ["kubectl", "label", "--local", "-f", str(file), "read=back", "-o", "json"]
-    done = subprocess.run(words, capture_output=True, text=True, check=True)
-    assert done.stdout.count('"read": "back"') == len(units)
+        cpus, nodes = (word.partition("=")[2] for word in container["command"][1:3])
+        yield unit.name, cpus, nodes or ranges(unit.nodes)
+    if shutil.which("kubectl") is not None:
+        words = ["kubectl", "label", "--local", "-f", str(file), "read=back", "-o", "json"]
+        done = subprocess.run(words, capture_output=True, text=True, check=True)
+        assert done.stdout.count('"read": "back"') == len(units)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("read", [of_numactl, of_cgroup, of_systemd, of_kubernetes])
+def test_what_is_exported_holds_the_cpus_and_nodes_of_each_unit(
+    machine: Machine, read: Reader, rule: str, tmp_path: Path
+) -> None:
+    mechanism = read.__name__.removeprefix("of_")
+    units, files = exported(mechanism, machine, rule, tmp_path / "out")
+    assert files[0].name.startswith(f"my-{rule}-rm-x")
+    placed = {name: (cpus, nodes) for name, cpus, nodes in read(units, files, tmp_path)}
+    assert placed.keys() == {unit.name for unit in units}
+    for unit in units:
+        assert [*map(numbers, placed[unit.name])] == [[*unit.cpus], [*unit.nodes]]
 
 
 def test_what_cannot_be_exported_is_refused_before_a_file_is_written(

@@ -1,16 +1,6 @@
-import sys
-
 import gymnasium
 import numpy as np
 import pytest
-
-from pmoss_env.envs.spatial import viewer
-from pmoss_env.errors import MissingExtraError
-from pmoss_env.machines import load_machine
-
-TOY = load_machine("toy")
-SCHEDULE = TOY.local_schedule([1, 1, 1, 2, 5, 6, 6, 7])
-LOAD = np.array([0, 2.0, 0.5, 0, 0, 0.1, 1.0, 0.4])
 
 
 @pytest.mark.parametrize("name", ["pmoss/toy-v0", "pmoss/SpatialScheduling-v0"])
@@ -35,12 +25,6 @@ def test_render_follows_the_episode(name, mode):
         assert not np.array_equal(first, second)
         # A picture, and not an empty page.
         assert len(np.unique(first.reshape(-1, 3), axis=0)) > 50
-
-
-def test_without_matplotlib_the_extra_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(MissingExtraError, match=r"'\.\[report\]'"):
-        viewer.as_image(TOY, SCHEDULE, LOAD, "t")
 
 
 def test_render_without_a_mode_warns():

@@ -64,7 +64,7 @@ class NetworkAgent(OfflineAgent[DatasetT]):
                 yield device
         self.reset()
 
-    def descend(self, update: int, rate: float, loss: Tensor, clip: float = 1.0) -> None:
+    def compute_gradients(self, update: int, rate: float, loss: Tensor, clip: float = 1.0) -> None:
         """Prepares a gradient step, which ``optimiser.step()`` then makes.
 
         Args:

@@ -249,7 +249,7 @@ class Forecaster(RoundAgent, NetworkAgent[Dataset]):
                 forecast, _ = network(nodes[rows, :-1], cores[rows, :-1], node_of)
                 loss = forecast_loss(forecast, streams[rows, 1:], busy[rows, 1:])
                 rate = config.learning_rate * cosine(math.pi * update / config.updates)
-                self.descend(update, rate, loss)
+                self.compute_gradients(update, rate, loss)
 
                 def change() -> dict[str, float]:
                     self.optimiser.step()

@@ -171,7 +171,9 @@ class DecisionTransformer(SpatialAgent, NetworkAgent[Dataset]):
             scores = model(batch).float()
         actions = batch["actions"]
         loss = self._loss(batch, scores, update)
-        self.descend(update, config.learning_rate * _rate(update, config), loss, config.clip)
+        self.compute_gradients(
+            update, config.learning_rate * _rate(update, config), loss, config.clip
+        )
         # Here a GPU is waited for, where an interrupt tears nothing.
         metrics = {"loss": float(loss.detach()), "accuracy": _accuracy(scores, actions)}
 

@@ -193,7 +193,7 @@ class PairPolicy(PlanningAgent):
         warm = min(1.0, (update + 1) / 50)
         turn = math.pi * update / config.judge_updates
         loss = self._time_loss(lesson, np.random.default_rng([config.seed, 2000, update]))
-        self.descend(update, config.learning_rate * warm * cosine(turn), loss)
+        self.compute_gradients(update, config.learning_rate * warm * cosine(turn), loss)
 
         def change() -> dict[str, float]:
             lesson.optimiser.step()

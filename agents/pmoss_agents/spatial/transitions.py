@@ -109,9 +109,9 @@ class Transitions:
             self._incumbents[row] = shown["incumbent_view"][0]
             self._meta[row] = shown["meta"][0]
             if reward is not None:
-                paid = rewards(episode, reward) / scale
+                step_rewards = rewards(episode, reward) / scale
                 for t, end in enumerate(self._ends):
-                    self._rewards[row, t] = paid[t:end] @ gamma ** np.arange(end - t)
+                    self._rewards[row, t] = step_rewards[t:end] @ gamma ** np.arange(end - t)
         self._complete = complete
         self.shapes = (*self._shapes, (steps, counters + 1)) if complete else (*self._shapes,)
         self._laps = Laps(np.arange(len(self)), seed)
@@ -139,11 +139,11 @@ class Transitions:
             next_actions = np.zeros_like(end)
             then = [np.zeros(array.shape, dtype=np.float32) for array in now]
         columns = (self._actions[number, step], self._rewards[number, step])
-        actions, paid, following, terminals, intervals = (
+        actions, discounted, following, terminals, intervals = (
             column.astype(np.float32)[:, None]
             for column in (*columns, next_actions, ended, end - step)
         )
-        return Batch(tuple(now), actions, paid, tuple(then), following, terminals, intervals)
+        return Batch(tuple(now), actions, discounted, tuple(then), following, terminals, intervals)
 
     def _states(self, number: Array, step: Array) -> list[Array]:
         """What the environment showed before steps of episodes: arrays in the order of KEYS."""

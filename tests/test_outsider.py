@@ -135,19 +135,6 @@ def test_one_file_takes_part_in_a_study(folder: Path, monkeypatch: pytest.Monkey
     assert "0 values differ" in pmoss("study", "replay", "sisters", *replayed)
 
 
-def test_an_entry_point_needs_no_path(install_package: Any, folder: Path) -> None:
-    install_package(
-        "outsider_installed",
-        {"pmoss.agents": {"own-habit": "outsider_installed:Habit"}},
-        CODE.replace("DOMAIN", "'access-path'"),
-    )
-    env = ENVS["access-path"]
-    pmoss("data", "collect", "data", "--domain", "access-path", *env, "--episodes", "4")
-    pmoss("train", "own-habit", "data", "a.safetensors")
-    few = ["--seeds", "1", "--episodes", "1", "--schedules", "2"]
-    assert "oracle" in pmoss("evaluate", "a.safetensors", *env, *few)
-
-
 def refusal(*words: str) -> str:
     """The one line of a command that is refused."""
     *_, line = pmoss(*words, status=2).splitlines()  # after its progress

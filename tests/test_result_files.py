@@ -76,6 +76,7 @@ def test_a_row_cut_short_is_dropped_and_reported(
 ) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_bytes(filled(path, 1, 2)[:-cut])
+    assert [row["a"] for row in read_rows(path)[1]] == [1]
     with caplog.at_level(logging.WARNING), opened(path) as file:
         assert list(file.rows) == [(1,)]
         file.append({"a": 3})
@@ -127,6 +128,8 @@ def test_files_of_others_are_refused_and_left_alone(tmp_path: Path) -> None:
         with pytest.raises(DatasetError, match="not a file of results"):
             opened(path)
         assert path.read_text() == text
+    with pytest.raises(DatasetError, match="nothing: cannot be read"):
+        read_rows(tmp_path / "nothing")
 
 
 def test_one_command_at_a_time_writes_a_file(tmp_path: Path) -> None:

@@ -1,16 +1,12 @@
 import subprocess
 import sys
 import time
-from functools import partial
 from pathlib import Path
 
 import pytest
 
-from pmoss_env import measuring
-from pmoss_env.backends import make_backend
 from pmoss_env.backends.kernel_settings import check_settings, switched, why_no_balancing
 from pmoss_env.errors import BackendError
-from pmoss_env.types import HardwareSnapshot, Instance, Schedule
 
 
 def settings(kernel: Path) -> tuple[str, str]:
@@ -88,29 +84,3 @@ def test_balancing_is_measured_where_it_can_be_switched(kernel: Path) -> None:
     assert why_no_balancing(1, kernel) == "this host has one NUMA node"
     file.unlink()
     assert f"{file} cannot be read" in why_no_balancing(2, kernel)
-
-
-def test_os_default_has_a_row_for_each_setting_which_is_put_back(
-    kernel: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = kernel / "proc/sys/kernel/numa_balancing"
-    monkeypatch.setattr(measuring, "switched", partial(switched, root=kernel))
-    backend = make_backend("analytic", machine="toy", workload="lookups", slices=8)
-    backend.set_instance(Instance(0))
-    measure = backend.measure
-    in_force: list[str] = []
-
-    def watched(schedule: Schedule, *, seed: int) -> HardwareSnapshot:
-        in_force.append(file.read_text().strip())
-        return measure(schedule, seed=seed)
-
-    monkeypatch.setattr(backend, "measure", watched)
-    exported: list[str] = []
-    names = ["os-default", *measuring.BALANCING]
-    snapshots = measuring.measure_schedules(
-        backend, names, seed=0, on_schedule=lambda name, schedule: exported.append(name)
-    )
-    assert list(snapshots) == names and exported == ["os-default"]
-    # First grouped, whose counters the rules read.
-    assert in_force == ["1", "1", "0", "1"]
-    assert file.read_text().strip() == "1"

@@ -1,7 +1,9 @@
 """The files of the repository, for tests that read them."""
 
+import importlib.util
 import subprocess
 from pathlib import Path
+from types import ModuleType
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
@@ -17,3 +19,12 @@ def sources(*endings: str) -> list[Path]:
     )
     paths = [REPOSITORY / name for name in listed.stdout.splitlines()]
     return [path for path in paths if path.suffix in endings and path.is_file()]
+
+
+def module_of(path: str) -> ModuleType:
+    """A module of the repository that is in no package."""
+    spec = importlib.util.spec_from_file_location(Path(path).stem, REPOSITORY / path)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

@@ -1,10 +1,8 @@
 """The table of counters: what is refused, and that all that is made of it is up to date."""
 
-import importlib.util
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -20,17 +18,9 @@ from pmoss_env.types import (
     Instance,
     Schedule,
 )
+from tests.sources import module_of
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-
-
-def module(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec
-    assert spec.loader
-    loaded = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(loaded)
-    return loaded
 
 
 def changed(tmp_path: Path, old: str, new: str) -> Path:
@@ -66,7 +56,7 @@ def test_no_counter_has_moved() -> None:
 
 def test_the_reference_page_is_up_to_date() -> None:
     docs = REPOSITORY / "docs"
-    generator = module(docs / "generate_counters.py")
+    generator = module_of("docs/generate_counters.py")
     assert (docs / "concepts" / "counters.md").read_text() == generator.page(read_table()), (
         "run: python docs/generate_counters.py"
     )

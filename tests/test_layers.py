@@ -1,7 +1,6 @@
 """The layers: no import points up a layer, and no files import each other in a circle."""
 
 import ast
-import importlib.util
 import re
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
@@ -10,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.sources import REPOSITORY, sources
+from tests.sources import REPOSITORY, module_of, sources
 
 DOCS = REPOSITORY / "docs"
 #: From the bottom up, with the folder that holds each package.
@@ -92,11 +91,7 @@ def test_files_are_small() -> None:
 
 @pytest.fixture(scope="module")
 def drawing() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("draw_layers", DOCS / "draw_layers.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return module_of("docs/draw_layers.py")
 
 
 def test_the_map_shows_every_folder(drawing: ModuleType) -> None:

@@ -1,10 +1,8 @@
 """What packages say of themselves, and the self-test that every package must pass."""
 
-import importlib.util
 import re
 import tomllib
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -12,6 +10,7 @@ import yaml
 
 import pmoss_env
 from pmoss_env.platforms import looks_at_host
+from tests.sources import module_of
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PYPROJECT: dict[str, Any] = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
@@ -19,14 +18,6 @@ PROJECT = PYPROJECT["project"]
 EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 #: Other names for the same on conda-forge.
 ON_CONDA = {"torch": "pytorch", "matplotlib": "matplotlib-base", "msgspec": "msgspec-python"}
-
-
-def load(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, REPOSITORY / "packaging" / f"{name}.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def text_of(path: str) -> str:
@@ -45,14 +36,18 @@ def recipe() -> dict[str, Any]:
 
 
 def test_this_build_gives_the_bits_of_every_build() -> None:
-    selftest = load("selftest")
+    selftest = module_of("packaging/selftest.py")
     selftest.check_indexes()
     assert selftest.digests() == selftest.EXPECTED
     assert looks_at_host()
 
 
 def test_the_page_of_the_self_test_needs_the_core_alone() -> None:
-    code = "\n".join(load("selftest").programs(REPOSITORY / "docs" / "start" / "first-episode.md"))
+    code = "\n".join(
+        module_of("packaging/selftest.py").programs(
+            REPOSITORY / "docs" / "start" / "first-episode.md"
+        )
+    )
     assert set(re.findall(r"^(?:import|from) (\w+)", code, re.MULTILINE)) == {
         "gymnasium",
         "pmoss_env",

@@ -1,5 +1,6 @@
-"""Whether processes have ended."""
+"""Whether processes and threads have ended."""
 
+import os
 import time
 
 
@@ -17,3 +18,7 @@ def wait_until_gone(process: int) -> bool:
             return True
         time.sleep(0.05)
     return False
+
+
+def threads_of_process() -> int:
+    return len(os.listdir("/proc/self/task"))

@@ -1,7 +1,6 @@
 """The live run on whatever host runs the tests: no figure is asserted, only its sense."""
 
 import multiprocessing
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from pmoss_env.backends.live import LiveRound, LiveRuntime, mean_snapshot
 from pmoss_env.baselines import Context, make_baseline
 from pmoss_env.errors import BackendError, ForkedError, ScheduleError
 from pmoss_env.types import COUNTERS, Schedule
+from tests.backends.ended import threads_of_process
 
 SLICES = 16
 
@@ -39,10 +39,6 @@ def backend() -> Iterator[HardwareBackend]:
 def schedules(backend: HardwareBackend) -> list[Schedule]:
     context = Context(backend.machine, SLICES)
     return [make_baseline(name)(context) for name in ("grouped", "spread")]
-
-
-def threads_of_process() -> int:
-    return len(os.listdir("/proc/self/task"))
 
 
 def read_until(live: LiveRuntime, wanted: Any) -> list[LiveRound]:

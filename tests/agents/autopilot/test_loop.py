@@ -14,6 +14,7 @@ from pmoss_datasets.fairness import EnvironmentFacts, EpisodeFacts, policy_strea
 from pmoss_env.backends.frames import unpack_snapshot
 from pmoss_env.errors import DatasetError, PolicyError, UnsupportedError
 from pmoss_env.machines import load_machine
+from tests.backends.ended import threads_of_process
 
 HERE = {
     "slices": 8,
@@ -50,10 +51,6 @@ class Broken(Restless):
         if self.asked == 2:
             return super().act(observation, action_mask)
         raise RuntimeError("a bug of the agent")
-
-
-def threads_of_process():
-    return len(os.listdir("/proc/self/task"))
 
 
 def test_every_change_is_tried_and_its_epoch_kept(tmp_path):

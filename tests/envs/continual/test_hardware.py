@@ -1,6 +1,5 @@
 """The running index on whatever host runs the tests: no figure is asserted, only its sense."""
 
-import os
 from dataclasses import replace
 
 import gymnasium
@@ -17,6 +16,7 @@ from pmoss_env.envs.continual.live_index import LiveIndex
 from pmoss_env.errors import BackendError, DescriptionError, PmossError, UnsupportedError
 from pmoss_env.machines import load_machine
 from pmoss_env.types import COUNTERS, CoTenant, HardwareSnapshot
+from tests.backends.ended import threads_of_process
 from tests.envs.episodes import play, total
 
 SERVED = {
@@ -38,10 +38,6 @@ pytestmark = pytest.mark.skipif(
 
 def make(**options):
     return ContinualSchedulingEnv(**{**SERVED, **options})
-
-
-def threads_of_process():
-    return len(os.listdir("/proc/self/task"))
 
 
 def test_an_episode_is_like_one_of_the_model_and_leaves_no_thread():

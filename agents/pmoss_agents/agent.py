@@ -318,7 +318,7 @@ class OfflineAgent(Agent, Generic[DatasetT]):
         if self.dataset and self.dataset != given and not allow_other:
             raise CheckpointError(
                 f"{self.name} was fitted to the dataset {self.dataset['id']} with checksum "
-                f"{self.dataset['checksum'][:12]}, but {dataset.path} is {given['id']} with "
+                f"{self.dataset['checksum'][:12]}, but {given['id']} has "
                 f"{given['checksum'][:12]}: pass allow_other_dataset=True to go on with it"
             )
         return given

@@ -30,8 +30,6 @@ METADATA = "metadata.json"
 _MOST_RATIO = 200
 #: Bytes that no ratio is asked of.
 _SMALL = 64 << 20
-#: Groups within groups.
-_MOST_DEEP = 8
 #: Names of whole_folder() and write_atomically() before the rename.
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{12}")
 

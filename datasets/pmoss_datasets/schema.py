@@ -243,8 +243,8 @@ class _Described:
 
 def read_described(
     path: Path, kind: type[RecipeT], form: str, newest: int
-) -> tuple[RecipeT, dict[str, str], str]:
-    """Recipe and checksums of data without episodes, and the text of their metadata.
+) -> tuple[RecipeT, dict[str, str]]:
+    """Recipe and checksums of data without episodes.
 
     Args:
         kind: of the recipe, a dataclass.
@@ -254,13 +254,13 @@ def read_described(
         DatasetError: the metadata are missing, damaged, foreign or of another version.
     """
     where = path / METADATA
-    text, metadata = read_metadata(path)
+    _, metadata = read_metadata(path)
     check_version(metadata, where, form, newest)
     facts: dict[str, Any] = {name: metadata.get(name) for name in ("recipe", "checksums")}
     try:
         check(_Described, facts)
         check(kind, facts["recipe"])
-        return kind(**facts["recipe"]), facts["checksums"], text
+        return kind(**facts["recipe"]), facts["checksums"]
     except (DescriptionError, UnknownNameError) as error:
         raise DatasetError(f"{where}: {error}") from error
 

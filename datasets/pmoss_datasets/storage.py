@@ -330,10 +330,6 @@ class Dataset:
             if problem not in missing:  # reported above, with the reason
                 yield f"{self.path / DATA}: {problem}"
 
-    def policy_name(self, index: int) -> str:
-        """Name of the behaviour policy of one episode."""
-        return self.metadata.policy_names[int(self.column("policy")[index])]
-
     def reference_returns(self, reward: str | None = None) -> tuple[float, float]:
         """Mean returns, in the domain's unit, that score 0 and 100.
 

@@ -32,7 +32,6 @@ RENAMED: Mapping[str, str] = {
     "datasets verify": "data verify",
     "collect": "data collect",
     "import-original": "data import-original",
-    "access-path collect": "data scans",
     "access-path calibrate": "study run performance",
     "rollout": "run rollout",
     "autopilot": "run autopilot",

@@ -11,9 +11,9 @@ from pmoss_agents.learning import find_lesson
 from pmoss_agents.training_log import read_log
 from pmoss_agents.validating import SEED, Validation, Worlds, rows_path
 from pmoss_datasets import Recipe, collect, open_dataset
-from pmoss_datasets.access_path.scans import AccessPathRecipe, collect_scans
 from pmoss_datasets.catalog import load
 from pmoss_datasets.evaluation import episode_seed
+from pmoss_datasets.spatial.world_sets import WorldsRecipe, make_worlds
 from pmoss_datasets.suite import MEASURED, SHIPPED
 from pmoss_env.errors import DatasetError, DescriptionError, UnsupportedError
 from tests.cli.invoking import pmoss
@@ -101,10 +101,10 @@ def test_what_has_no_validation_episodes_is_refused(tmp_path: Path) -> None:
     for id_ in MEASURED:
         said = pmoss("train", "surrogate", id_, out, *VALIDATED, status=2)
         assert "has no validation episodes: leave out --validate-every: " in said.replace("\n", " ")
-    scans = collect_scans(AccessPathRecipe(combinations=4, repeats=1), tmp_path / "scans").path
+    assert not list(tmp_path.iterdir())
+    made_up = make_worlds(WorldsRecipe("train", 1), tmp_path / "worlds").path
     with pytest.raises(UnsupportedError, match=r"no validation episodes.*holds no episodes"):
-        Worlds.of(find_lesson(scans, {}), 1)
-    assert [path.name for path in tmp_path.iterdir()] == ["scans"]
+        Worlds.of(find_lesson(made_up, {}), 1)
 
 
 def test_two_rules_for_the_best_checkpoint_are_refused(data: Path, tmp_path: Path) -> None:

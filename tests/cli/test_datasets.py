@@ -7,7 +7,6 @@ import h5py
 import pytest
 
 from pmoss_datasets import Dataset, catalog, open_dataset, suite
-from pmoss_datasets.access_path.scans import AccessPathRecipe, collect_scans
 from pmoss_datasets.formats import hub
 from pmoss_datasets.recipes import tier
 from pmoss_env.errors import UnknownNameError
@@ -155,21 +154,6 @@ def test_extras_are_missed_before_the_work(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr("pmoss_datasets.collection.run_tasks", lambda *_, **__: 1 / 0)
     monkeypatch.setitem(sys.modules, "h5py", None)
     assert "h5py" in run("data", "collect", tmp_path / "x", code=2)
-
-
-def test_scans_are_data_like_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(catalog.VARIABLE, str(tmp_path))
-    recipe = AccessPathRecipe(combinations=2, repeats=2)
-    scans = collect_scans(recipe, tmp_path / recipe.id)
-    listed = run("list", "datasets")
-    assert f"{len(scans)} scans" in listed and "damaged" not in listed
-    output = run("data", "verify", tmp_path, "--rebuild", "--replay")
-    assert "1 datasets, nothing wrong" in output and "1 hold no episodes" in output
-    domain, data = catalog.load_data(recipe.id)
-    assert domain.name == "access-path" and data.checksum == scans.checksum
-    with h5py.File(tmp_path / recipe.id / "data.hdf5", "a") as file:
-        file["rows"][0] += 1
-    assert "rows: bytes differ" in run("data", "verify", tmp_path, code=1)
 
 
 def test_data_without_a_licence_do_not_stop_an_export_of_all(

@@ -15,7 +15,6 @@ import pmoss_agents
 from pmoss_agents.configs import CONFIGS
 from pmoss_benchmarks.validation.targets import FOLDER, read_targets
 from pmoss_datasets import Recipe, collect, open_dataset
-from pmoss_datasets.access_path.scans import AccessPathRecipe, collect_scans, open_scans
 from pmoss_datasets.evaluation import evaluate, read_results, write_results
 from pmoss_datasets.original import import_folder
 from pmoss_datasets.policies import SchedulePolicy
@@ -69,12 +68,6 @@ def _believed(folder: Path) -> None:
         file.attrs["metadata_sha256"] = hashlib.sha256(text).hexdigest()
 
 
-def _scans(folder: Path) -> str:
-    scans = open_scans(folder)
-    scans.verify()
-    return scans.checksum
-
-
 def _agent(path: Path) -> str:
     arrays, _ = pmoss_agents.load(path)._state()
     parts = [name.encode() + arrays[name].tobytes() for name in sorted(arrays)]
@@ -105,8 +98,6 @@ def _rows(folder: Path) -> list[Any]:
 KINDS: dict[str, Kind] = {
     "dataset metadata": Kind("data/metadata.json", lambda f: _arrays(f), "json", after=_believed),
     "dataset arrays": Kind("data/data.hdf5", lambda f: _arrays(f), sealed=True),
-    "scan metadata": Kind("scans/metadata.json", lambda f: _scans(f), "json", after=_believed),
-    "scan arrays": Kind("scans/data.hdf5", lambda f: _scans(f), sealed=True),
     "machine": Kind(
         "machine/machine.toml",
         lambda f: _modelled(Machine.from_toml(f / "machine.toml"), load_workload("lookups")),
@@ -161,8 +152,6 @@ def make(folder: Path) -> None:
     """Writes a sound file of every kind."""
     env = {"machine": "toy", "slices": 4}
     collect(Recipe(env=env, episodes=3, reference_episodes=0), folder / "data")
-    recipe = AccessPathRecipe(combinations=8, repeats=2)
-    collect_scans(recipe, folder / "scans")
     for name in ("machine", "workload", "recipe", "config", "targets", "results", "rows"):
         (folder / name).mkdir()
     for name in ("schedule", "server", "agent", "keys"):

@@ -1,6 +1,5 @@
 """Sizes that a file declares are held against what it can hold."""
 
-import json
 import shutil
 
 import h5py
@@ -9,7 +8,6 @@ import pytest
 
 import pmoss_agents
 from pmoss_datasets import open_dataset, suite
-from pmoss_datasets.access_path.scans import FORMAT, open_scans
 from pmoss_env.errors import DatasetError, DescriptionError
 from pmoss_env.machines.topology import MAX_CORES, read_topology
 from pmoss_env.types import LoadRegime
@@ -83,23 +81,6 @@ def test_no_load_is_absurd():
         with pytest.raises(KeyError, match="unknown load"):
             LoadRegime.parse(text)
     assert LoadRegime.parse("open:1e-3").offered_mq_per_s == 0.001
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"combinations": "many"}, "combinations = 'many': must be a whole number"),
-        ({"repeats": True}, "repeats = True: must be a whole number"),
-        ({"relaxed": 5}, "relaxed = 5: must be true or false"),
-        ({"machine": ["x"]}, "machine = .*: must be a text"),
-        ({"colour": 1}, "colour: unknown"),
-    ],
-)
-def test_a_recipe_of_scans_says_which_key_is_wrong(changes, message, tmp_path):
-    metadata = {"format": FORMAT, "schema_version": 1, "recipe": changes, "checksums": {}}
-    (tmp_path / "metadata.json").write_text(json.dumps(metadata))
-    with pytest.raises(DatasetError, match=message):
-        open_scans(tmp_path)
 
 
 def test_chunks_larger_than_their_array_are_refused(whole, tmp_path):

@@ -9,7 +9,6 @@ import pytest
 import pmoss_agents
 from pmoss_agents.configs import read_config
 from pmoss_datasets import Recipe, open_dataset
-from pmoss_datasets.access_path.scans import open_scans
 from pmoss_datasets.evaluation import read_results
 from pmoss_datasets.original.numbers import read_rows
 from pmoss_env.backends.native_forms import native_workload
@@ -32,7 +31,6 @@ def _keys(path):
 #: What reads a file of each kind; the name that the file must have.
 READERS = {
     "metadata.json": lambda path: open_dataset(path.parent),
-    "scans/metadata.json": lambda path: open_scans(path.parent),
     "machine.toml": lambda path: load_machine(str(path)),
     "workload.toml": lambda path: load_workload(str(path)),
     "recipe.toml": Recipe.from_toml,

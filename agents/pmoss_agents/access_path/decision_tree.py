@@ -51,7 +51,7 @@ class DecisionTree(AccessPathAgent):
         if np.isnan(times_us).any():
             raise DatasetError(
                 f"{self.name}: needs what every path of a scan costs: recorded episodes hold one "
-                "only; `pmoss data scans` makes data that hold all"
+                "only; collect_scans() makes data that hold all"
             )
         best = times_us.argmin(axis=1)
         cost = times_us.max(axis=1) - times_us.min(axis=1) if self.config.cost_sensitive else None

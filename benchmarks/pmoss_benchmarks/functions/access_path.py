@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,19 +71,19 @@ def measure(run: Run, cell: Cell) -> Row:
     """
     require("sklearn")
     settings = run.settings
-    with tempfile.TemporaryDirectory() as temporary:
-        recipe = AccessPathRecipe(combinations=settings.combinations, repeats=settings.repeats)
-        scans = collect_scans(recipe, Path(temporary) / "scans")
-        train_on, test_on = scans.split()
-        scores = compare(scans.pairs(train_on), scans.pairs(test_on))
-        best = min(scores, key=lambda score: score.above_best).model
-        ours = {**physical_figures(Measurements()), **model_figures(scores)}
-        return {
-            "dataset": {"id": scans.id, "checksum": scans.checksum, "observations": len(scans)},
-            "statements": judge(FIGURES, ours, best=best),
-            "models": [score.as_dict() for score in scores],
-            "agents": play(scans),
-        }
+    scans = collect_scans(
+        AccessPathRecipe(combinations=settings.combinations, repeats=settings.repeats)
+    )
+    train_on, test_on = scans.split()
+    scores = compare(scans.pairs(train_on), scans.pairs(test_on))
+    best = min(scores, key=lambda score: score.above_best).model
+    ours = {**physical_figures(Measurements()), **model_figures(scores)}
+    return {
+        "dataset": {"id": scans.id, "checksum": scans.checksum, "observations": len(scans)},
+        "statements": judge(FIGURES, ours, best=best),
+        "models": [score.as_dict() for score in scores],
+        "agents": play(scans),
+    }
 
 
 def physical_figures(m: Measurements) -> dict[str, float]:

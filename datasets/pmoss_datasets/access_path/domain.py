@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
 
-from pmoss_datasets.access_path.scans import FORMAT, AccessPathDataset, open_scans
 from pmoss_datasets.stepwise import Rule, StepDomain
 from pmoss_env.envs.access_path import PATHS
 from pmoss_env.types import Int8Array
@@ -61,9 +59,6 @@ class AccessPathDomain(StepDomain):
     is_cost = True
     usual: ClassVar[Mapping[str, Any]] = {"machine": "uv-300h"}
     presets = Path(__file__).parent / "presets"
-    formats: Mapping[str, Callable[[Path], AccessPathDataset]] = MappingProxyType(
-        {FORMAT: open_scans}
-    )
 
     def outcome_of(self, info: Mapping[str, Any], total: float) -> float:
         """Minus the milliseconds of all scans."""

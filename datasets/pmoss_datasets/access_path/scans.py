@@ -1,69 +1,35 @@
-"""Datasets of measured scans: combinations of features, each repeated on every path.
+"""Simulated scans: combinations of features, each repeated on every path.
 
-The same kind of folder as every dataset (storage.py): ``data.hdf5`` and ``metadata.json``, written
-whole or not at all, with a checksum per field, and regenerated to the last bit from its recipe.
-The paper's has more than 200,000 observations and at least 50 repeats (section 5.1).
+The paper has more than 200,000 observations and at least 50 repeats (section 5.1).
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from pmoss_datasets.checked import check
-from pmoss_datasets.folder import (
-    DATA,
-    METADATA,
-    check_arrays,
-    check_target,
-    checksum,
-    open_hdf5,
-    whole_folder,
-    whole_hdf5,
-)
-from pmoss_datasets.schema import read_described
-from pmoss_env import __version__
+from pmoss_datasets.folder import checksum
 from pmoss_env.envs.access_path import (
-    FEATURES,
     PATHS,
     ScanDistribution,
     Scans,
     SimulatedScans,
     feature_matrix,
 )
-from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError
+from pmoss_env.errors import DescriptionError, UnknownNameError
 from pmoss_env.noise import Noise
 from pmoss_env.types import Float64Array
 
-FORMAT = "pmoss-access-path-dataset"
-#: Raised by one whenever a reader of the older version could misread the newer one.
-SCHEMA_VERSION = 1
-#: Combinations that are simulated between two looks at the progress.
+#: Combinations that are simulated at once.
 _CHUNK = 32
-
-#: Fields of ``data.hdf5``: C combinations, R repeats, P paths (section 5.1 for the features).
-FIELDS: Mapping[str, tuple[str, str, str]] = {
-    "execution_node": ("C", "int32", "node"),
-    "storage_node": ("C", "int32", "node"),
-    "rows": ("C", "float64", "values of 4 bytes"),
-    "results": ("C", "float64", "positions"),
-    "cpu_workers": ("C", "int32", "background workers"),
-    "cpu_worker_gb_per_s": ("C", "float64", "GB/s each"),
-    "engine_workers": ("C", "int32", "background workers"),
-    "engine_worker_gb_per_s": ("C", "float64", "GB/s each"),
-    "latency": ("C", "float64", "ns"),
-    "seed": ("CR", "uint64", "1"),
-    "link_traffic": ("CR", "float64", "GB/s, read right before the scan"),
-    "engine_traffic": ("CR", "float64", "GB/s, read right before the scan"),
-    "run_time_us": ("CRP", "float64", "us, with the noise of the recipe"),
-}
 
 
 @dataclass(frozen=True)
@@ -112,35 +78,20 @@ class AccessPathRecipe:
         return self.combinations * self.repeats * self.paths
 
 
-def collect_scans(
-    recipe: AccessPathRecipe,
-    path: str | Path,
-    progress: Callable[[int, int], None] | None = None,
-    threads: int = 1,
-    *,
-    overwrite: bool = False,
-) -> AccessPathDataset:
-    """Simulates every combination and repeat of a recipe and writes the dataset.
+def collect_scans(recipe: AccessPathRecipe, threads: int = 1) -> AccessPathDataset:
+    """Simulates every combination and repeat of a recipe.
 
     Args:
-        progress: called with (combinations done, all of them).
         threads: to simulate in; the bits are the same for any number.
-
-    Raises:
-        DatasetError: the folder exists or cannot be written. Nothing is left behind.
     """
-    path = Path(path)
-    check_target(path, overwrite)
-    arrays = simulate(recipe, progress, threads)
-    return _write(path, arrays, recipe)
+    columns = simulate(recipe, threads)
+    for array in columns.values():
+        array.setflags(write=False)
+    return AccessPathDataset(recipe, columns)
 
 
-def simulate(
-    recipe: AccessPathRecipe,
-    progress: Callable[[int, int], None] | None = None,
-    threads: int = 1,
-) -> dict[str, npt.NDArray[Any]]:
-    """The fields of a recipe's dataset, by name."""
+def simulate(recipe: AccessPathRecipe, threads: int = 1) -> dict[str, npt.NDArray[Any]]:
+    """The columns of a recipe's dataset, by name."""
     simulated = SimulatedScans(recipe.machine)
     combinations, repeats = recipe.combinations, recipe.repeats
     rng = np.random.default_rng([recipe.seed, 0])
@@ -158,8 +109,6 @@ def simulate(
             run_time[chunk, :, way] = times.run_time_us.reshape(n, repeats)
             traffic["link"][chunk] = times.link_traffic.reshape(n, repeats)
             traffic["engine"][chunk] = times.engine_traffic.reshape(n, repeats)
-        if progress is not None:
-            progress(chunk.stop, combinations)
     readings = Noise(recipe.noise, (recipe.seed, 1)).throughput_factors(run_time.size)
     return {
         **vars(scans),
@@ -184,81 +133,20 @@ def pairs_of(columns: Mapping[str, npt.NDArray[Any]]) -> tuple[Float64Array, Flo
     return features, columns["run_time_us"].reshape(-1, paths)
 
 
-def _write(
-    path: Path, arrays: Mapping[str, npt.NDArray[Any]], recipe: AccessPathRecipe
-) -> AccessPathDataset:
-    metadata = {
-        "format": FORMAT,
-        "schema_version": SCHEMA_VERSION,
-        "id": recipe.id,
-        "code_version": __version__,
-        "recipe": asdict(recipe),
-        "observations": recipe.observations,
-        "features": dict(FEATURES),
-        "paths": list(PATHS[: recipe.paths]),
-        "fields": {name: list(description) for name, description in FIELDS.items()},
-        "checksums": {name: checksum(arrays[name]) for name in FIELDS},
-    }
-    text = json.dumps(metadata, indent=1, sort_keys=True, allow_nan=False) + "\n"
-    with whole_folder(path) as temporary:
-        with whole_hdf5(temporary / DATA) as file:
-            file.attrs["format"] = FORMAT
-            file.attrs["metadata_sha256"] = hashlib.sha256(text.encode()).hexdigest()
-            for name in FIELDS:
-                file.create_dataset(
-                    name, data=arrays[name], compression="gzip", compression_opts=6, shuffle=True
-                )
-        (temporary / METADATA).write_bytes(text.encode())
-    return open_scans(path)
-
-
-def open_scans(path: str | Path) -> AccessPathDataset:
-    """Opens a dataset of scans, and checks every field.
-
-    Raises:
-        DatasetError: a file is missing, damaged, foreign or of another version.
-    """
-    path = Path(path)
-    recipe, checksums, text = read_described(path, AccessPathRecipe, FORMAT, SCHEMA_VERSION)
-    try:
-        with open_hdf5(path / DATA) as file:
-            written = file.attrs.get("metadata_sha256")
-            check_arrays(file, FIELDS)
-            columns = {name: file[name][()] for name in FIELDS}
-    except DatasetError:
-        raise
-    except Exception as error:  # h5py answers damage with whatever the bytes look like
-        raise DatasetError(f"{path / DATA}: is missing or damaged: {error}") from error
-    if written != hashlib.sha256(text.encode()).hexdigest():
-        raise DatasetError(f"{path / METADATA}: differs from what was written with {DATA}")
-    sizes = {"C": recipe.combinations, "R": recipe.repeats, "P": recipe.paths}
-    for name, (axes, dtype, _) in FIELDS.items():
-        array, shape = columns[name], tuple(sizes[axis] for axis in axes)
-        if array.shape != shape or array.dtype != dtype:
-            raise DatasetError(
-                f"{path / DATA}: {name}: {array.dtype} {array.shape}: must be {dtype} {shape}"
-            )
-        if checksum(array) != checksums.get(name):
-            raise DatasetError(f"{path / DATA}: {name}: bytes differ from what was written")
-        array.setflags(write=False)
-    return AccessPathDataset(path, recipe, columns, checksums)
-
-
 @dataclass(eq=False)
 class AccessPathDataset:
-    """A dataset of scans that was opened.
+    """Simulated scans; C combinations, R repeats, P paths.
 
     Attributes:
-        columns: read-only arrays of FIELDS by name.
-        checksums: of the columns.
-        pieces: what it holds, in a word.
+        columns: read-only arrays. (C,) features of section 5.1: "execution_node", "storage_node",
+            "rows" of 4 bytes, "results", "latency" in ns, and background: "cpu_workers" and
+            "engine_workers" with "cpu_worker_gb_per_s" and "engine_worker_gb_per_s" each. (C, R)
+            "seed", and "link_traffic" and "engine_traffic" in GB/s right before the scan.
+            (C, R, P) "run_time_us" with the noise of the recipe.
     """
 
-    path: Path
     recipe: AccessPathRecipe
     columns: Mapping[str, npt.NDArray[Any]]
-    checksums: Mapping[str, str]
-    pieces: str = "scans"
 
     def __len__(self) -> int:
         """Observations: one run time each."""
@@ -269,19 +157,11 @@ class AccessPathDataset:
         """The dataset's id."""
         return self.recipe.id
 
-    @property
+    @cached_property
     def checksum(self) -> str:
-        """Sha256 over the checksums of all fields."""
-        text = json.dumps(dict(self.checksums), sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()
-
-    def verify(self) -> None:
-        """Refuses impossible values; raises DatasetError for the first thing that is wrong."""
-        for name, values in self.columns.items():
-            if not np.isfinite(values).all() or values.min() < 0:
-                raise DatasetError(f"{self.path / DATA}: {name}: has impossible values")
-        if (self.columns["results"] > self.columns["rows"]).any():
-            raise DatasetError(f"{self.path / DATA}: results: more than there are rows")
+        """Sha256 over the checksums of all columns."""
+        checksums = {name: checksum(values) for name, values in self.columns.items()}
+        return hashlib.sha256(json.dumps(checksums, sort_keys=True).encode()).hexdigest()
 
     def pairs(self, combinations: Any = None) -> tuple[Float64Array, Float64Array]:
         """The run time of each scan on every path.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from pmoss_datasets.cli import datasets, exporting, original, scans, worlds
+from pmoss_datasets.cli import datasets, exporting, original, worlds
 from pmoss_env.cli.listing import KINDS
 
 KINDS["datasets"] = datasets.list_datasets
@@ -16,7 +16,6 @@ data.command()(datasets.verify)
 data.command()(datasets.convert)
 data.command()(exporting.export)
 data.command("import-original")(original.import_original)
-data.command()(scans.scans)
 data.command()(worlds.worlds)
 
 commands = typer.Typer()

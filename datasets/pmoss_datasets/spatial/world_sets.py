@@ -169,7 +169,7 @@ class WorldSet:
             DatasetError: the metadata are missing, damaged, foreign or of another version.
         """
         self.path = Path(path)
-        self.recipe, self._checksums, _ = read_described(
+        self.recipe, self._checksums = read_described(
             self.path, WorldsRecipe, FORMAT, SCHEMA_VERSION
         )
         self._open: dict[int, npt.NDArray[Any]] = {}

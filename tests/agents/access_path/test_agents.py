@@ -12,9 +12,8 @@ NAMES = ("always-cpu", "always-offload", "linear-cost", "decision-tree", "linucb
 
 
 @pytest.fixture(scope="module")
-def dataset(tmp_path_factory):
-    path = tmp_path_factory.mktemp("scans") / "data"
-    return collect_scans(AccessPathRecipe(combinations=60, repeats=3, noise=0.0), path)
+def dataset():
+    return collect_scans(AccessPathRecipe(combinations=60, repeats=3, noise=0.0))
 
 
 def env(**kwargs):
@@ -139,7 +138,7 @@ def test_wrong_uses_are_refused(dataset, tmp_path):
     with pytest.raises(CheckpointError, match="access paths"):
         agent.check_env(gymnasium.make("pmoss/toy-v0"))
     agent.fit(dataset)
-    other = collect_scans(AccessPathRecipe(combinations=2, repeats=2), tmp_path / "other")
+    other = collect_scans(AccessPathRecipe(combinations=2, repeats=2))
     with pytest.raises(CheckpointError, match="allow_other_dataset"):
         agent.fit(other)
     agent.fit(other, allow_other_dataset=True)

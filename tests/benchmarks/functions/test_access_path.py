@@ -13,9 +13,8 @@ from pmoss_datasets.access_path.scans import AccessPathRecipe, collect_scans
 
 
 @pytest.fixture(scope="module")
-def dataset(tmp_path_factory):
-    path = tmp_path_factory.mktemp("scans") / "data"
-    return collect_scans(AccessPathRecipe(combinations=150, repeats=4), path)
+def dataset():
+    return collect_scans(AccessPathRecipe(combinations=150, repeats=4))
 
 
 def test_models_choose_well_on_held_out_combinations(dataset):

@@ -117,7 +117,7 @@ def test_a_domain_of_others_is_collected_verified_opened_and_replayed(corridor, 
 
 def test_scores_and_chances(corridor, tmp_path):
     dataset = make(tmp_path / "data", behaviours=(Behaviour("right", epsilon=0.5),))
-    assert dataset.policy_name(0) == "right+eps0.5"
+    assert dataset.metadata.policy_names[0] == "right+eps0.5"
     low, high = dataset.reference_returns()
     assert low < high
     assert dataset.normalized_score(high) == pytest.approx(100)

@@ -1,9 +1,15 @@
 """The documentation site: it builds without a warning, and its tutorials do what they say."""
 
+import json
 import re
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -15,6 +21,25 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 DOCS = REPOSITORY / "docs"
 #: Their blocks follow each other, in one folder.
 TUTORIALS = [*sorted((DOCS / "tutorials").glob("*.md")), DOCS / "start" / "first-episode.md"]
+#: Opens the pages of a list, in a width and a theme, and writes down what the reader gets.
+READER = """<!doctype html><pre id="read"></pre><script>
+const [pages, width, theme] = %s;
+localStorage.setItem("theme", theme);
+(async () => {
+  const read = {};
+  for (const page of pages) {
+    const frame = document.createElement("iframe");
+    frame.style = `width: ${width}px; height: 844px; border: 0`;
+    frame.src = page;
+    document.body.append(frame);
+    await new Promise(loaded => (frame.onload = loaded));
+    const {body, documentElement} = frame.contentDocument;
+    read[page] = [documentElement.scrollWidth, getComputedStyle(body).backgroundColor];
+    frame.remove();
+  }
+  document.getElementById("read").textContent = JSON.stringify(read);
+})();
+</script>"""
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +88,59 @@ def test_links_lead_to_files_of_the_site(site: Path) -> None:
     for page in site.rglob("*.html"):
         for target in re.findall(r'(?:href|src)="(?!\w+:|//)([^"#?]+)', page.read_text()):
             assert (page.parent / target).exists(), f"{page.relative_to(site)}: {target}"
+
+
+def test_figures_stay_whole_and_pictures_have_captions(site: Path) -> None:
+    text = (site / "benchmarks" / "leaderboard.html").read_text()
+    assert re.search(r'<td class="figure-cell"><p>[\d.]+ \[[\d.]+, [\d.]+\]</p></td>', text)
+    assert "<figcaption>" in (site / "start" / "demo.html").read_text()
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        """A test has no log."""
+
+
+@pytest.fixture
+def address(site: Path) -> Iterator[str]:
+    """Where a browser finds the site."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(site))) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def browse(url: str) -> str:
+    """The page as a browser has it once its scripts have run."""
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    if browser is None:
+        pytest.skip("NOT RUN: no Chromium")
+    words = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=600000"]
+    done = subprocess.run(
+        [browser, *words, "--dump-dom", url], capture_output=True, text=True, timeout=1200
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(("width", "theme"), [(390, "light"), (390, "dark"), (1280, "dark")])
+def test_in_a_browser_no_page_is_cut(site: Path, address: str, width: int, theme: str) -> None:
+    pages = [f"{page.relative_to(DOCS).with_suffix('.html')}" for page in DOCS.rglob("*.md")]
+    (site / "reader.htm").write_text(READER % json.dumps([pages, width, theme]))
+    [text] = re.findall(r'<pre id="read">(.*?)</pre>', browse(f"{address}/reader.htm"), re.S)
+    by_page = json.loads(text)
+    assert set(by_page) == set(pages)
+    assert {page: wide for page, (wide, _) in by_page.items() if wide > width} == {}
+    white = {colour == "rgb(255, 255, 255)" for _, colour in by_page.values()}
+    assert white == {theme == "light"}
+
+
+@pytest.mark.heavy
+def test_in_a_browser_a_search_finds_pages(address: str) -> None:
+    assert re.search(r"found \d\d+ pages", browse(f"{address}/search.html?q=slice"))
 
 
 def test_the_citation_is_of_this_version() -> None:

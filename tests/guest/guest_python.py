@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from tests.guest.virtual_machine import Member, Shape, need_guest, run_in_guest
-from tests.native.builds import build_native
+from tests.guest.virtual_machine import Member
 
 #: Every dynamically linked program names it.
 _LOADER = "lib64/ld-linux-x86-64.so.2"
@@ -93,26 +90,3 @@ def guest_python(*modules: str) -> GuestPython:
 
 def _leads_to(link: Path, path: Path) -> bool:
     return link.is_symlink() and link.resolve() == path.resolve()
-
-
-def results_of(program: str, *modules: str, mib_per_node: int) -> dict[str, dict[str, Any]]:
-    """The RESULT lines of a program beside this file that runs in a guest, by their name.
-
-    Args:
-        program: the name of its file.
-        modules: that it imports.
-        mib_per_node: memory of a node of the guest, in which the files lie, too.
-    """
-    need_guest()
-    python = guest_python(*modules)
-    outcome = run_in_guest(
-        build_native("plain", "guest_init") / "tests" / "guest_init",
-        [python.interpreter, "/program.py"],
-        {**python.files, "program.py": Member(Path(__file__).with_name(program).read_bytes())},
-        shape=Shape(mib_per_node=mib_per_node),
-        environment=python.environment,
-        timeout=1200,
-    )
-    assert outcome.status == 0, outcome.console[-6000:]
-    lines = re.findall(r"^RESULT (.*)$", outcome.console, re.MULTILINE)
-    return {entry.pop("name"): entry for entry in map(json.loads, lines)}

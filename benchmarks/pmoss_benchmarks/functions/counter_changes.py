@@ -16,15 +16,16 @@ import numpy as np
 
 from pmoss_agents.explaining.differences import Comparison
 from pmoss_agents.explaining.measuring import Choice, explain
-from pmoss_benchmarks.offline.episodes import OfStored, play_again
+from pmoss_benchmarks.offline.episodes import play_again
 from pmoss_benchmarks.offline.ratios import SHARED
 from pmoss_benchmarks.study.function import Cell, Figure, Row, Rows, Run
+from pmoss_benchmarks.study.store import StoredStudy, file_of, read_stored
 from pmoss_benchmarks.study.tables import TableOfRows
 from pmoss_datasets.domain import find_domain
 from pmoss_datasets.evaluation import Difference, of_means
 from pmoss_datasets.suite import load_task
 from pmoss_env.baselines import find_baseline
-from pmoss_env.errors import DescriptionError
+from pmoss_env.errors import DatasetError, DescriptionError
 from pmoss_env.pictures import new_figure
 from pmoss_env.types import COUNTER_NAMES, Float64Array
 
@@ -51,10 +52,13 @@ _LEVEL = 0.5
 
 
 @dataclass(frozen=True)
-class Settings(OfStored):
+class Settings:
     """What the rows depend on; the tasks are of spatial scheduling.
 
     Attributes:
+        study: of the function ``play``, whose rows are stored.
+        track: of the study.
+        tasks: of the study.
         before: a baseline.
         after: policies of the study that are compared with it.
         episodes: the first so many.
@@ -62,6 +66,9 @@ class Settings(OfStored):
 
     AXES: ClassVar = ("tasks", "after")
 
+    study: str
+    track: str
+    tasks: tuple[str, ...]
     after: tuple[str, ...]
     before: str = "os-default"
     episodes: int = 10
@@ -90,8 +97,8 @@ def measure(run: Run, cell: Cell) -> Row:
         DatasetError: the study holds too few episodes, or one comes out different.
     """
     settings, after = run.settings, cell["after"]
-    stored = settings.read(run.results)
-    row = settings.row_of(stored, cell["task"], after, settings.episodes)
+    stored = read_stored(file_of(run.results, settings.study))
+    row = _row_of(stored, settings, cell["task"], after)
     domain = find_domain(load_task(cell["task"]).domain)
     baseline = find_baseline(settings.before, shared=True)
     compared: list[Comparison] = []
@@ -138,6 +145,19 @@ def measure(run: Run, cell: Cell) -> Row:
             for name in names
         },
     }
+
+
+def _row_of(stored: StoredStudy, settings: Settings, task: str, policy: str) -> Mapping[str, Any]:
+    """The row of a policy's first training; DatasetError where it has too few episodes."""
+    wanted = settings.track, task, policy
+    rows = (row for row in stored.rows if (row["track"], row["task"], row["policy"]) == wanted)
+    row = next(rows, {})
+    if len(row.get("played", {}).get(policy, {}).get("env_seed", ())) < settings.episodes:
+        raise DatasetError(
+            f"{stored.path}: has fewer than {settings.episodes} episodes of {policy} in "
+            f"{settings.track}/{task}"
+        )
+    return row
 
 
 def _changes(rows: Rows) -> TableOfRows:

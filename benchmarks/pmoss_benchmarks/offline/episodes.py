@@ -8,13 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from pmoss_agents.spatial.episodes import best_episodes
 from pmoss_benchmarks.offline.tracks import load_track
-from pmoss_benchmarks.study.store import StoredStudy, file_of, read_stored
 from pmoss_datasets.domain import Domain, find_domain
 from pmoss_datasets.evaluation import EpisodeResult
 from pmoss_datasets.interfaces import Rollout, score_of
@@ -209,43 +208,3 @@ def play_again(
     finally:
         env.close()
         judge.close()
-
-
-@dataclass(frozen=True)
-class OfStored:
-    """Settings of a function that plays stored episodes again.
-
-    Attributes:
-        study: of the function ``play``, whose rows are stored.
-        track: of the study.
-        tasks: of the study.
-    """
-
-    AXES: ClassVar[tuple[str, ...]] = ("tasks",)
-
-    study: str
-    track: str
-    tasks: tuple[str, ...]
-
-    def read(self, results: Path) -> StoredStudy:
-        """The rows below a folder of results; DatasetError."""
-        return read_stored(file_of(results, self.study))
-
-    def rows_of(self, stored: StoredStudy, task: str) -> list[Mapping[str, Any]]:
-        """The rows of a task; DatasetError where there are none."""
-        rows = [r for r in stored.rows if (r["track"], r["task"]) == (self.track, task)]
-        if not rows:
-            raise DatasetError(f"{stored.path}: has no rows of {self.track}/{task}")
-        return rows
-
-    def row_of(
-        self, stored: StoredStudy, task: str, policy: str, episodes: int
-    ) -> Mapping[str, Any]:
-        """The row of a policy's first training; DatasetError where it has fewer episodes."""
-        row = next((r for r in self.rows_of(stored, task) if r["policy"] == policy), {})
-        if len(row.get("played", {}).get(policy, {}).get("env_seed", ())) < episodes:
-            raise DatasetError(
-                f"{stored.path}: has fewer than {episodes} episodes of {policy} in "
-                f"{self.track}/{task}"
-            )
-        return row

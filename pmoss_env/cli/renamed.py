@@ -10,7 +10,7 @@ from pmoss_env.errors import UnsupportedError
 _STUDIES = (
     *("ablation", "access-path", "budget", "continual"),
     *("counter-changes", "datasets", "fidelity", "headroom"),
-    *("paper", "performance", "published", "references", "threads"),
+    *("paper", "performance", "references", "threads"),
     *("transfer", "validation"),
 )
 #: New words of a command, by the old ones.

@@ -287,10 +287,6 @@ class Domain(Contest):
             DatasetError: the episode does not know them.
         """
 
-    def returns_to_go(self, episode: Any, mode: str) -> Float64Array:
-        """(T,) float64, the sum of this step's and all later rewards; raises as rewards_of()."""
-        return np.cumsum(self.rewards_of(episode, mode)[::-1])[::-1].copy()
-
     def paying(self, kwargs: Mapping[str, Any], mode: str) -> dict[str, Any]:
         """Arguments of an environment that pays rewards of a mode."""
         return dict(kwargs)

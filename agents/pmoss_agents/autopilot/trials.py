@@ -247,18 +247,6 @@ class TriedIndex(LiveIndex):
             late = max(late, self._late)
         return passed
 
-    def tried(self, before: Int32Array, after: Int32Array) -> Trial:
-        """Runs two schedules in turn until the test has decided, however long that takes.
-
-        Args:
-            before: (slices,) cores, whose nodes hold the data.
-            after: (slices,) cores.
-        """
-        trial = _Open(before, after)
-        while (verdict := self._pair(trial)) is Verdict.OPEN:
-            pass
-        return trial.ended(verdict is Verdict.KEEP)
-
     def _pair(self, trial: _Open) -> Verdict:
         """One round under either schedule.
 

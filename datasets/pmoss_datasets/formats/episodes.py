@@ -34,7 +34,7 @@ def worth(
     """(T,) float64 of one episode.
 
     Args:
-        rewards_of: ``rewards_of`` or ``returns_to_go`` of the dataset's domain; the former if None.
+        rewards_of: such as ``returns_to_go``; None: that of the dataset's domain.
 
     Raises:
         DatasetError: the episode does not know them; names file, episode and field.

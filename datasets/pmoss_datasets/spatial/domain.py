@@ -19,7 +19,7 @@ from pmoss_datasets.recipes import Recipe
 from pmoss_datasets.schema import Array, Metadata, Played
 from pmoss_datasets.spatial import card, rollouts, scoring
 from pmoss_datasets.spatial.counter_columns import in_todays_columns
-from pmoss_datasets.spatial.expansion import Expander, returns_to_go, rewards
+from pmoss_datasets.spatial.expansion import Expander, rewards
 from pmoss_datasets.spatial.playing import DETERMINISTIC, ENV_ID, SEARCH, SpatialPlayer
 from pmoss_datasets.spatial.schema import (
     FIELDS,
@@ -270,10 +270,6 @@ class SpatialDomain(Domain):
     def rewards_of(self, episode: Episode, mode: str) -> Float64Array:
         """(T,) float64, million queries per second."""
         return rewards(episode, mode)
-
-    def returns_to_go(self, episode: Episode, mode: str) -> Float64Array:
-        """(T,) float64, million queries per second."""
-        return returns_to_go(episode, mode)
 
     def paying(self, kwargs: Mapping[str, Any], mode: str) -> dict[str, Any]:
         """Arguments of an environment that pays rewards of a mode."""

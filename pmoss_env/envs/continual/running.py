@@ -127,17 +127,13 @@ class RunningIndex:
 
     @property
     def model(self) -> _native.AnalyticModel:
-        """The C++ model, with the schedule at the end of the last epoch; see slots()."""
+        """The C++ model, with the schedule at the end of the last epoch."""
         return self._model
 
     @property
     def copies(self) -> int:
         """Number of slices whose data are not copied yet."""
         return self._index.copies
-
-    def slots(self, slices: Int32Array) -> Int32Array:
-        """The slices of the workload instance that have the present load of some slices."""
-        return (slices - self._index.shift) % np.int32(self.slices)
 
     def move(self, slice_: int, core: int) -> None:
         """Moves a slice to another core; its data follow in the next epochs.

@@ -174,19 +174,11 @@ def test_next_episodes_are_prepared_beside_threads_alone_and_change_no_bit(optio
     for envs in vectors:
         envs.sub_environments()[1].np_random.integers(9)
     assert reset() == [False] * 3 + [prepared, False, prepared]
+    # Where every episode is seeded, none is prepared.
+    assert [any(reset(**given)) for given in ({"seed": 3}, {"seed": 4}, {})] == [False] * 3
+    assert any(reset()) == prepared
     for envs in vectors:
         envs.close()
-
-
-def test_where_every_episode_is_seeded_none_is_prepared():
-    envs = SpatialVectorEnv(2, threads=2, **TOY)
-    envs.reset(seed=1)
-    envs.reset(seed=2)
-    envs.reset()
-    assert not any(env.session.is_prepared for env in envs.sub_environments())
-    envs.reset()
-    assert all(env.session.is_prepared for env in envs.sub_environments())
-    envs.close()
 
 
 def test_what_fails_as_episodes_start_is_typed_and_leaves_none_running():

@@ -23,6 +23,8 @@ def test_it_rests_longer_each_time_but_not_for_ever():
     assert rested == [0, 1, 3, 7, 15, 15]
     backoff.record(True, BUSY, 2.0)
     assert epochs_until_asked(backoff) == 0
+    backoff.record(False, BUSY, 1.0)  # it was proposed for another state
+    assert epochs_until_asked(backoff) == 0
 
 
 @pytest.mark.parametrize(

@@ -78,6 +78,7 @@ def test_every_change_is_tried_and_its_epoch_kept(tmp_path):
         assert trial.slices == 1 and len(trial.gains) <= MOST_PAIRS
         assert len(trial.before) == len(trial.after) == len(trial.gains)
         assert epoch.verdict == ("kept" if trial.kept else "reverted")
+        assert epoch.measured == pytest.approx(sum(trial.after) / sum(trial.before) - 1)
         if before is not None:
             assert (epoch.cores == before) != trial.kept
         before = epoch.cores
@@ -149,6 +150,14 @@ def test_an_agent_is_shown_facts_and_not_the_environment():
     list(fly(running_env({**HERE, "epochs": 1}, 0), agent, seed=4))
     assert [type(env) for env in shown[:2]] == [EnvironmentFacts, EpisodeFacts]
     assert shown[2] == policy_stream(4).bit_generator.state
+
+
+def test_forbidden_moves_are_counted_by_epoch():
+    agent = Restless()
+    # Stays where it is; a slice moves once in an epoch.
+    agent.act = lambda observation, mask: (0, int(observation["slice_tiles"][0]))
+    epochs_of_run = fly(running_env({**HERE, "epochs": 2}, 0), agent)
+    assert [epoch.decision.illegal for epoch in epochs_of_run] == [1, 1]
 
 
 def test_an_agent_that_cannot_begin_is_not_asked():

@@ -36,6 +36,9 @@ def test_every_step_is_the_live_one(dataset):
             np.testing.assert_array_equal(data["infos/next_action_mask"][row], info["action_mask"])
             row += 1
     assert row == len(data["actions"]) == len(dataset) * steps
+    for key, name in (("seed", "seed"), ("behavior_probability", "propensity")):
+        values = [np.broadcast_to(getattr(episode, name), steps) for episode in dataset]
+        np.testing.assert_array_equal(data[f"infos/{key}"], np.concatenate(values))
     assert data["terminals"].sum() == len(dataset) and not data["timeouts"].any()
 
 

@@ -20,7 +20,7 @@ def pytest_configure() -> None:
 #: Files that take longest. The C++ builds take as long as most of the rest together.
 _LONGEST = (
     *("native/test_cpp.py", "tests/test_contributing.py", "cli/test_cli.py"),
-    *("spatial/test_d3rlpy_agents.py", "tests/test_style.py", "offline/test_benchmark.py"),
+    *("spatial/test_d3rlpy_agents.py", "tests/test_style.py"),
     *("guest/test_numa.py", "guest/test_arm.py"),
 )
 
@@ -60,6 +60,15 @@ def install_package(tmp_path, monkeypatch):
         monkeypatch.syspath_prepend(folder)
 
     return put
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tiers of four episodes, so that a suite is built in no time."""
+    from pmoss_datasets import suite
+
+    tier, small = suite.tier, {"episodes": 4, "reference_episodes": 2, "reference_budget": 20}
+    monkeypatch.setattr(suite, "tier", lambda *names: tier(*names) | small)
 
 
 @pytest.fixture

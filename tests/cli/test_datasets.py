@@ -8,7 +8,6 @@ import pytest
 
 from pmoss_datasets import Dataset, catalog, open_dataset, suite
 from pmoss_datasets.formats import hub
-from pmoss_datasets.recipes import tier
 from pmoss_env.errors import UnknownNameError
 from tests.cli.invoking import pmoss
 
@@ -20,18 +19,8 @@ def run(*words: object, code: int = 0) -> str:
 
 
 @pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: None) -> Path:
     """A root with one built dataset of four episodes."""
-
-    def shortened(name: str, *domain: str) -> dict[str, object]:
-        return {
-            **tier(name, *domain),
-            "episodes": 4,
-            "reference_episodes": 2,
-            "reference_budget": 20,
-        }
-
-    monkeypatch.setattr(suite, "tier", shortened)
     monkeypatch.setenv(catalog.VARIABLE, str(tmp_path / "root"))
     output = run("data", "build", ID, "--processes", 1)
     assert f"{ID}: 4 episodes" in output and "1 datasets in" in output

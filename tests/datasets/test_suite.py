@@ -100,21 +100,6 @@ def test_an_id_of_another_version_names_that_of_today():
     assert elder.id.endswith("/mixed-v0")  # what is named goes before the domain's
 
 
-@pytest.fixture
-def few(monkeypatch):
-    """Tiers of four episodes, so that a suite is built in no time."""
-
-    def shortened(name, *domain):
-        return {
-            **tier(name, *domain),
-            "episodes": 4,
-            "reference_episodes": 2,
-            "reference_budget": 20,
-        }
-
-    monkeypatch.setattr(suite, "tier", shortened)
-
-
 def test_a_dataset_keeps_the_version_that_made_it(tmp_path, few, monkeypatch):
     id_ = f"pmoss/{suite.TOY}/random-v0"
     for version in ("0.0.1", min(CONTINUED - {__version__})):

@@ -24,7 +24,7 @@ def test_it_rests_longer_each_time_but_not_for_ever():
     backoff.record(True, BUSY, 2.0)
     assert epochs_until_asked(backoff) == 0
     backoff.record(False, BUSY, 1.0)  # it was proposed for another state
-    assert epochs_until_asked(backoff) == 0
+    assert epochs_until_asked(backoff, rate=1.0) == 0
 
 
 @pytest.mark.parametrize(

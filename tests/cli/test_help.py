@@ -144,7 +144,7 @@ def test_help_imports_no_layer_that_it_can_do_without() -> None:
 def test_lists_are_json_on_request() -> None:
     environments = pmoss_json("list", "environments")
     assert "pmoss/toy-v0" in {each["id"] for each in environments}
-    assert {"name", "nodes"} <= set(pmoss_json("list", "machines")[0])
+    assert {each["name"]: each["nodes"] for each in pmoss_json("list", "machines")}["toy"] == 2
     assert pmoss_json("list", "agents", "spatial")[0]["domain"] == "spatial"
     assert pmoss_json("list", "workloads")
     assert {"id", "episodes", "mean outcome", "MB"} <= set(pmoss_json("list", "datasets")[0])

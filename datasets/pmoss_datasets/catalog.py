@@ -80,7 +80,7 @@ def load(
 
     Raises:
         UnknownNameError: no such id.
-        DatasetError: it is damaged.
+        DatasetError: it is damaged, or is neither here nor to be obtained.
     """
     return open_dataset(_folder_of(name, root, mirror, obtain))
 
@@ -92,7 +92,7 @@ def load_data(
 
     Raises:
         UnknownNameError: no such id.
-        DatasetError: it is damaged.
+        DatasetError: it is damaged, or is neither here nor to be obtained.
     """
     return open_data(_folder_of(name, root, None, obtain))
 
@@ -119,8 +119,12 @@ def _folder_of(name: str | Path, root: str | Path | None, mirror: str | None, ob
     for place in (Path(root) if root else default_root(), SHIPPED_ROOT):
         if (place / name / METADATA).is_file():
             return place / name
-    if obtain and mirrors.is_of_suite(str(name)):
-        return mirrors.obtain(str(name), Path(root) if root else default_root(), mirror).path
+    if mirrors.is_of_suite(str(name)):
+        if obtain:
+            return mirrors.obtain(str(name), Path(root) if root else default_root(), mirror).path
+        raise DatasetError(
+            f"{name}: is of the suite, and not here: `pmoss data build {name}` makes it"
+        )
     raise UnknownNameError("dataset", str(name), known_ids(root))
 
 

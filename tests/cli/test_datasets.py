@@ -32,6 +32,8 @@ def test_list_show_and_verify(root: Path) -> None:
     total = len(suite.suite_ids())
     assert ID in output and f"0 of the {total} of the standard suite are built" in output
     assert "## Known limits" in run("list", "datasets", ID)
+    absent = suite.suite_ids()[-1]
+    assert f"`pmoss data build {absent}` makes it" in run("list", "datasets", absent, code=2)
     assert "1 datasets, nothing wrong" in run("data", "verify", ID, "--rebuild")
     assert "--trust bin.so: only --rebuild" in run("data", "verify", "--trust", "bin.so", code=2)
     with h5py.File(root / ID / "data.hdf5", "a") as file:
@@ -45,7 +47,7 @@ def test_list_show_and_verify(root: Path) -> None:
         assert "nowhere: is no folder" in run(*command, "--root", root / "nowhere", code=2)
 
 
-def test_convert_and_merge(root: Path, tmp_path: Path) -> None:
+def test_datasets_are_converted(root: Path, tmp_path: Path) -> None:
     run("data", "convert", ID, tmp_path / "d4rl.hdf5", "--to", "d4rl", "--reward", "slice")
     with h5py.File(tmp_path / "d4rl.hdf5") as file:
         assert file["observations"].shape[0] == file["terminals"].shape[0] == 32

@@ -14,7 +14,7 @@ from pmoss_datasets import Recipe, catalog, collect, collection, suite
 from pmoss_datasets.evaluation import episode_seed
 from pmoss_datasets.playing import PLAY, REFERENCE, chance
 from pmoss_datasets.recipes import tier, tier_names
-from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError
+from pmoss_env.errors import DatasetError, DescriptionError
 from pmoss_env.version import CONTINUED, __version__
 
 TOY = {"machine": "toy", "slices": 8}
@@ -136,7 +136,7 @@ def test_building_keeps_what_is_built_and_refuses_what_is_other(tmp_path, few):
 def test_datasets_are_found_by_id(tmp_path, few, monkeypatch):
     monkeypatch.setenv(catalog.VARIABLE, str(tmp_path))
     id_ = f"pmoss/{suite.TOY}/random-v0"
-    with pytest.raises(UnknownNameError, match="dataset"):
+    with pytest.raises(DatasetError, match="pmoss data build"):
         catalog.load(id_, obtain=False)
     built = suite.build(id_, catalog.default_root())
     assert catalog.load(id_).checksum == built.checksum

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from pmoss_env.cli.console import console, show_json, show_rows
 from pmoss_env.cli.listing import Request
+
+if TYPE_CHECKING:
+    from pmoss_agents.registry import Listing
 
 #: What agents learn from, in words.
 _LEARNS = {"offline": "data", "online": "play", "nothing": "nothing"}
 
 
 def list_agents(asked: Request) -> None:
-    """Lists the agents, of a domain if one is named, or shows the card of one that ships trained.
+    """Lists the agents, of a domain if one is named, or shows one: its card or committed config.
 
     Names that begin with pmoss/ are trained. To act, an agent that learned needs the extra agents
     at most. Other packages add agents through the entry-point group pmoss.agents; without one, an
@@ -34,15 +38,32 @@ def list_agents(asked: Request) -> None:
     _list_all(name, asked.as_json)
 
 
+def _show(listing: Listing, as_json: bool) -> None:
+    """Shows an agent that can be trained, with the fields of its config that are committed."""
+    from pmoss_agents.configs import committed_config
+
+    config = committed_config(listing.name, "")
+    if as_json:
+        show_json({**asdict(listing), "config": config})
+        return
+    extra = f"; needs the extra {listing.extra}" if listing.extra else ""
+    console.print(f"{listing.name}: learns from {_LEARNS[listing.learns]}{extra}", style="bold")
+    console.print(f"class {listing.path}", highlight=False, soft_wrap=True)
+    show_rows("Committed config", ["setting", "value"], list(config.items()), False)
+
+
 def _list_all(domain: str | None, as_json: bool) -> None:
     from pmoss_agents import pretrained
     from pmoss_agents.registry import OWN, listings
     from pmoss_env.errors import UnknownNameError
 
     every = listings()
+    if domain in (by_name := {listing.name: listing for listing in every}):
+        _show(by_name[domain], as_json)
+        return
     domains = list(dict.fromkeys(listing.domain for listing in every if listing.domain))
     if domain is not None and domain not in domains:
-        raise UnknownNameError("domain", domain, domains)
+        raise UnknownNameError("agent or domain", domain, [*domains, *by_name])
     rows = [
         (
             listing.domain or "-",

@@ -113,12 +113,15 @@ def test_an_interval_holds_what_differs_between_seeds_and_between_episodes() -> 
         assert estimate.value == pytest.approx(scores.mean())
         assert estimate.low < estimate.value < estimate.high
         widths.append(estimate.high - estimate.low)
-    # Closed forms: the standard errors of both levels added up.
+    # Closed forms: the standard errors of both levels added up; episodes are those of all seeds.
     for scores, width in zip((alike, apart), widths, strict=True):
-        within = scores.var(axis=1).mean() / scores.size
+        within = scores.mean(axis=0).var() / scores.shape[1]
         between = scores.mean(axis=1).var() / scores.shape[0]
         assert width == pytest.approx(2 * 1.96 * np.sqrt(within + between), rel=0.15)
-    assert widths[1] > 2 * widths[0]
+    assert widths[1] > 1.5 * widths[0]
+    # Seeds that all do the same say no more than one of them.
+    single = two_level_bootstrap([alike[:1]], STATISTICS["mean"])
+    assert widths[0] == pytest.approx(single.high - single.low, rel=0.1)
     with pytest.raises(DescriptionError, match=r"\(1, 20\), \(8, 20\)"):
         two_level_bootstrap([alike[:1], apart], STATISTICS["mean"])
 

@@ -138,5 +138,5 @@ def test_without_a_network_the_data_are_made(
     assert kept.exists()
     with pytest.raises(UnknownNameError, match="dataset"):
         load("pmoss/toy-btree-ycsb-a/nothing-v0", tmp_path)
-    with pytest.raises(UnknownNameError, match="dataset"):
+    with pytest.raises(DatasetError, match=f"`pmoss data build {ID}` makes it"):
         load(ID, tmp_path / "empty", obtain=False)

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from pmoss_env.errors import BackendError
 
-#: Waits for a line from its parent. If the parent ends without one, it writes the value $1 to the
-#: file $2.
-_GUARD = 'read -r word || printf %s "$1" > "$2"'
+#: Waits for a line from its parent. Without one, when the parent ends, it writes the value to the
+#: file.
+_GUARD = """
+import sys
+value, file = sys.argv[1:]
+if not sys.stdin.readline():
+    with open(file, "w") as setting:
+        setting.write(value)
+"""
 #: Files below the root, and their valid values.
 _FILES = {
     "numa_balancing": ("proc/sys/kernel/numa_balancing", ("0", "1")),
@@ -84,8 +91,9 @@ def switched(wanted: Mapping[str, str | None], root: Path = Path("/")) -> Iterat
 
 @contextmanager
 def _put_back(file: Path, before: str) -> Iterator[None]:
-    """Restores a file at the end; a shell does it if this process is killed."""
-    words = ["/bin/sh", "-c", _GUARD, "sh", before, str(file)]
+    """Restores a file at the end; a process of its own does it if this one is killed."""
+    # Python, not a shell, which a container may lack.
+    words = [sys.executable, "-I", "-S", "-c", _GUARD, before, str(file)]
     # In a session of its own, it survives a kill of this process group.
     guard = subprocess.Popen(words, stdin=subprocess.PIPE, start_new_session=True)
     assert guard.stdin is not None

@@ -76,7 +76,8 @@ def test_a_rollout_is_undone(results: Any, policy: str) -> None:
 
 
 def test_placements_are_exported(results: Any) -> None:
-    assert results["export"]["files"] == sorted(f"{policy}.sh" for policy in POLICIES)
+    switched = ("os-default-autonuma-off", "os-default-autonuma-on")
+    assert results["export"]["files"] == sorted(f"{name}.sh" for name in (*POLICIES, *switched))
 
 
 def test_the_autopilot_serves_three_epochs(results: Any) -> None:

@@ -32,6 +32,7 @@ from pmoss_benchmarks.study.store import (
     StoredStudy,
     header_of,
     read_stored,
+    version_of,
 )
 from pmoss_datasets.executors import check_executor, run_tasks
 from pmoss_env.errors import DatasetError, DescriptionError, PmossError, UnsupportedError
@@ -83,7 +84,8 @@ def run_study(
     }
     identifier = hashlib.sha256(json.dumps(made, sort_keys=True).encode()).hexdigest()[:8]
     identity, keys = identity_of(settings), list(next(iter(cells.values())))
-    with ResultFile(out, header_of(study.name, identity, keys), key=("cell",)) as file:
+    header = {**header_of(study.name, identity, keys), "format_version": version_of(out)}
+    with ResultFile(out, header, key=("cell",)) as file:
         before = {key[0]: row for key, row in file.rows.items()}
         if not allow_other_code:
             _check_code(out, before)

@@ -90,6 +90,20 @@ def header_of(study: str, settings: Mapping[str, Any], keys: Sequence[str]) -> d
     }
 
 
+def version_of(path: Path) -> int:
+    """The version to go on with: that of a file which an earlier release began, else today's.
+
+    Appended rows are the same in all versions, and write() makes today's of them.
+    """
+    try:
+        version = read_rows(path)[0].get("format_version")
+    except DatasetError:  # it is not there, or empty; what else is wrong, the first row finds
+        return FORMAT_VERSION
+    if isinstance(version, int) and 1 <= version < FORMAT_VERSION:
+        return version
+    return FORMAT_VERSION
+
+
 def read_stored(path: Path) -> StoredStudy:
     """The whole rows of a file, also of one that a command still writes.
 

@@ -97,10 +97,10 @@ def test_the_papers_tokens_in_play_are_those_of_training(tmp_path, monkeypatch, 
         observation, _, _, _, info = world.step(tile)
     world.close()
     learned_from = Episodes(data, agent.config).whole([1])
-    seen = {"returns": torch.tensor(returns), "machine_view": torch.stack(views)}
+    inputs = {"returns": torch.tensor(returns), "machine_view": torch.stack(views)}
     same = {
         key: torch.allclose(value, learned_from[key][0], rtol=1e-4, atol=1e-4)
-        for key, value in seen.items()
+        for key, value in inputs.items()
     }
     expected = {"returns": changes != {"falls": "even"}, "machine_view": "snapshot" not in changes}
     # The machine view in play is of the schedule that runs; then both fall as it serves.

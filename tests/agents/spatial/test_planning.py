@@ -50,8 +50,8 @@ def balanced_plainly(times, start, limit):
             left = load[full] - times[slice_, full]
             for other in others:
                 core = chosen[other]
-                there = load[core] - times[other, core] + times[slice_, core]
-                later = max(left + times[other, full], there)
+                load_after = load[core] - times[other, core] + times[slice_, core]
+                later = max(left + times[other, full], load_after)
                 if later < bound:
                     bound, best = later, [(other, core, full), (slice_, full, core)]
         if best is None:

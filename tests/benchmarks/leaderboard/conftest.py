@@ -33,13 +33,13 @@ MODULE = """
             return int(np.flatnonzero(action_mask)[0])
 
     class Plans(First):
-        seen = 0.0
+        total_reward = 0.0
         def plan(self, context, order):
             self.actions = context.machine.tile_of_core[context.incumbent.cores[order]].tolist()
         def act(self, observation, action_mask):
             return self.actions.pop(0)
         def observe(self, reward):
-            self.seen += reward
+            self.total_reward += reward
 
     class NotANumber(First):
         def act(self, observation, action_mask):
@@ -107,10 +107,10 @@ REFUSED = {
             ("mq_open", b"/it", 0),
         )""",
     "Truncates": """
-        here = __file__.encode()
+        file = __file__.encode()
         all_refused(
-            ("truncate", here, 0), ("ftruncate", 0, 0),
-            *(("open", here, os.O_TRUNC | mode) for mode in (os.O_RDONLY, os.O_ACCMODE)),
+            ("truncate", file, 0), ("ftruncate", 0, 0),
+            *(("open", file, os.O_TRUNC | mode) for mode in (os.O_RDONLY, os.O_ACCMODE)),
         )""",
     "ChangesAttributes": """
         at = -100, __file__.encode(), 0

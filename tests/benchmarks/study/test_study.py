@@ -63,6 +63,8 @@ def test_a_run_goes_on_where_it_stopped_and_gives_the_same_bytes(checkout: Path)
     assert len(lines) == 5
     # What a kill leaves: the header, the run, one row and half of another.
     parts.write_bytes(b"".join(lines[:3]) + lines[3][:40])
+    # An earlier release began it.
+    parts.write_bytes(parts.read_bytes().replace(b'"format_version": 2', b'"format_version": 1', 1))
     done: list[int] = []
     run_study(study, parts, **folders(checkout), progress=lambda what, n, total: done.append(n))
     assert done == [1, 2, 3]

@@ -18,7 +18,7 @@ import numpy as np
 
 from pmoss_benchmarks.spatial.bound import LeastTimes, upper_bound
 from pmoss_benchmarks.study.function import Cell, Progress, Row, Rows, Run, identity_of, silent
-from pmoss_benchmarks.study.store import file_of, header_of
+from pmoss_benchmarks.study.store import file_of, header_to_go_on
 from pmoss_benchmarks.study.tables import TableOfRows, grouped
 from pmoss_datasets.domain import find_domain
 from pmoss_datasets.evaluation import episode_seed
@@ -191,17 +191,18 @@ def reference_rows(
         DatasetError: rows are damaged, or another command makes some now.
     """
     settings = Settings(tuple(tasks), episodes, budget=budget)
-    header = header_of("references", json.loads(json.dumps(identity_of(settings))), _KEYS)
+    identity = json.loads(json.dumps(identity_of(settings)))
     kept = keep / f"references-{budget}-{SEED}.jsonl"
     rows: dict[tuple[str, int], Row] = {}
     for path in (kept, file_of(results, "references")):
         if path.exists():
             own_header, lines = read_rows(path)
-            if own_header == header:
+            if own_header == header_to_go_on(path, "references", identity, _KEYS):
                 rows |= {(line["task"], line["episode"]): line for line in lines if "task" in line}
     lacking = [cell for cell in cells(settings) if (cell["task"], cell["episode"]) not in rows]
     if lacking:
         run = Run(settings, keep, keep, results)
+        header = header_to_go_on(kept, "references", identity, _KEYS)
         with ResultFile(kept, header, key=_KEYS) as file, closing(Work(run)) as work:
             for done, cell in enumerate(lacking):
                 progress("references", done, len(lacking))

@@ -30,9 +30,8 @@ from pmoss_benchmarks.study.store import (
     RESERVED,
     RUN,
     StoredStudy,
-    header_of,
+    header_to_go_on,
     read_stored,
-    version_of,
 )
 from pmoss_datasets.executors import check_executor, run_tasks
 from pmoss_env.errors import DatasetError, DescriptionError, PmossError, UnsupportedError
@@ -84,7 +83,7 @@ def run_study(
     }
     identifier = hashlib.sha256(json.dumps(made, sort_keys=True).encode()).hexdigest()[:8]
     identity, keys = identity_of(settings), list(next(iter(cells.values())))
-    header = {**header_of(study.name, identity, keys), "format_version": version_of(out)}
+    header = header_to_go_on(out, study.name, identity, keys)
     with ResultFile(out, header, key=("cell",)) as file:
         before = {key[0]: row for key, row in file.rows.items()}
         if not allow_other_code:

@@ -90,18 +90,22 @@ def header_of(study: str, settings: Mapping[str, Any], keys: Sequence[str]) -> d
     }
 
 
-def version_of(path: Path) -> int:
-    """The version to go on with: that of a file which an earlier release began, else today's.
+def header_to_go_on(
+    path: Path, study: str, settings: Mapping[str, Any], keys: Sequence[str]
+) -> dict[str, Any]:
+    """The first line with which rows are appended to a file.
 
-    Appended rows are the same in all versions, and write() makes today's of them.
+    A file that an earlier release began keeps its version: appended rows are the same in all
+    versions, and write() makes today's of them.
     """
+    header = header_of(study, settings, keys)
     try:
         version = read_rows(path)[0].get("format_version")
     except DatasetError:  # it is not there, or empty; what else is wrong, the first row finds
-        return FORMAT_VERSION
+        return header
     if isinstance(version, int) and 1 <= version < FORMAT_VERSION:
-        return version
-    return FORMAT_VERSION
+        header["format_version"] = version
+    return header
 
 
 def read_stored(path: Path) -> StoredStudy:

@@ -71,8 +71,12 @@ def test_what_is_stored_is_read_and_what_lacks_is_made_once(
     # Only the second one was made, and it is kept.
     (kept,) = keep.iterdir()
     assert kept.read_text().count("env_seed") == 1
+    # An earlier release kept it.
+    text = kept.read_text().replace('"format_version": 2', '"format_version": 1', 1)
+    kept.write_text(text)
     monkeypatch.setattr("pmoss_benchmarks.functions.references.Work", None)
     assert reference_rows(results, keep, [TOY], 2, budget=BUDGET)[TOY] == made
+    assert kept.read_text() == text
     # Rows of another budget are not taken.
     with pytest.raises(TypeError):
         reference_rows(results, keep, [TOY], 1, budget=BUDGET + 24)

@@ -92,7 +92,7 @@ def build_program(name: str, file: str | None = None) -> Path:
         file: what is built, if its name is another one.
 
     Raises:
-        BackendError: there is no source, a tool is missing or the build fails.
+        BackendError: there is no source, a tool or a peer is missing, or the build fails.
     """
     if not (REPOSITORY / "native" / "bench").is_dir():
         raise BackendError(f"{REPOSITORY} holds no native/bench: run this in a source checkout")
@@ -100,12 +100,20 @@ def build_program(name: str, file: str | None = None) -> Path:
     cmake = str(beside) if beside.exists() else shutil.which("cmake")
     if cmake is None:
         raise BackendError("cmake is not installed: pip install '.[dev]' in a checkout")
-    run_program(
+    configured = run_program(
         *(cmake, "-S", REPOSITORY / "native", "-B", BUILD, "-DCMAKE_BUILD_TYPE=Release"),
         *("-DPMOSS_BUILD_MODULE=OFF", "-DPMOSS_BUILD_BENCH=ON"),
     )
+    check_configured(name, configured)
     run_program(cmake, "--build", BUILD, "--target", name, "-j", "2")
     return next(path for path in BUILD.rglob(file or name) if path.is_file())
+
+
+def check_configured(name: str, configured: str) -> None:
+    """Raises BackendError where the configuration says what a program lacks, and how to get it."""
+    for line in configured.splitlines():
+        if line.startswith(f"-- no {name}: "):
+            raise BackendError(f"there is {line.removeprefix('-- ')}, then run this again")
 
 
 def run_program(*command: object) -> str:

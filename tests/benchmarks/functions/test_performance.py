@@ -1,14 +1,21 @@
 """Speed on a host: which figures there are and how they are judged, never how fast anything is."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from pmoss_benchmarks.functions import performance
 from pmoss_benchmarks.functions.performance import Settings, cells, measure
-from pmoss_benchmarks.performance.programs import figure, routing_figures, scaling_figures
+from pmoss_benchmarks.performance.programs import (
+    REPOSITORY,
+    check_configured,
+    figure,
+    routing_figures,
+    scaling_figures,
+)
 from pmoss_benchmarks.study.function import Run
-from pmoss_env.errors import DescriptionError, UnknownNameError
+from pmoss_env.errors import BackendError, DescriptionError, UnknownNameError
 
 
 def test_a_part_is_measured_and_held_against_its_goals() -> None:
@@ -41,6 +48,15 @@ def test_what_cannot_be_measured_is_named() -> None:
         Settings(rounds=0)
     with pytest.raises(DescriptionError, match="goal 'fast' of 'index'"):
         Settings(goals={"index": "fast"})
+
+
+def test_a_missing_peer_is_named_with_its_package() -> None:
+    listed = (REPOSITORY / "native" / "bench" / "CMakeLists.txt").read_text()
+    (said,) = re.findall(r'message\(STATUS "(no rtree_bench: .+)"\)', listed)
+    configured = f"-- Configuring\n-- {said}\n-- Generating done"
+    check_configured("index_bench", configured)
+    with pytest.raises(BackendError, match="no rtree_bench: Boost.* install libboost-dev, then run"):
+        check_configured("rtree_bench", configured)
 
 
 def test_indexes_on_several_threads_have_rates_efficiencies_and_ratios() -> None:

@@ -55,7 +55,7 @@ def test_a_missing_peer_is_named_with_its_package() -> None:
     (said,) = re.findall(r'message\(STATUS "(no rtree_bench: .+)"\)', listed)
     configured = f"-- Configuring\n-- {said}\n-- Generating done"
     check_configured("index_bench", configured)
-    with pytest.raises(BackendError, match="no rtree_bench: Boost.* install libboost-dev, then run"):
+    with pytest.raises(BackendError, match=r"no rtree_bench: Boost.* install libboost-dev, then"):
         check_configured("rtree_bench", configured)
 
 

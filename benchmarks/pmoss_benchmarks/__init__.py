@@ -12,7 +12,10 @@ __all__ = ["read"]
 
 
 def read(study: str, root: Path | str | None = None) -> pandas.DataFrame:
-    """The stored rows of a study as a frame: a row each, nested fields by their path.
+    """The stored results of a study as a frame: a row for each episode of each policy.
+
+    Columns are the fields of the stored rows, nested ones by their path, ``policy`` and
+    ``episode``. A study whose rows hold no episodes gives one row for each stored one.
 
     Args:
         study: e.g. "headroom" or "headroom/machines"; `pmoss study list` lists them.
@@ -23,6 +26,7 @@ def read(study: str, root: Path | str | None = None) -> pandas.DataFrame:
         DatasetError: it has no rows, or they are damaged.
         MissingExtraError: pandas is not installed.
     """
+    from pmoss_benchmarks.study.frames import episode_records
     from pmoss_benchmarks.study.store import Results, find_root
     from pmoss_env.extras import require
 
@@ -30,4 +34,4 @@ def read(study: str, root: Path | str | None = None) -> pandas.DataFrame:
     import pandas
 
     results = Results(find_root(Path(root or Path.cwd()).resolve()))
-    return pandas.json_normalize([dict(row) for row in results[study].rows])
+    return pandas.json_normalize(episode_records(results[study].rows))

@@ -1,13 +1,16 @@
 """The one mechanism of studies: descriptions, runs that go on, the store, the replay."""
 
 import json
+import math
 from pathlib import Path
 
+import pandas
 import pytest
 
 import pmoss_benchmarks
 from pmoss_benchmarks.study import runner as runner_module
 from pmoss_benchmarks.study.description import read_study
+from pmoss_benchmarks.study.frames import episode_records
 from pmoss_benchmarks.study.runner import is_stale, replay_study, run_study
 from pmoss_benchmarks.study.store import Results, StoredStudy, read_stored
 from pmoss_benchmarks.study.tables import make_table
@@ -232,3 +235,38 @@ def test_the_commands_show_what_is_stored(checkout: Path, monkeypatch: pytest.Mo
     frame = pmoss_benchmarks.read("small", checkout)
     assert list(frame["interference"]) == ["none", "busy_core", "cache_thrash"]
     assert frame["search"].dtype == float
+
+
+def test_a_frame_has_a_row_for_each_episode_of_each_policy() -> None:
+    last = {"score": [1.0, 2.0], "seconds": 0.5, "actions": {"zlib": ""}}
+    trained = {"cell": "a", "seed": 0, "played": {"bc": last, "bc (best)": "last"}}
+    ruled = {
+        "cell": "b",
+        "env": {"machine": "toy"},
+        "rules": {"lpt": {"score": 3.5, "throughput": 9.0, "scores": [3.0, 4.0]}},
+        "policies": {"surrogate": {"score": 5.0, "throughput": 9.0}},
+    }
+    measured = {"cell": "c", "policy": "best-fit", "throughput": [7.0, 8.0], "outcomes": [{}]}
+    unplaced = {"cell": "e", "policy": "os-default", "shared": [[6.0, -1.0]]}
+    frame = pandas.json_normalize(episode_records([trained, ruled, measured, unplaced]))
+    columns = ["cell", "policy", "episode", "score", "throughput"]
+    nan = math.nan
+    expected = [
+        ["a", "bc", 0, 1.0, nan],
+        ["a", "bc", 1, 2.0, nan],
+        ["a", "bc (best)", 0, 1.0, nan],
+        ["a", "bc (best)", 1, 2.0, nan],
+        ["b", "lpt", 0, 3.0, nan],
+        ["b", "lpt", 1, 4.0, nan],
+        ["b", "surrogate", nan, 5.0, 9.0],
+        ["c", "best-fit", 0, nan, 7.0],
+        ["c", "best-fit", 1, nan, 8.0],
+        ["e", "os-default", 0, -1.0, 6.0],
+    ]
+    pandas.testing.assert_frame_equal(
+        frame[columns], pandas.DataFrame(expected, columns=columns), check_dtype=False
+    )
+    assert list(frame["env.machine"].dropna()) == ["toy"] * 3
+    # A list of another kind stays whole, and rows without policies stay single.
+    counted = {"cell": "d", "nodes": [1, 2]}
+    assert episode_records([counted]) == [counted]

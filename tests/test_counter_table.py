@@ -10,14 +10,7 @@ import pytest
 from pmoss_env import _native
 from pmoss_env.backends import make_backend
 from pmoss_env.counter_table import MODELS, TABLE, CounterTableError, read_table
-from pmoss_env.types import (
-    COUNTER_NAMES,
-    COUNTERS,
-    EXTRA_COUNTERS,
-    CoTenant,
-    Instance,
-    Schedule,
-)
+from pmoss_env.types import COUNTER_NAMES, COUNTERS, EXTRA_COUNTERS, CoTenant, Instance, Schedule
 from tests.sources import module_of
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -108,9 +101,7 @@ def test_the_reference_page_is_up_to_date() -> None:
         ("[[counter]]", "[[counter]", "cannot be read"),
     ],
 )
-def test_a_wrong_table_is_refused_in_one_line(
-    tmp_path: Path, old: str, new: str, complaint: str
-) -> None:
+def test_a_wrong_table_is_refused_in_one_line(tmp_path, old, new, complaint):
     path = changed(tmp_path, old, new)
     with pytest.raises(CounterTableError, match=complaint) as error:
         read_table(path)

@@ -86,10 +86,7 @@ def test_wrong_answers_are_named(faulty) -> None:
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
-        (
-            "two_steps",
-            r"insert\(\) by 2 threads at once of the new key \d+ gives 1 to [02] ",
-        ),
+        ("two_steps", r"insert\(\) by 2 threads at once of the new key \d+ gives 1 to [02] "),
         ("old_copies", r"gives the value \d+, which is older than \d+"),
         ("no_extremes", r"insert\(\) gives -1 at the key 0"),
         ("leaks", r"memory grows by \d+ bytes for each lookup.*a leak"),

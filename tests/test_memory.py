@@ -8,13 +8,7 @@ from pmoss_env.errors import DescriptionError, ScheduleError
 from pmoss_env.files import read_toml
 from pmoss_env.machines import Machine, load_machine
 from pmoss_env.machines.catalog import PRESETS
-from pmoss_env.memory import (
-    memory_gib,
-    nearest_nodes,
-    relocated,
-    slice_gib,
-    slices_of_node,
-)
+from pmoss_env.memory import memory_gib, nearest_nodes, relocated, slice_gib, slices_of_node
 from pmoss_env.types import Schedule
 from pmoss_env.workloads import load_workload
 

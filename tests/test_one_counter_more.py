@@ -51,9 +51,7 @@ def use(copy: Copy, before: tuple[Path, list[Path]]) -> bool:
     return bool(shown["known"])
 
 
-def test_before_the_native_module_is_built_again(
-    copy: Copy, before: tuple[Path, list[Path]]
-) -> None:
+def test_before_the_native_module_is_built_again(copy, before):
     assert not use(copy, before)
     page = (copy.folder / "docs" / "concepts" / "counters.md").read_text()
     assert "[`itlb_misses`](#itlb_misses)" in page
@@ -61,8 +59,6 @@ def test_before_the_native_module_is_built_again(
 
 @pytest.mark.heavy
 @pytest.mark.native
-def test_after_the_native_module_is_built_again(
-    copy: Copy, before: tuple[Path, list[Path]]
-) -> None:
+def test_after_the_native_module_is_built_again(copy, before):
     copy.run("python native/build.py", timeout=1800)
     assert use(copy, before)

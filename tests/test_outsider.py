@@ -237,9 +237,7 @@ def test_an_episode_without_an_end_is_refused(roads: None, folder: Path) -> None
         ("width=1", "unknown; did you mean 'wide'? known are length, wide"),
     ],
 )
-def test_bad_arguments_of_an_environment(
-    argument: str, message: str, roads: None, folder: Path
-) -> None:
+def test_bad_arguments_of_an_environment(argument, message, roads, folder):
     assert message in refusal("evaluate", "--domain", "road", "go", "-e", argument)
     assert message in refusal("run", "rollout", "--domain", "road", "go", "-e", argument)
     assert message in refusal("data", "collect", "data", "--domain", "road", "-e", argument)
@@ -328,9 +326,7 @@ def test_a_plain_policy_by_entry_point(install_package: Any, folder: Path) -> No
 
 
 @pytest.mark.parametrize("word", ["linear-cost", "outsider_plain:Learner"])
-def test_who_has_learned_nothing_is_refused_at_once(
-    word: str, install_package: Any, folder: Path
-) -> None:
+def test_who_has_learned_nothing_is_refused_at_once(word, install_package, folder):
     install_package("outsider_plain", {}, STRANGE)
     file = f"{word}@OUT.safetensors" if ":" in word else "OUT.safetensors"
     for command in (["evaluate"], ["run", "rollout"]):

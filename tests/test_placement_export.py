@@ -41,9 +41,7 @@ def schedule_of(machine: Machine, rule: str) -> Schedule:
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_units_hold_every_slice_once_with_the_cpus_that_may_serve_it(
-    machine: Machine, rule: str
-) -> None:
+def test_units_hold_every_slice_once_with_the_cpus_that_may_serve_it(machine, rule):
     schedule = schedule_of(machine, rule)
     units = units_of(machine, schedule)
     assert sorted(slice_ for unit in units for slice_ in unit.slices) == [*range(SLICES)]
@@ -69,10 +67,7 @@ def test_units_hold_every_slice_once_with_the_cpus_that_may_serve_it(
 def test_data_on_another_node_than_the_core_are_a_unit_of_their_own(machine: Machine) -> None:
     local = schedule_of(machine, "grouped")
     away = Schedule(local.cores, (local.nodes + 1) % machine.nodes)
-    assert [unit.name for unit in units_of(machine, away)][:2] == [
-        "node0-memory1",
-        "node1-memory2",
-    ]
+    assert [unit.name for unit in units_of(machine, away)][:2] == ["node0-memory1", "node1-memory2"]
 
 
 def test_lists_are_those_of_the_kernel() -> None:
@@ -161,9 +156,7 @@ def of_kubernetes(units: list[Unit], files: list[Path], folder: Path) -> Iterato
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("read", [of_numactl, of_cgroup, of_systemd, of_kubernetes])
-def test_what_is_exported_holds_the_cpus_and_nodes_of_each_unit(
-    machine: Machine, read: Reader, rule: str, tmp_path: Path
-) -> None:
+def test_what_is_exported_holds_the_cpus_and_nodes_of_each_unit(machine, read, rule, tmp_path):
     mechanism = read.__name__.removeprefix("of_")
     units, files = exported(mechanism, machine, rule, tmp_path / "out")
     assert files[0].name.startswith(f"my-{rule}-rm-x")
@@ -173,9 +166,7 @@ def test_what_is_exported_holds_the_cpus_and_nodes_of_each_unit(
         assert [*map(numbers, placed[unit.name])] == [[*unit.cpus], [*unit.nodes]]
 
 
-def test_what_cannot_be_exported_is_refused_before_a_file_is_written(
-    machine: Machine, tmp_path: Path
-) -> None:
+def test_what_cannot_be_exported_is_refused_before_a_file_is_written(machine, tmp_path):
     schedule = schedule_of(machine, "grouped")
     with pytest.raises(UnknownNameError, match="mechanism 'slurm'"):
         export_placement("slurm", machine, schedule, tmp_path / "out", "x")

@@ -64,9 +64,7 @@ def test_what_needs_linux_is_a_typed_error(portable: None, asked: Callable[[], o
 
 
 @pytest.mark.parametrize("asked", [host_report, lambda: load_machine("host")])
-def test_a_sandbox_without_sys_is_a_typed_error(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, asked: Callable[[], object]
-) -> None:
+def test_a_sandbox_without_sys_is_a_typed_error(monkeypatch, tmp_path, asked):
     read = _native.host_topology
     monkeypatch.setattr(_native, "host_topology", lambda root: read(str(tmp_path)))
     catalog._load.cache_clear()  # another test may have looked at this host
@@ -74,9 +72,7 @@ def test_a_sandbox_without_sys_is_a_typed_error(
         asked()
 
 
-def test_machines_are_listed_where_the_host_cannot_be_read(
-    portable: None, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_machines_are_listed_where_the_host_cannot_be_read(portable, capsys):
     machines(as_json=True)
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
     assert rows["host"]["cores"] == "" and rows["toy"]["cores"] > 0
@@ -163,9 +159,7 @@ def test_models_data_and_commands_need_nothing_that_windows_lacks(tmp_path: Path
     assert commands == [f"pmoss {words}" for words in without_posix.COMMANDS]
 
 
-def test_a_submission_is_refused_where_it_could_not_be_ended(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_submission_is_refused_where_it_could_not_be_ended(monkeypatch):
     monkeypatch.delattr(os, "killpg")
     agent = Agent("", "lpt", None)
     with pytest.raises(PlatformError, match="pmoss evaluate"):

@@ -181,9 +181,7 @@ def test_a_recording_is_replaced_as_a_whole(library: Path) -> None:
     assert files == {"recording.json", *(instance.file for instance in new)}
 
 
-def test_a_recording_that_no_run_would_read_is_not_written(
-    library: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_recording_that_no_run_would_read_is_not_written(library, monkeypatch):
     folder = library.with_name("mine.so.recording")
     before = sorted(folder.iterdir())
     trace = load_recording(folder).trace(0)

@@ -64,9 +64,7 @@ def now_changed(code: dict) -> list[str]:
         ("presets/a.toml", "a = 2\n", True),
     ],
 )
-def test_statements_count_and_words_do_not(
-    package: Path, name: str, text: str, counts: bool
-) -> None:
+def test_statements_count_and_words_do_not(package, name, text, counts):
     code = code_of(["pmoss_imagined.first"], ())
     assert set(code["digests"]) == {"pmoss_imagined"}
     assert now_changed(code) == []
@@ -75,9 +73,7 @@ def test_statements_count_and_words_do_not(
     sys.modules.pop("pmoss_imagined", None)
 
 
-def test_an_installation_without_native_sources_compares_the_rest(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_installation_without_native_sources_compares_the_rest(monkeypatch):
     code = code_of(["pmoss_benchmarks.functions.fidelity"])
     monkeypatch.setattr(module, "_native_files", lambda folder: [])
     assert changed_since(code) == []

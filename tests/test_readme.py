@@ -1,7 +1,4 @@
-"""Every Python snippet of README and docs runs, and every command they name exists.
-
-Those of tutorials run in their order: tests/test_docs.py.
-"""
+"""Snippets of README and docs run, commands exist, and pages name code that is there."""
 
 import re
 import subprocess
@@ -50,3 +47,26 @@ def test_pictures_and_files_exist() -> None:
         prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
         for target in re.findall(r"\]\(([^)#:]+)", prose):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+MAPS = ("episode.md", "gradient.md")
+_ROW = re.compile(r"^\|[^|]*\| `([^`]+)` \| `([^`]+)` \|$", re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", MAPS)
+def test_a_page_names_definitions(page: str) -> None:
+    text = (REPOSITORY / "docs/development" / page).read_text(encoding="utf-8")
+    rows = _ROW.findall(text)
+    assert len(rows) >= 10
+    for path, name in rows:
+        source = (REPOSITORY / path).read_text(encoding="utf-8")
+        definition = rf"(def|class|struct) {name}\b|^[\w:<>&* ]*\b{name}\([^)]*[,)]"
+        assert re.search(definition, source, re.MULTILINE), (path, name)
+
+
+@pytest.mark.parametrize("page", MAPS)
+def test_a_page_names_paths(page: str) -> None:
+    text = (REPOSITORY / "docs/development" / page).read_text(encoding="utf-8")
+    for path in re.findall(r"`((?:agents|datasets|native|pmoss_env)/[^`]+)`", text):
+        assert (REPOSITORY / path).exists(), path

@@ -54,9 +54,7 @@ def test_the_tutorial_records_a_library(std_map: Path) -> None:
     assert 5 < trace.mean_dependent + trace.mean_streaming < 40
 
 
-def test_without_valgrind_the_package_is_named(
-    std_map: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_valgrind_the_package_is_named(std_map, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UnsupportedError, match="apt-get install valgrind"):
         record(std_map, tmp_path / "out", **SMALL)

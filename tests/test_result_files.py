@@ -71,9 +71,7 @@ def test_without_a_path_nothing_is_written() -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 3])
-def test_a_row_cut_short_is_dropped_and_reported(
-    tmp_path: Path, cut: int, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_row_cut_short_is_dropped_and_reported(tmp_path, cut, caplog):
     path = tmp_path / "rows.jsonl"
     path.write_bytes(filled(path, 1, 2)[:-cut])
     assert [row["a"] for row in read_rows(path)[1]] == [1]
@@ -192,9 +190,7 @@ def test_what_does_not_fit_on_the_disk_leaves_the_rows_before(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("room", [0, 10])
-def test_a_file_that_a_full_disk_left_empty_is_gone_on_with(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int
-) -> None:
+def test_a_file_that_a_full_disk_left_empty_is_gone_on_with(tmp_path, monkeypatch, room):
     path, write = tmp_path / "rows.jsonl", os.write
 
     def no_room(handle: int, data: bytes) -> int:

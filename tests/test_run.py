@@ -56,9 +56,7 @@ def call(script: Path, *words: str, where: Path, **variables: str) -> subprocess
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="./run would install g++")
 @pytest.mark.parametrize("through_a_link", [False, True])
-def test_pmoss_runs_where_the_script_was_called(
-    checkout: Path, tmp_path: Path, through_a_link: bool
-) -> None:
+def test_pmoss_runs_where_the_script_was_called(checkout, tmp_path, through_a_link):
     folder = tmp_path / "here"
     folder.mkdir()
     script = checkout / "run"

@@ -24,9 +24,7 @@ def desk(tmp_path: Path) -> Path:
     return copy_of(PRESETS / "toy.toml", tmp_path / "machines", "desk", "toy")
 
 
-def test_a_folder_of_the_user_adds_machines_and_workloads(
-    desk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_of_the_user_adds_machines_and_workloads(desk, tmp_path, monkeypatch):
     copy_of(WORKLOADS / "lookups.toml", tmp_path / "w", "mine", "lookups")
     ids = environments()
     monkeypatch.setenv("PMOSS_MACHINES_PATH", f"{desk.parent}:")

@@ -57,9 +57,7 @@ def test_every_flipped_bit_and_every_cut_is_noticed(tmp_path: Path) -> None:
             checkpoints.read(path)
 
 
-def test_foreign_files_and_other_versions_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_foreign_files_and_other_versions_are_refused(tmp_path, monkeypatch):
     path = tmp_path / "agent.safetensors"
     with pytest.raises(CheckpointError, match="does not exist"):
         checkpoints.read(path)
@@ -81,9 +79,7 @@ def test_foreign_files_and_other_versions_are_refused(
         checkpoints.read(path)
 
 
-def test_without_safetensors_the_extra_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_safetensors_the_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "safetensors", None)
     with pytest.raises(MissingExtraError, match=r"safetensors.*'\.\[agents\]'"):
         checkpoints.write(tmp_path / "agent.safetensors", HEADER, ARRAYS)

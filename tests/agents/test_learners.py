@@ -15,12 +15,7 @@ from pmoss_agents.registry import agent_names
 from pmoss_datasets import Recipe, collect
 from pmoss_datasets.domain import find_domain
 from pmoss_datasets.formats.d3rlpy import import_d3rlpy
-from pmoss_env.errors import (
-    CheckpointError,
-    DescriptionError,
-    MissingExtraError,
-    UnsupportedError,
-)
+from pmoss_env.errors import CheckpointError, DescriptionError, MissingExtraError, UnsupportedError
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("sb3_contrib")
@@ -61,8 +56,7 @@ PLAYED = ("maskable-ppo", "dqn")
 #: What a learner needs that acting does without.
 EXTRAS = {
     **dict.fromkeys(
-        ("bc", "percentile-bc", "cql", "bcq", "iql", "xql", "rebrac", "cdqac"),
-        ("d3rlpy", "d3rlpy"),
+        ("bc", "percentile-bc", "cql", "bcq", "iql", "xql", "rebrac", "cdqac"), ("d3rlpy", "d3rlpy")
     ),
     **dict.fromkeys(PLAYED, ("sb3_contrib", "online")),
 }

@@ -49,9 +49,7 @@ def test_unknown_names_are_answered_with_those_there_are() -> None:
             find("pmoss/no-such-agent-v0")
 
 
-def test_damage_is_found_before_anything_is_loaded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_damage_is_found_before_anything_is_loaded(tmp_path, monkeypatch):
     path = pretrained.find(NAMES[0])
     shutil.copy(path, tmp_path)
     shutil.copy(path.with_suffix(pretrained.CARD), tmp_path)

@@ -73,9 +73,7 @@ def test_elsewhere_the_first_losses_agree(checkpoint: Path) -> None:
     assert "first losses differ" in again.verdict and len(again.mismatches) == 2
 
 
-def test_what_cannot_be_made_again_is_refused(
-    checkpoint: Path, data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_made_again_is_refused(checkpoint, data, tmp_path, monkeypatch):
     with pytest.raises(UnsupportedError, match="went on under other conditions"):
         read_training(altered(checkpoint, {"mixed": True}))
     training = read_training(checkpoint)

@@ -104,9 +104,7 @@ def test_curves_have_the_score_where_there_is_one() -> None:
     assert rows == [{"loss": 0.5}, {"loss": 0.5, "validation/score": 50.0}]
 
 
-def test_weights_and_biases_gets_every_update(
-    data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_weights_and_biases_gets_every_update(data, tmp_path, monkeypatch):
     rows: list[tuple[str, int]] = []
 
     class Run:
@@ -130,9 +128,7 @@ def test_weights_and_biases_gets_every_update(
 
 
 @pytest.mark.parametrize("extra", ["tensorboard", "wandb"])
-def test_without_its_package_the_extra_is_named(
-    extra: str, data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_its_package_the_extra_is_named(extra, data, tmp_path, monkeypatch):
     for package in ("tensorboardX", "wandb"):
         monkeypatch.setitem(sys.modules, package, None)
     out = tmp_path / "mine.safetensors"

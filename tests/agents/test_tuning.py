@@ -64,9 +64,7 @@ def test_trials_that_go_on_are_those_of_one_call(data: Path, tmp_path: Path) -> 
     assert {path.name for path in tmp_path.iterdir()} == names
 
 
-def test_the_command_names_what_it_lacks(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_names_what_it_lacks(data, tmp_path, monkeypatch):
     out = tmp_path / "mine.safetensors"
     said = pmoss("train", "surrogate", str(data), str(out), "--trials", "2", status=2)
     assert "give --validate-every" in said

@@ -65,9 +65,7 @@ def test_scores_lie_beside_the_checkpoint_and_change_nothing(data: Path, tmp_pat
     assert "out.validation.jsonl: exists already; --overwrite" in again.replace("\n", "")
 
 
-def test_a_training_that_goes_on_makes_the_scores_of_one_that_never_stopped(
-    data: Path, tmp_path: Path
-) -> None:
+def test_a_training_that_goes_on_makes_the_scores_of_one_that_never_stopped(data, tmp_path):
     lesson = find_lesson(data, {})
     rows, agents = [], []
     for stops in ((), (3,)):
@@ -115,9 +113,7 @@ def test_two_rules_for_the_best_checkpoint_are_refused(data: Path, tmp_path: Pat
 
 
 @pytest.mark.parametrize("agent", ["bc", "cql", "decision-transformer", "surrogate"])
-def test_a_device_that_is_not_there_leaves_nothing(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, agent: str
-) -> None:
+def test_a_device_that_is_not_there_leaves_nothing(data, tmp_path, monkeypatch, agent):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     out, log = tmp_path / "out.safetensors", tmp_path / "log.jsonl"
     words = ("train", agent, str(data), str(out), "--log", str(log), "--set", "device=cuda")

@@ -1,11 +1,17 @@
+"""Children that fall silent, and locks that a fork leaves behind."""
+
 import os
+import signal
 import sys
+import threading
+import warnings
 from contextlib import closing
 from typing import Any
 
 import pytest
 
 from pmoss_env.backends.child_process import Child, Wording
+from pmoss_env.backends.process_lock import ProcessLock
 from pmoss_env.errors import BackendError
 
 SILENT = "the child fell silent and was killed"
@@ -42,3 +48,28 @@ def test_sending_and_answering_have_one_deadline(monkeypatch: pytest.MonkeyPatch
         with pytest.raises(BackendError, match=SILENT):
             child.ask({}, 0.1)
     assert len(deadlines) == 2 and deadlines[0] == deadlines[1]
+
+
+def test_a_forked_child_does_not_wait_for_its_parents_threads():
+    lock = ProcessLock()
+    held, over = threading.Event(), threading.Event()
+
+    def hold():
+        with lock:
+            held.set()
+            over.wait()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # by Python 3.12: there are threads
+        child = os.fork()
+    if child == 0:
+        signal.alarm(120)
+        with lock:
+            os._exit(0)
+    status = os.waitpid(child, 0)[1]
+    over.set()
+    thread.join()
+    assert status == 0

@@ -132,9 +132,7 @@ def test_a_cpu_outside_of_the_cpuset_is_named(backend: HardwareBackend) -> None:
     assert backend.measure(spread(backend), seed=1).throughput > 0
 
 
-def test_what_served_nothing_is_measured_again(
-    backend: HardwareBackend, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_served_nothing_is_measured_again(backend, monkeypatch):
     """As on a host whose other processes leave these threads no time."""
     served: list[int] = []
 

@@ -86,9 +86,7 @@ def test_serves_through_switches(backend: HardwareBackend, schedules: list[Sched
     assert backend.measure(schedules[0], seed=1).throughput >= 0
 
 
-def test_what_is_refused_leaves_the_run_alone(
-    backend: HardwareBackend, schedules: list[Schedule]
-) -> None:
+def test_what_is_refused_leaves_the_run_alone(backend, schedules):
     live = LiveRuntime(backend)
     with pytest.raises(BackendError, match=r"call start\(\)"):
         live.next_round()
@@ -126,9 +124,7 @@ def _in_child(live: LiveRuntime, schedule: Schedule, out: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forked_child_has_no_run(
-    backend: HardwareBackend, schedules: list[Schedule], tmp_path: Path
-) -> None:
+def test_a_forked_child_has_no_run(backend, schedules, tmp_path):
     with LiveRuntime(backend) as live:
         live.start(schedules[0])
         child = multiprocessing.get_context("fork").Process(

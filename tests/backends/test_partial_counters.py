@@ -22,9 +22,7 @@ SLICES = 4
         ([30.0, 10.0, 0.0], [10.0, 10.0, 0.0], [4.0, 4.0, 2.0], [3.0, 1.0, 2.0]),
     ],
 )
-def test_counts_are_divided_by_the_queries_behind_them(
-    totals: list[float], counted: list[float], queries: list[float], expected: list[float]
-) -> None:
+def test_counts_are_divided_by_the_queries_behind_them(totals, counted, queries, expected):
     values, reason = per_query_of(np.array(totals), np.array(counted), np.array(queries))
     assert (values.tolist(), reason) == (expected, "")
 

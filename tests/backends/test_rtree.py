@@ -65,9 +65,7 @@ def test_zipf_over_points_is_refused() -> None:
 
 
 @pytest.mark.parametrize("backend", ["analytic", "simulated"])
-def test_the_tree_is_not_loaded_before_it_is_needed(
-    backend: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_tree_is_not_loaded_before_it_is_needed(backend, monkeypatch):
     def refuse(*args: object, **kwargs: object) -> None:
         raise AssertionError("the tree was run")
 

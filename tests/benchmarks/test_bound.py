@@ -21,9 +21,7 @@ from pmoss_env.types import Instance
         ("skylake-x-8n", "ycsb-a", "memory_stream"),
     ],
 )
-def test_no_slice_is_ever_faster_than_its_least_time(
-    machine: str, workload: str, family: str
-) -> None:
+def test_no_slice_is_ever_faster_than_its_least_time(machine, workload, family):
     slices = 40
     backend = make_backend("analytic", machine=machine, workload=workload, slices=slices)
     described, rng = backend.machine, np.random.default_rng(0)

@@ -92,10 +92,7 @@ def test_a_limit_of_cpu_time_is_judged(limit: str, value: str, words: str) -> No
         (["measure", "--index", "trie"], "unknown index 'trie'. Did you mean 'rtree'?"),
         (["study", "run", "headroom", "--set", 'indexes=["trie"]'], "unknown index 'trie'"),
         (["evaluate", "lpt", "lpt"], "more than one policy is named 'lpt': "),
-        (
-            ["train", "d", "{tmp}/a", "--resume", "--set", "updates=9"],
-            "--resume with --set: ",
-        ),
+        (["train", "d", "{tmp}/a", "--resume", "--set", "updates=9"], "--resume with --set: "),
         (
             ["train", "bc", "d", "{tmp}/a", "--resume", "--config", "c"],
             "--resume with --config, agent bc: ",
@@ -121,9 +118,7 @@ def test_a_limit_of_cpu_time_is_judged(limit: str, value: str, words: str) -> No
         ),
     ],
 )
-def test_bad_input_ends_with_one_line_and_status_2(
-    words: list[str], complaint: str, tmp_path: Path
-) -> None:
+def test_bad_input_ends_with_one_line_and_status_2(words, complaint, tmp_path):
     output = pmoss(*(word.format(tmp=tmp_path) for word in words), status=2)
     assert "error: " in output
     assert complaint.format(tmp=tmp_path) in output
@@ -279,9 +274,7 @@ SMALL = ("layers=1", "heads=2", "width=32", "batch_size=2", "updates=4", "save_e
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt(), OSError(errno.ENOSPC, "No space left")])
-def test_a_training_without_a_checkpoint_can_begin_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop: BaseException
-) -> None:
+def test_a_training_without_a_checkpoint_can_begin_again(tmp_path, monkeypatch, stop):
     """As with a full disk at the first checkpoint, or Ctrl-C before it within an update."""
     from pmoss_agents.spatial.decision_transformer import DecisionTransformer
 
@@ -358,9 +351,7 @@ def test_quick_demo_writes_everything(tmp_path: Path) -> None:
     assert "all bits equal" in pmoss("study", "replay", str(tmp_path / "demo" / "results.jsonl"))
 
 
-def test_the_demo_reschedules_an_index_without_losing_a_query(
-    kernel: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_demo_reschedules_an_index_without_losing_a_query(kernel, monkeypatch):
     from pmoss_agents.demo import host as watching
 
     monkeypatch.setattr(watching, "switched", partial(switched, root=kernel))
@@ -385,9 +376,7 @@ def test_the_demo_reschedules_an_index_without_losing_a_query(
         ),
     ],
 )
-def test_a_signal_leaves_no_children_and_nothing_cut(
-    number: signal.Signals, words: list[str], tmp_path: Path
-) -> None:
+def test_a_signal_leaves_no_children_and_nothing_cut(number, words, tmp_path):
     process = subprocess.Popen(
         [str(PMOSS), *(word.format(tmp=tmp_path) for word in words)],
         stdout=subprocess.PIPE,

@@ -105,18 +105,14 @@ def test_collect_takes_a_policy(root: Path, tmp_path: Path) -> None:
         (["data", "build", ID, "bogus"], "id 'bogus': must look like"),
     ],
 )
-def test_what_contradicts_is_refused_before_the_work(
-    words: list[object], complaint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_contradicts_is_refused_before_the_work(words, complaint, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(catalog.VARIABLE, str(tmp_path / "root"))
     assert complaint in run(*words, code=2)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_other_environments_are_collected_and_listed_alike(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_environments_are_collected_and_listed_alike(tmp_path, monkeypatch):
     monkeypatch.setenv(catalog.VARIABLE, str(tmp_path))
     out = tmp_path / "pmoss" / "scans"
     words = ("oracle", "--domain", "access-path", "-e", "scans=4", "--episodes", 2)
@@ -131,9 +127,7 @@ def test_other_environments_are_collected_and_listed_alike(
     assert "env: load: unknown" in run("data", "collect", *words, code=2)
 
 
-def test_without_h5py_a_listing_names_the_extra_and_ids_are_still_known(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_without_h5py_a_listing_names_the_extra_and_ids_are_still_known(monkeypatch):
     monkeypatch.setitem(sys.modules, "h5py", None)
     assert "'.[datasets]'" in run("list", "datasets", code=2)
     mistyped = suite.SHIPPED[0].replace("busy", "bussy")
@@ -147,9 +141,7 @@ def test_extras_are_missed_before_the_work(tmp_path: Path, monkeypatch: pytest.M
     assert "h5py" in run("data", "collect", tmp_path / "x", code=2)
 
 
-def test_data_without_a_licence_do_not_stop_an_export_of_all(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_data_without_a_licence_do_not_stop_an_export_of_all(root, tmp_path, monkeypatch):
     datasets = [open_dataset(root / ID), open_dataset(suite.SHIPPED_ROOT / suite.SHIPPED[0])]
     exported: list[str] = []
 

@@ -1,7 +1,5 @@
 from pathlib import Path
 
-import pytest
-
 from tests.cli.invoking import pmoss
 
 
@@ -25,8 +23,6 @@ def test_a_bad_file_of_rows_is_named_and_the_round_is_shown(tmp_path: Path) -> N
     assert "round r1" in shown and "left out: " in shown and "mine.jsonl: line 1" in shown
 
 
-def test_outside_a_checkout_the_option_that_helps_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_outside_a_checkout_the_option_that_helps_is_named(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert "name it with --board" in pmoss("study", "leaderboard", status=2)

@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -27,9 +26,7 @@ class Stopped(ThreadRule):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_signal_ends_it_with_its_status_and_what_was_learned(
-    number: signal.Signals, tmp_path: Path
-) -> None:
+def test_a_signal_ends_it_with_its_status_and_what_was_learned(number, tmp_path):
     (tmp_path / "stopped.py").write_text(_STOPPED.format(number=int(number)))
     log, saved = tmp_path / "log.jsonl", tmp_path / "agent.safetensors"
     words = ["run", "threads", "stopped:Stopped", "--epoch", "0.05", "--log", log]

@@ -2,10 +2,7 @@
 
 import pytest
 
-from pmoss_datasets import (
-    Recipe,
-    collect,
-)
+from pmoss_datasets import Recipe, collect
 from tests.datasets.damaging import TOY
 
 

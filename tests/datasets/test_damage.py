@@ -6,12 +6,7 @@ import h5py
 import numpy as np
 import pytest
 
-from pmoss_datasets import (
-    SCHEMA_VERSION,
-    Recipe,
-    collect,
-    open_dataset,
-)
+from pmoss_datasets import SCHEMA_VERSION, Recipe, collect, open_dataset
 from pmoss_datasets import storage as storage_module
 from pmoss_env.errors import DatasetError
 from tests.datasets.damaging import TOY, rewrite

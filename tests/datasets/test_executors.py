@@ -1,4 +1,4 @@
-"""Tasks are done whatever the processes; what fails says so."""
+"""Tasks are done whatever the processes; what fails says so; a Ray cluster gives the same bits."""
 
 import multiprocessing
 import os
@@ -11,9 +11,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from pmoss_datasets import executors
-from pmoss_datasets.executors import run_tasks
-from pmoss_env.errors import BackendError, DescriptionError, PmossError, UnknownNameError
+from pmoss_datasets import Recipe, collect, executors
+from pmoss_datasets.executors import SERVER, run_tasks
+from pmoss_env.errors import (
+    BackendError,
+    DescriptionError,
+    MissingExtraError,
+    PmossError,
+    UnknownNameError,
+)
 
 
 class Doubling:
@@ -207,3 +213,35 @@ def test_without_a_living_node_the_loss_is_an_error():
 def test_a_task_that_ends_every_actor_is_blamed():
     with pytest.warns(RuntimeWarning), pytest.raises(BackendError, match="task 1 has ended 3"):
         over(FakeRay(ends=range(1, 100)))
+
+
+TOY = {"machine": "toy", "slices": 8}
+
+
+@pytest.mark.heavy
+def test_a_local_cluster_gives_the_same_bits_and_needs_servers_for_hardware(tmp_path):
+    ray = pytest.importorskip("ray")
+    recipe = Recipe(env=TOY, episodes=5, seed=5, reference_episodes=2, reference_budget=50)
+    local = collect(recipe, tmp_path / "here")
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    try:
+        on_ray = collect(recipe, tmp_path / "there", executor="ray", processes=2)
+        assert on_ray.metadata == local.metadata
+        real = Recipe(env={"backend": "hardware", "machine": "host"}, episodes=1)
+        with pytest.raises(BackendError, match=f"declares the resource '{SERVER}'"):
+            collect(real, tmp_path / "real", executor="ray")
+        wrong = Recipe(env={"machine": "toi"}, episodes=1, reference_episodes=0)
+        with pytest.raises(UnknownNameError, match="toi"):
+            collect(wrong, tmp_path / "wrong", executor="ray", processes=1)
+    finally:
+        ray.shutdown()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["here", "there"]
+
+
+def test_without_ray_the_extra_is_named(tmp_path, monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "ray", None)
+    recipe = Recipe(env=TOY, episodes=1, reference_episodes=0)
+    with pytest.raises(MissingExtraError, match=r"'\.\[ray\]'"):
+        collect(recipe, tmp_path / "dataset", executor="ray")

@@ -5,7 +5,6 @@ import sys
 import types
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -370,9 +369,7 @@ class Collecting(Planning):
 @pytest.mark.parametrize(
     ("domain", "env"), [("spatial", ENV), ("access-path", {"scans": 2}), ("threads", {})]
 )
-def test_a_collector_of_others_has_no_model_and_no_seed(
-    domain: str, env: dict, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_collector_of_others_has_no_model_and_no_seed(domain, env, tmp_path, monkeypatch):
     module = types.ModuleType("collecting")
     module.make = Collecting
     monkeypatch.setitem(sys.modules, "collecting", module)

@@ -54,12 +54,7 @@ def mirror(tmp_path: Path) -> Iterator[tuple[Path, str]]:
     server.server_close()
 
 
-def test_a_mirror_gives_what_the_recipe_gives(
-    mirror: tuple[Path, str],
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_mirror_gives_what_the_recipe_gives(mirror, tmp_path, caplog, monkeypatch):
     folder, address = mirror
     made = load(ID, tmp_path / "made")
     assert "is made from its recipe" in caplog.text and "made in" in caplog.text
@@ -108,9 +103,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("what", BROKEN)
-def test_what_a_mirror_gives_wrong_is_made_again(
-    what: str, mirror: tuple[Path, str], tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_a_mirror_gives_wrong_is_made_again(what, mirror, tmp_path, caplog):
     folder, address = mirror
     expected = load(ID, tmp_path / "made").checksum
     damage, words = BROKEN[what]
@@ -122,9 +115,7 @@ def test_what_a_mirror_gives_wrong_is_made_again(
     assert [path.name for path in (tmp_path / "data").rglob(".*")] == []
 
 
-def test_without_a_network_the_data_are_made(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_without_a_network_the_data_are_made(tmp_path, caplog):
     for mirror in ("http://127.0.0.1:9", "file:///is/not/there", "http://"):
         dataset = load(ID, tmp_path / mirror[-5:], mirror=mirror)
         assert len(dataset) == 12 and f"not from the mirror {mirror}" in caplog.text

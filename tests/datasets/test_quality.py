@@ -6,9 +6,7 @@ import pytest
 from pmoss_datasets.card import card
 from pmoss_datasets.catalog import load
 from pmoss_datasets.collection import collect
-from pmoss_datasets.quality import (
-    relative_outcomes,
-)
+from pmoss_datasets.quality import relative_outcomes
 from pmoss_datasets.recipes import Recipe
 from pmoss_datasets.suite import SHIPPED
 from pmoss_env.errors import DescriptionError, UnsupportedError

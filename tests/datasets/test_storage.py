@@ -7,14 +7,7 @@ import h5py
 import numpy as np
 import pytest
 
-from pmoss_datasets import (
-    FIELDS,
-    Behaviour,
-    Recipe,
-    collect,
-    open_dataset,
-    write_dataset,
-)
+from pmoss_datasets import FIELDS, Behaviour, Recipe, collect, open_dataset, write_dataset
 from pmoss_datasets import storage as storage_module
 from pmoss_datasets.card import card
 from pmoss_env.errors import DatasetError, UnknownNameError

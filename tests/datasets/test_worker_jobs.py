@@ -96,9 +96,7 @@ done
 }
 
 
-def test_slurm_gets_an_array_of_jobs_and_replaces_what_is_lost(
-    here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_slurm_gets_an_array_of_jobs_and_replaces_what_is_lost(here, monkeypatch):
     with pytest.raises(BackendError, match="no Slurm on this host: sbatch is missing"):
         list(in_jobs([1], address=None))
     folder = here / "slurm"

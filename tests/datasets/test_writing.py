@@ -10,10 +10,7 @@ import numpy as np
 import pytest
 
 from pmoss_datasets import folder as folder_module
-from pmoss_datasets import (
-    open_dataset,
-    write_dataset,
-)
+from pmoss_datasets import open_dataset, write_dataset
 from pmoss_datasets import storage as storage_module
 from pmoss_env.errors import DatasetError
 

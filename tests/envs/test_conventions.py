@@ -16,11 +16,7 @@ from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 from stable_baselines3.common.env_checker import check_env as check_env_for_sb3
 
 from pmoss_env.envs.continual import FAMILIES
-from pmoss_env.errors import (
-    DescriptionError,
-    IllegalActionError,
-    UnknownNameError,
-)
+from pmoss_env.errors import DescriptionError, IllegalActionError, UnknownNameError
 from pmoss_env.registration import environments, spatial_environments
 from tests.envs.episodes import CONTINUAL, PATHS, SMALL, SPATIAL, THREADS, bits, legal, play
 from tests.sources import REPOSITORY

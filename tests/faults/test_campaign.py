@@ -1,10 +1,10 @@
-"""A slice of the campaign of mutations; with ``-m heavy`` all of it."""
+"""A slice of the campaigns of mutations and of kills; with -m heavy all of them."""
 
 import os
 
 import pytest
 
-from tests.faults import campaign, inputs
+from tests.faults import campaign, inputs, kills
 
 
 @pytest.fixture(scope="module")
@@ -45,3 +45,19 @@ def test_a_mutated_file_is_accepted_or_refused(sound, mutations):
     for number in range(mutations):
         row = campaign.run_one(sound, number)
         assert row["outcome"] in ("accepted", "refused"), row
+
+
+WORKS = len(kills.WORKS)
+FEW = [
+    number
+    for number in range(3 * WORKS)
+    if [*kills.WORKS][number % WORKS] in ("collect", "evaluate")
+]
+
+
+@pytest.mark.parametrize("numbers", [FEW, pytest.param(range(200), marks=pytest.mark.heavy)])
+def test_what_is_killed_goes_on(tmp_path, numbers):
+    whole: dict[str, str] = {}
+    for number in numbers:
+        row = kills.run_one(number, tmp_path, whole)
+        assert row["faults"] == [], row

@@ -1,3 +1,5 @@
+"""Machine files: what they may say, and machines that a seed draws."""
+
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -7,7 +9,7 @@ import numpy as np
 import pytest
 
 from pmoss_env.errors import DescriptionError, ScheduleError, UnknownNameError
-from pmoss_env.machines import Machine, load_machine, machine_names
+from pmoss_env.machines import Machine, load_machine, machine_names, random_machine
 from pmoss_env.machines.catalog import PRESETS
 from pmoss_env.types import Schedule
 
@@ -144,9 +146,7 @@ def test_cores_count_only_where_queries_are_routed_by_them() -> None:
         ("link_gb_per_s", "value", [[0, 0], [17, 0]], "no links lead from socket 0 to socket 1"),
     ],
 )
-def test_impossible_values_are_refused_by_key(
-    toy: dict[str, Any], table: str, key: str, value: object, complaint: str
-) -> None:
+def test_impossible_values_are_refused_by_key(toy, table, key, value, complaint):
     ({"": toy} | toy["parameters"] | toy)[table][key] = value
     with pytest.raises(DescriptionError, match=complaint):
         Machine.from_dict(toy)
@@ -168,3 +168,18 @@ def test_a_latency_matrix_must_fit_and_stand_alone(toy: dict[str, Any]) -> None:
     toy["parameters"]["dram_ns"]["value"] = [[80, 0], [90, 80]]
     with pytest.raises(DescriptionError, match=r"dram_ns.value\[0\]\[1\] = 0: must be positive"):
         Machine.from_dict(toy)
+
+
+def test_the_same_seed_gives_the_same_machine_and_others_differ() -> None:
+    first, again = random_machine(7), random_machine(7)
+    assert first.parameters == again.parameters
+    assert first.node_of_core.tolist() == again.node_of_core.tolist()
+    assert len({random_machine(seed).parameter("dram_local_ns") for seed in range(20)}) > 15
+    assert {random_machine(seed).sockets for seed in range(40)} == {1, 2, 4}
+    assert any(random_machine(seed).distances.hops.max() == 2 for seed in range(40))
+
+
+@pytest.mark.parametrize("name", ["random:", "random:x", "random:-1", "random-smt:1.5"])
+def test_a_seed_that_is_no_whole_number_is_refused(name: str) -> None:
+    with pytest.raises(UnknownNameError, match=name):
+        load_machine(name)

@@ -45,8 +45,8 @@ def test_siblings_of_routers_and_sweepers_have_no_role() -> None:
     ],
 )
 def test_the_off_core_sweeper_and_the_stitcher_have_cores_where_there_are_enough(
-    nodes: int, cores: int, sweepers: list[int]
-) -> None:
+    nodes, cores, sweepers
+):
     roles = roles_of(nodes, cores, threads=1)
     roles_by_node = [roles[n * cores : (n + 1) * cores] for n in range(nodes)]
     assert [node.count("sweeper") for node in roles_by_node] == sweepers

@@ -23,9 +23,7 @@ def test_a_server_is_read(lstopo_file: LstopoFile) -> None:
     assert server.vendor == "GenuineIntel"
 
 
-def test_values_that_differ_are_the_most_common_with_less_confidence(
-    lstopo_file: LstopoFile,
-) -> None:
+def test_values_that_differ_are_the_most_common_with_less_confidence(lstopo_file):
     server = read_lstopo(lstopo_file(('cache_size="1048576"', 'cache_size="524288"')))
     fact = server.facts["l2_kib"]
     assert (fact.value, fact.confidence) == (1024, "medium")
@@ -110,9 +108,7 @@ def test_the_first_of_two_nodes_in_one_place_has_the_cores(lstopo_file: LstopoFi
         ("10 11 21 21", "10 11 21", r"line \d+: distances2: must have 4 x 4 whole numbers"),
     ],
 )
-def test_what_lstopo_did_not_write_is_refused(
-    lstopo_file: LstopoFile, old: str, new: str, complaint: str
-) -> None:
+def test_what_lstopo_did_not_write_is_refused(lstopo_file, old, new, complaint):
     with pytest.raises(DescriptionError, match=rf"server.xml: .*{complaint}"):
         read_lstopo(lstopo_file((old, new)))
 
@@ -125,9 +121,7 @@ def test_files_without_nodes_or_cpus_are_refused(lstopo_file: LstopoFile) -> Non
             read_lstopo(path)
 
 
-def test_foreign_missing_and_huge_files_are_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_foreign_missing_and_huge_files_are_refused(tmp_path, monkeypatch):
     path = tmp_path / "server.xml"
     with pytest.raises(DescriptionError, match=r"server.xml: cannot be read: No such file"):
         read_lstopo(path)

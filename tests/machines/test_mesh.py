@@ -64,9 +64,7 @@ def test_a_mesh_without_distance_changes_no_bit(meshed: dict[str, Any]) -> None:
         ("hops", 3, "mesh.hops: unknown"),
     ],
 )
-def test_an_impossible_mesh_is_refused_by_key(
-    meshed: dict[str, Any], key: str, value: object, complaint: str
-) -> None:
+def test_an_impossible_mesh_is_refused_by_key(meshed, key, value, complaint):
     meshed["mesh"][key] = value
     with pytest.raises(DescriptionError, match=complaint):
         Machine.from_dict(meshed)

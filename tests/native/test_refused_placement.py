@@ -97,9 +97,7 @@ def run_refused(preload: Path, calls: list[str], program: str, *arguments: str) 
 
 @pytest.mark.parametrize("strategy", ["copy", "move_pages"])
 @pytest.mark.parametrize("call", CALLS)
-def test_a_refused_call_is_an_error_that_names_the_way_out(
-    preload: Path, call: str, strategy: str
-) -> None:
+def test_a_refused_call_is_an_error_that_names_the_way_out(preload, call, strategy):
     results = run_refused(preload, [call], MEASURE, strategy)
     for data in ("slice", "interleaved", "first_touch"):
         for words in ("seccomp", "CAP_SYS_NICE", "cpuset.mems", "keep"):

@@ -102,9 +102,7 @@ def test_refuses_what_makes_no_sense(runner: _native.Runner, arguments: dict[str
         _native.Runner(spec(), DEFAULT, slices=SLICES, huge_pages=False).measure(**arguments)
 
 
-def test_data_move_while_schedules_change(
-    runner: _native.Runner, arguments: dict[str, Any]
-) -> None:
+def test_data_move_while_schedules_change(runner, arguments):
     if refusal := _native.placement_refusal():
         pytest.skip(refusal)
     node = _native.host_topology()["nodes"][0]["id"]
@@ -143,9 +141,7 @@ def test_cancelling(runner: _native.Runner, arguments: dict[str, Any]) -> None:
         runner.measure(**arguments, cancelled=fail)
 
 
-def test_an_interrupt_ends_a_measurement_and_its_threads(
-    runner: _native.Runner, arguments: dict[str, Any]
-) -> None:
+def test_an_interrupt_ends_a_measurement_and_its_threads(runner, arguments):
     arguments["seconds"] = 3600.0
     threads = Path("/proc/self/task")
 
@@ -165,9 +161,7 @@ def test_an_interrupt_ends_a_measurement_and_its_threads(
     assert runner.measure(**{**arguments, "seconds": 0.1})["seconds"] >= 0.1
 
 
-def test_other_python_threads_run_meanwhile_but_not_a_second_measurement(
-    runner: _native.Runner, arguments: dict[str, Any]
-) -> None:
+def test_other_python_threads_run_meanwhile_but_not_a_second_measurement(runner, arguments):
     errors: list[BaseException] = []
     done = threading.Event()
 

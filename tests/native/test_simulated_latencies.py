@@ -8,13 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from pmoss_env._native import (
-    Interference,
-    MachineModel,
-    SimulatedServer,
-    Trace,
-    pointer_chase,
-)
+from pmoss_env._native import Interference, MachineModel, SimulatedServer, Trace, pointer_chase
 from pmoss_env.backends.native_forms import native_machine
 from pmoss_env.machines import load_machine, machine_names
 

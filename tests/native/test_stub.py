@@ -1,9 +1,14 @@
-"""The type stub names what the module has, with the same parameters, and nothing else."""
+"""What the module shows: the names of its stub, and nothing to other libraries."""
 
 import ast
 import re
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from pmoss_env import _native
 from pmoss_env.types import COUNTER_NAMES
@@ -85,3 +90,12 @@ def test_parameters_are_those_of_the_module() -> None:
         if len(documented) == 1:
             documented *= len(declared)  # one function for numbers and for arrays
         assert sorted(declared) == sorted(documented), f"{owner}.{name}"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="nm reads ELF")
+def test_no_library_of_the_process_can_take_the_place_of_a_function() -> None:
+    if (nm := shutil.which("nm")) is None:
+        pytest.skip("nm of binutils is missing")
+    command = [nm, "--dynamic", "--defined-only", "--format=just-symbols", _native.__file__]
+    listed = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert listed.stdout.split() == ["PyInit__native"]

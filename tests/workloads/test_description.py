@@ -1,10 +1,17 @@
+"""Workloads: what a file may say, and YCSB's own on every backend."""
+
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from pmoss_env import _native
+from pmoss_env.backends import Backend, make_backend
+from pmoss_env.backends.native_forms import native_workload
 from pmoss_env.errors import DescriptionError, UnknownNameError
+from pmoss_env.types import HardwareSnapshot
 from pmoss_env.workloads import load_workload, workload_names
 from pmoss_env.workloads.catalog import PRESETS
 from pmoss_env.workloads.description import FRACTIONS
@@ -35,9 +42,7 @@ def test_ycsb_a_is_the_papers() -> None:
         ("f", {"lookup": 0.5, "read_modify_write": 0.5}, "zipf"),
     ],
 )
-def test_the_core_workloads_are_ycsbs(
-    letter: str, shares: dict[str, float], distribution: str
-) -> None:
+def test_the_core_workloads_are_ycsbs(letter, shares, distribution):
     workload = load_workload(f"ycsb-core-{letter}")
     assert {name: share for name in FRACTIONS if (share := getattr(workload, name))} == shares
     assert (workload.distribution, workload.theta) == (distribution, 0.99)
@@ -96,3 +101,62 @@ def test_a_bad_file_is_named(tmp_path: Path) -> None:
     path.write_text(preset.replace('name = "ycsb-a"', "name = 3"), encoding="utf-8")
     with pytest.raises(DescriptionError, match=r"mine.toml: name = 3: must be a text"):
         load_workload(str(path))
+
+
+CORE = [f"ycsb-core-{letter}" for letter in "abcdef"]
+SMALL = {
+    "analytic": {"machine": "toy", "slices": 8},
+    "simulated": {"machine": "toy", "slices": 8, "records": 50_000, "queries": 5_000},
+    "hardware": {
+        **{"machine": "host", "slices": 8, "records": 20_000},
+        **{"seconds": 0.1, "warmup_seconds": 0.02, "own_process": False},
+    },
+}
+
+
+def measured(backend: Backend) -> HardwareSnapshot:
+    workers = np.resize(backend.machine.workers, backend.slices)
+    try:
+        return backend.measure(backend.machine.local_schedule(workers), seed=0)
+    finally:
+        backend.close()
+
+
+@pytest.mark.parametrize("name", CORE)
+@pytest.mark.parametrize("backend", SMALL)
+def test_every_backend_serves_them(name: str, backend: str) -> None:
+    snapshot = measured(make_backend(backend, workload=name, **SMALL[backend]))
+    assert snapshot.throughput > 0
+    if backend == "hardware":
+        assert snapshot.latency_p99_us <= snapshot.latency_p999_us <= snapshot.latency_max_us
+    else:
+        assert np.isnan(snapshot.latency_max_us)
+
+
+def drawn(name: str, count: int = 30_000) -> dict[str, np.ndarray]:
+    spec = native_workload(replace(load_workload(name), records=10_000))
+    return _native.OperationGenerator(spec, 1).draw(count)
+
+
+def test_a_and_b_write_no_new_key() -> None:
+    for name in ("ycsb-core-a", "ycsb-core-b", "ycsb-core-f"):
+        spec = native_workload(replace(load_workload(name), records=10_000))
+        loaded = spec.keys_of_records(np.arange(10_000))
+        assert np.isin(drawn(name)["key"], loaded).all()
+
+
+def test_f_reads_each_record_before_it_writes_it() -> None:
+    operations = drawn("ycsb-core-f")
+    updates = np.flatnonzero(operations["kind"] == 3)
+    assert updates.size == pytest.approx(10_000, rel=0.05)
+    assert (operations["kind"][updates - 1] == 0).all()
+    assert (operations["key"][updates - 1] == operations["key"][updates]).all()
+
+
+def test_the_model_serves_a_read_modify_write_as_two_operations() -> None:
+    mixes = {"f": {}, "two": {"lookup": 2 / 3, "update": 1 / 3, "read_modify_write": 0.0}}
+    rates = {}
+    for name, shares in mixes.items():
+        workload = replace(load_workload("ycsb-core-f"), **shares)
+        rates[name] = measured(make_backend("analytic", workload=workload, **SMALL["analytic"]))
+    assert rates["f"].throughput == pytest.approx(rates["two"].throughput, rel=1e-12)

@@ -55,9 +55,7 @@ def test_keys_of_a_file_keep_their_order_and_fill_the_range(tmp_path: Path) -> N
         ([1, 2], None, "records is 40000; it must be at most the 2"),
     ],
 )
-def test_bad_key_files_are_refused(
-    tmp_path: Path, keys: list[int], count: int | None, complaint: str
-) -> None:
+def test_bad_key_files_are_refused(tmp_path, keys, count, complaint):
     name = write_keys(tmp_path / "bad", keys, count)
     workload = replace(load_workload("lookups"), keys=name, records=40_000)
     with pytest.raises(DescriptionError, match=complaint):

@@ -1,4 +1,4 @@
-"""Rounds that count: those whose queries were drawn under the schedule that is tried."""
+"""Trials of the loop: rounds that count, verdicts, and rests after what was reverted."""
 
 import itertools
 from types import SimpleNamespace
@@ -6,6 +6,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from pmoss_agents.autopilot.backoff import Backoff
+from pmoss_agents.autopilot.decision import (
+    LOOKS,
+    MOST_PAIRS,
+    Verdict,
+    judge,
+    signed_rank,
+    smallest_gain,
+)
 from pmoss_agents.autopilot.trials import TriedIndex
 from pmoss_env.envs.continual.live_index import LiveIndex
 
@@ -75,3 +84,81 @@ def test_a_trial_is_given_up_once_the_world_is_another():
     index.epoch()
     assert not index.trying and index.last is None
     assert (index.cores == OLD).all() and (index.now == OLD).all()
+
+
+@pytest.mark.parametrize("sizes", [(1, 2, 3, 4, 5), (1, 1, 2, 2, 3), (4, 4, 4, 4, 4)])
+def test_chances_are_those_of_all_signs(sizes):
+    sums = {}
+    for signs in itertools.product((-1, 1), repeat=len(sizes)):
+        gains = [sign * size for sign, size in zip(signs, sizes, strict=True)]
+        sums[signs] = signed_rank(gains)
+    for rank_sum, chance in sums.values():
+        as_large = sum(other >= rank_sum for other, _ in sums.values())
+        assert chance == pytest.approx(as_large / len(sums))
+
+
+def test_pairs_that_are_equal_say_nothing():
+    assert signed_rank([]) == (0.0, 1.0) == signed_rank([0.0, 0.0])
+    assert signed_rank([0.0, 2.0, 1.0]) == signed_rank([2.0, 1.0])
+
+
+def test_what_always_serves_more_is_kept_and_what_serves_less_is_not():
+    better = [0.1 + 0.01 * i for i in range(min(LOOKS))]
+    assert [judge(better[: n + 1]) for n in range(7)] == [Verdict.OPEN] * 7
+    assert judge(better) is Verdict.KEEP
+    assert judge([-each for each in better[:4]]) is Verdict.REVERT
+    alternating = [0.2, -0.1] * (MOST_PAIRS // 2)
+    assert judge(alternating) is Verdict.REVERT
+
+
+@pytest.mark.parametrize("noise", [0.02, 0.1])
+def test_the_smallest_gain_is_found_by_half_of_the_trials(noise):
+    rng = np.random.default_rng(3)
+    quiet = [rng.normal(0.0, noise, MOST_PAIRS) for _ in range(200)]
+    gain = smallest_gain(quiet)
+    shift = gain / (2 + gain)
+    kept = sum(
+        signed_rank(rng.normal(shift, noise, MOST_PAIRS))[1] <= LOOKS[MOST_PAIRS]
+        for _ in range(400)
+    )
+    assert 0.4 < kept / 400 < 0.6
+    assert smallest_gain([[0.1, 0.2, 0.3]]) is None
+    assert smallest_gain([[9.0, -9.0, 8.0, -8.0]]) == np.inf
+
+
+BUSY = np.array([1.0, 0.5])
+
+
+def epochs_until_asked(backoff, speeds=BUSY, rate=2.0, limit=40):
+    for rested in range(limit):
+        if backoff.asks(speeds, rate):
+            return rested
+    raise AssertionError("it is never asked")
+
+
+def test_it_rests_longer_each_time_but_not_for_ever():
+    backoff, rested = Backoff(), []
+    for _ in range(6):
+        rested.append(epochs_until_asked(backoff))
+        backoff.record(False, BUSY, 2.0)
+    assert rested == [0, 1, 3, 7, 15, 15]
+    backoff.record(True, BUSY, 2.0)
+    assert epochs_until_asked(backoff) == 0
+    backoff.record(False, BUSY, 1.0)  # it was proposed for another state
+    assert epochs_until_asked(backoff, rate=1.0) == 0
+
+
+@pytest.mark.parametrize(
+    ("speeds", "rate", "rested"),
+    [
+        (BUSY, 1.6, 0),  # it serves less
+        (BUSY, 2.4, 0),  # or more
+        (np.array([0.5, 0.5]), 2.0, 1),  # two epochs in a row
+        (np.array([0.8, 0.5]), 2.0, 15),  # noise
+    ],
+)
+def test_a_change_ends_the_rest(speeds, rate, rested):
+    backoff = Backoff()
+    for _ in range(5):
+        backoff.record(False, BUSY, 2.0)
+    assert epochs_until_asked(backoff, speeds, rate) == rested

@@ -9,21 +9,10 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import pmoss_agents  # noqa: E402
-from pmoss_agents.continual.forecaster_network import (  # noqa: E402
-    EDGES,
-    Forecast,
-    History,
-    Network,
-    draw,
-)
+from pmoss_agents.continual.forecaster_network import EDGES, Forecast, History, Network, draw  # noqa: E402
 from pmoss_datasets import Recipe, collect  # noqa: E402
 from pmoss_datasets.continual.domain import CONTINUAL  # noqa: E402
-from pmoss_env.errors import (  # noqa: E402
-    CheckpointError,
-    DatasetError,
-    DescriptionError,
-    UnsupportedError,
-)
+from pmoss_env.errors import CheckpointError, DatasetError, DescriptionError, UnsupportedError  # noqa: E402
 from pmoss_env.machines import load_machine  # noqa: E402
 
 TOY = {"machine": "toy", "slices": 16, "epochs": 16, "drift": "periodic-cores"}

@@ -179,9 +179,7 @@ def test_what_linux_does_by_itself_is_a_row(backend: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("usual", ["0", "1"])
-def test_automatic_balancing_is_switched_for_its_rows_alone(
-    usual: str, kernel: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_automatic_balancing_is_switched_for_its_rows_alone(usual, kernel, monkeypatch):
     file = kernel / "proc/sys/kernel/numa_balancing"
     file.write_text(usual)
     monkeypatch.setattr(session, "switched", partial(switched, root=kernel))

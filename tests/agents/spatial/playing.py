@@ -12,13 +12,7 @@ from pmoss_datasets import Behaviour, Dataset, Recipe, collect
 from pmoss_env.baselines.exact import exact_schedule
 
 #: One workload and one incumbent: the optimum is one number, and branch and bound finds it.
-TOY = {
-    "machine": "toy",
-    "slices": 8,
-    "order": "load",
-    "workload_seed": 3,
-    "incumbent": "grouped",
-}
+TOY = {"machine": "toy", "slices": 8, "order": "load", "workload_seed": 3, "incumbent": "grouped"}
 #: A task with a co-tenant, and a Decision Transformer that learns it at once.
 BUSY = {"machine": "toy", "slices": 8, "interference": "busy_core", "order": "load"}
 TRANSFORMER = {

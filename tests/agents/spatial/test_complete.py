@@ -13,12 +13,7 @@ from pmoss_env.errors import CheckpointError, DatasetError
 import_d3rlpy()
 
 from pmoss_agents.spatial.encoders import TileEncoder, TileScores  # noqa: E402
-from pmoss_agents.spatial.observations import (  # noqa: E402
-    KEYS,
-    FullSequenceView,
-    all_slices,
-    slices_left,
-)
+from pmoss_agents.spatial.observations import KEYS, FullSequenceView, all_slices, slices_left  # noqa: E402
 from pmoss_agents.spatial.transitions import Transitions  # noqa: E402
 
 TOY = {"machine": "toy", "slices": 8, "interference": "busy_core"}

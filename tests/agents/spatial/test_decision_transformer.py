@@ -12,10 +12,7 @@ import pmoss_agents
 from pmoss_agents import checkpoints
 from pmoss_agents.checkpoints import best_path
 from pmoss_agents.spatial.decision_player import Player
-from pmoss_agents.spatial.decision_transformer import (
-    DecisionTransformer,
-    imitation_loss,
-)
+from pmoss_agents.spatial.decision_transformer import DecisionTransformer, imitation_loss
 from pmoss_agents.spatial.encoders import FORBIDDEN
 from pmoss_agents.spatial.episodes import Episodes, layouts_of
 from pmoss_datasets import open_dataset

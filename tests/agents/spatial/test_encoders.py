@@ -8,11 +8,7 @@ import pytest
 import torch
 
 import pmoss_agents
-from pmoss_agents.spatial.encoders import (
-    GROUPS,
-    TileInputs,
-    check_groups,
-)
+from pmoss_agents.spatial.encoders import GROUPS, TileInputs, check_groups
 from pmoss_agents.spatial.observations import Layout
 from pmoss_agents.standardise import OUTLIER, Standardise
 from pmoss_env.errors import DescriptionError

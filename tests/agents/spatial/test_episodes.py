@@ -5,12 +5,7 @@ import pytest
 import torch
 
 from pmoss_agents.spatial.decision_network import Config
-from pmoss_agents.spatial.episodes import (
-    Episodes,
-    alike_tiles,
-    best_episodes,
-    check_learnable,
-)
+from pmoss_agents.spatial.episodes import Episodes, alike_tiles, best_episodes, check_learnable
 from pmoss_agents.spatial.observations import KEYS
 from pmoss_agents.spatial.transitions import Transitions
 from pmoss_datasets import Behaviour, open_dataset

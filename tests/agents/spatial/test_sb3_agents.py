@@ -54,9 +54,7 @@ def test_a_kill_costs_one_update(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_training_leaves_no_folder_behind(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_training_leaves_no_folder_behind(name, tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     config = {key: TINY[key] for key in TINY if key in BUDGETS[name] or key == "batch_size"}
     make(name, **config).fit(TOY)

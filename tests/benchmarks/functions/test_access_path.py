@@ -1,15 +1,18 @@
+"""Access paths: models, agents, and what changes a published figure."""
+
+from pathlib import Path
+
 import pytest
 
 from pmoss_benchmarks.access_path.measurements import Measurements
 from pmoss_benchmarks.access_path.models import MODELS, compare
-from pmoss_benchmarks.functions.access_path import (
-    FIGURES,
-    model_figures,
-    physical_figures,
-    play,
-)
+from pmoss_benchmarks.functions import scan_conditions
+from pmoss_benchmarks.functions.access_path import FIGURES, model_figures, physical_figures, play
+from pmoss_benchmarks.study.function import Run
+from pmoss_benchmarks.study.store import Results
 from pmoss_benchmarks.validation.targets import judge
 from pmoss_datasets.access_path.scans import AccessPathRecipe, collect_scans
+from tests.replays import recheck
 
 
 @pytest.fixture(scope="module")
@@ -45,3 +48,24 @@ def test_agents_play_the_same_episodes(dataset):
     by_agent = {(p["agent"], p["fitted_to"]): p for p in played}
     assert by_agent["oracle", "nothing"]["above_oracle"] == 0.0
     assert all(p["above_oracle"] >= 0 and p["scans"] == 12 for p in played)
+
+
+RESULTS = Results(Path(__file__).resolve().parents[3])
+RUN = Run(scan_conditions.Settings(), Path(), Path(), Path())
+
+
+def test_products_and_one_distance_bring_the_models_inside() -> None:
+    usual, products, near = (
+        scan_conditions.measure(RUN, {"case": case})["got"]
+        for case in ("as judged", "products", "one distance")
+    )
+    for name in ("R2 of the CPU model", "R2 of the GRU model"):
+        assert products[name] > 0.96 > usual[name]
+    assert near["R2 of the CPU model"] > 0.96, "at one distance the time per byte is one"
+    (scans,) = RESULTS["access-path"].rows
+    rows = RESULTS["scan-conditions"].rows
+    table = scan_conditions.causes(rows, scans["statements"], *usual)
+    assert table.rows[0][0] == "as judged" and len(table.rows) == 6
+    (row,) = (row for row in rows if row["case"] == "products")
+    assert recheck(scan_conditions, RUN, dict(row)) == []
+    assert recheck(scan_conditions, RUN, {**row, "scans": 1}) != []

@@ -5,13 +5,7 @@ from pathlib import Path
 import pytest
 
 from pmoss_benchmarks.functions import continual
-from pmoss_benchmarks.functions.continual import (
-    GRIDS,
-    TUNING_SEED,
-    Settings,
-    Work,
-    cells,
-)
+from pmoss_benchmarks.functions.continual import GRIDS, TUNING_SEED, Settings, Work, cells
 from pmoss_benchmarks.study.function import Run
 from pmoss_benchmarks.study.store import StoredStudy, file_of
 from pmoss_datasets.continual.domain import POLICIES

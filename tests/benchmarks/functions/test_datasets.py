@@ -3,11 +3,7 @@ from pathlib import Path
 import pytest
 
 from pmoss_benchmarks.functions import datasets
-from pmoss_benchmarks.functions.datasets import (
-    Settings,
-    every_id,
-    measure,
-)
+from pmoss_benchmarks.functions.datasets import Settings, every_id, measure
 from pmoss_benchmarks.study.function import Run
 from pmoss_benchmarks.study.store import Results
 from pmoss_datasets import open_dataset

@@ -1,14 +1,11 @@
+"""Fidelity of the model, and headroom of a search."""
+
 from pathlib import Path
 
 import numpy as np
 
-from pmoss_benchmarks.functions.fidelity import (
-    STRATA,
-    Settings,
-    cells,
-    measure,
-    stratified,
-)
+from pmoss_benchmarks.functions import headroom
+from pmoss_benchmarks.functions.fidelity import STRATA, Settings, cells, measure, stratified
 from pmoss_benchmarks.study.function import Run
 from pmoss_env.backends import make_backend
 from pmoss_env.baselines import Context, grouped
@@ -46,3 +43,24 @@ def test_a_small_cell_is_measured_the_same_twice() -> None:
     assert first == second
     assert first["schedules"] == 11
     assert first["median_error"] < 0.5
+
+
+def test_search_is_never_worse_than_what_it_starts_from() -> None:
+    settings = headroom.Settings(
+        machines=("toy",),
+        workloads=("ycsb-a",),
+        interference=("busy_core",),
+        instances=2,
+        confirmed=1,
+        random_schedules=3,
+        budget=200,
+        slices=8,
+        simulated={"queries": 20_000, "line_sampling": 1},
+    )
+    run = Run(settings, Path(), Path(), Path())
+    (cell,) = headroom.cells(settings)
+    row = headroom.measure(run, cell)
+    assert row["search"] >= row["rule"] >= 0
+    assert row["simple"] > 0 and row["simulated_simple"] > 0
+    assert row["headroom"] >= row["headroom_over_rules"] - 1e-12
+    assert row == headroom.measure(run, cell)

@@ -53,9 +53,7 @@ def test_a_reference_is_the_best_of_its_searches_and_below_its_bound(rows: Any) 
     assert TABLES["default"](rows).rows[0][:2] == [f"`{TOY}`", "2"]
 
 
-def test_what_is_stored_is_read_and_what_lacks_is_made_once(
-    rows: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_stored_is_read_and_what_lacks_is_made_once(rows, tmp_path, monkeypatch):
     results, keep = tmp_path / "results", tmp_path / "keep"
     results.mkdir()
     stored = [

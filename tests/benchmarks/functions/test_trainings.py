@@ -36,9 +36,7 @@ def _work(settings: Settings, keep: Path) -> tuple[Run, list[dict[str, Any]]]:
     return run, [{**cell, **work(cell)} for cell in cells(settings)]
 
 
-def test_a_checkpoint_is_trained_once_and_plays_beside_all_rules(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_checkpoint_is_trained_once_and_plays_beside_all_rules(tmp_path, monkeypatch):
     settings = Settings(
         {"tasks": Training(), "more": Training(("random:4000",))},
         learned=(TOY,),
@@ -135,9 +133,7 @@ def test_the_machine_that_is_met_is_in_no_data(tmp_path: Path) -> None:
     assert line[0] == "toy" and line[-1].endswith(" over lpt")
 
 
-def test_machines_have_workloads_in_turn_and_are_played_under_each_condition(
-    tmp_path: Path,
-) -> None:
+def test_machines_have_workloads_in_turn_and_are_played_under_each_condition(tmp_path):
     settings = Settings(
         {"at once": Training(shipped="pmoss/generalist-v1")},
         agent="generalist",

@@ -2,13 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from pmoss_benchmarks.functions.validation import (
-    CASES,
-    Settings,
-    Work,
-    cells,
-    verdicts,
-)
+from pmoss_benchmarks.functions.validation import CASES, Settings, Work, cells, verdicts
 from pmoss_benchmarks.study.function import Run
 from pmoss_benchmarks.study.store import Results
 from pmoss_benchmarks.validation.targets import TARGETS

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pmoss_benchmarks.leaderboard.board import check_board, play_house, standings
-from pmoss_benchmarks.leaderboard.rounds import Round, read_round, reveal
+from pmoss_benchmarks.leaderboard.rounds import read_round, reveal
 from pmoss_benchmarks.leaderboard.submissions import read_submission
 from pmoss_benchmarks.leaderboard.submitting import submit
 from pmoss_env.errors import SubmissionError
@@ -13,9 +13,7 @@ from pmoss_env.errors import SubmissionError
 HandIn = Callable[..., Path]
 
 
-def test_a_round_from_the_digest_to_the_table(
-    sealed: Round, board: Path, tmp_path: Path, hand_in: HandIn, confined: bool
-) -> None:
+def test_a_round_from_the_digest_to_the_table(sealed, board, tmp_path, hand_in, confined):
     submission = read_submission(hand_in())
     with pytest.raises(SubmissionError, match="is not revealed"):
         play_house(board, sealed)
@@ -59,9 +57,7 @@ def _wrong_rows_are_found(board: Path, path: Path) -> None:
     path.write_text(good)
 
 
-def test_a_submission_for_another_task_is_refused(
-    sealed: Round, board: Path, hand_in: HandIn
-) -> None:
+def test_a_submission_for_another_task_is_refused(sealed, board, hand_in):
     submission = read_submission(hand_in(tasks='["elsewhere"]'))
     with pytest.raises(SubmissionError, match="elsewhere"):
         submit(submission, board, sealed)
@@ -81,9 +77,7 @@ def test_a_board_without_rounds_proves_nothing(tmp_path: Path, content: str) -> 
 @pytest.mark.parametrize(
     "notes", ["text", [], ["entrant"], {"entrant": 5}, {"entrant": ["house"]}, None, 7]
 )
-def test_one_bad_file_leaves_the_others_standing(
-    sealed: Round, board: Path, tmp_path: Path, notes: object
-) -> None:
+def test_one_bad_file_leaves_the_others_standing(sealed, board, tmp_path, notes):
     revealed = reveal(board, "r1", tmp_path / "secret")
     (house,) = play_house(board, revealed)
     header, *rows = [json.loads(line) for line in house.read_text().splitlines()]
@@ -99,8 +93,6 @@ def test_one_bad_file_leaves_the_others_standing(
     assert len(check_board(board)) == len(problems)
 
 
-def test_a_submission_does_not_take_the_name_of_a_rule(
-    sealed: Round, board: Path, hand_in: HandIn
-) -> None:
+def test_a_submission_does_not_take_the_name_of_a_rule(sealed, board, hand_in):
     with pytest.raises(SubmissionError, match="'local-search': is the name of a rule"):
         submit(read_submission(hand_in(name='"local-search"')), board, sealed)

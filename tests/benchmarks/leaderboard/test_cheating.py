@@ -57,9 +57,7 @@ def test_a_generators_state_leads_back_to_its_seed() -> None:
 
 @pytest.mark.usefixtures("confined")
 @pytest.mark.parametrize("scheme", [1, 2])
-def test_a_planner_does_not_get_the_episodes_seed(
-    sealed: Round, board: Path, tmp_path: Path, hand_in: HandIn, scheme: int
-) -> None:
+def test_a_planner_does_not_get_the_episodes_seed(sealed, board, tmp_path, hand_in, scheme):
     folder = hand_in("submitted_module:Oracle")
     module = folder / "submitted_module.py"
     module.write_text(module.read_text() + Path(seed_behind.__file__).read_text() + ORACLE)
@@ -73,9 +71,7 @@ def test_a_planner_does_not_get_the_episodes_seed(
         submit(submission, board, revealed)
 
 
-def test_bytecode_does_not_stand_in_for_the_registered_source(
-    sealed: Round, board: Path, tmp_path: Path, hand_in: HandIn
-) -> None:
+def test_bytecode_does_not_stand_in_for_the_registered_source(sealed, board, tmp_path, hand_in):
     folder = hand_in()
     submission = read_submission(folder)
     register(board, sealed, submission.digest)
@@ -99,9 +95,7 @@ def test_a_folder_holds_no_module_that_cannot_be_read(hand_in: HandIn, name: str
         read_submission(folder)
 
 
-def test_a_folder_that_changes_after_the_check_does_not_play(
-    sealed: Round, board: Path, tmp_path: Path, hand_in: HandIn
-) -> None:
+def test_a_folder_that_changes_after_the_check_does_not_play(sealed, board, tmp_path, hand_in):
     folder = hand_in()
     submission = read_submission(folder)
     revealed = reveal(board, sealed.name, tmp_path / "secret")
@@ -111,9 +105,7 @@ def test_a_folder_that_changes_after_the_check_does_not_play(
 
 
 @pytest.mark.usefixtures("confined")
-def test_an_agent_runs_from_a_copy(
-    sealed: Round, board: Path, tmp_path: Path, hand_in: HandIn
-) -> None:
+def test_an_agent_runs_from_a_copy(sealed, board, tmp_path, hand_in):
     folder = hand_in()
     module = folder / "submitted_module.py"
     module.write_text(f"{module.read_text()}\nassert not __file__.startswith({str(folder)!r})\n")
@@ -178,9 +170,7 @@ def test_an_entrant_names_itself(forger: Callable[..., str], entrant: object, me
     assert message in forger("mine", "mine", entrant)
 
 
-def test_an_agent_that_nobody_confined_is_not_sealed(
-    forger: Callable[..., str], board: Path
-) -> None:
+def test_an_agent_that_nobody_confined_is_not_sealed(forger, board):
     round_, tier = _first(board)
     forger("mine", "mine", {"name": "mine", "kind": "agent", "confined": True, "digest": "1" * 64})
     ranked, problems = standings(board, round_, tier)

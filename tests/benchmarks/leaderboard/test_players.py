@@ -125,9 +125,7 @@ def test_a_confined_policy_may_work_and_no_more(hand_in: HandIn, agent: str, kep
 
 
 @pytest.mark.parametrize("hindrance", HINDRANCES)
-def test_a_process_that_is_not_confined_loads_nothing(
-    hand_in: HandIn, kept: None, hindrance: str
-) -> None:
+def test_a_process_that_is_not_confined_loads_nothing(hand_in, kept, hindrance):
     folder = hand_in("submitted_module:First")
     (folder / "submitted_module.py").write_text("print('it was imported')")
     code = f"import os\n{HINDRANCES[hindrance]}\nfrom pmoss_benchmarks.leaderboard import "
@@ -143,17 +141,13 @@ def test_a_process_that_is_not_confined_loads_nothing(
         assert not any("it was imported" in line for line in child.log_tail())
 
 
-def test_a_policy_that_is_not_confined_is_a_typed_error(
-    hand_in: HandIn, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_policy_that_is_not_confined_is_a_typed_error(hand_in, monkeypatch):
     monkeypatch.setattr(Child, "ask", lambda *_: {"unconfined": "no filters"})
     with pytest.raises(PlatformError, match=r"the policy is not loaded.*: no filters"):
         player(hand_in())
 
 
-def test_a_policy_cannot_say_that_it_is_confined(
-    hand_in: HandIn, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_policy_cannot_say_that_it_is_confined(hand_in, monkeypatch):
     monkeypatch.setattr("pmoss_benchmarks.leaderboard.players.can_confine", lambda: False)
     policy = player(hand_in("submitted_module:SaysItIsConfined"))
     policy.close()

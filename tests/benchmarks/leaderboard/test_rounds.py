@@ -30,9 +30,7 @@ def test_a_round_publishes_the_digest_alone(sealed: Round, board: Path, tmp_path
     assert read_round(board, "r1") == sealed
 
 
-def test_the_secret_of_a_round_is_revealed_and_no_other(
-    sealed: Round, board: Path, tmp_path: Path
-) -> None:
+def test_the_secret_of_a_round_is_revealed_and_no_other(sealed, board, tmp_path):
     (tmp_path / "other").write_text("1" * 64)
     with pytest.raises(SubmissionError, match="another secret"):
         reveal(board, "r1", tmp_path / "other")
@@ -62,9 +60,7 @@ def test_a_secret_serves_once(sealed: Round, board: Path, tmp_path: Path) -> Non
         commit(board, "r2", tmp_path / "secret")
 
 
-def test_new_rounds_have_seeds_that_cannot_be_tried(
-    sealed: Round, board: Path, tmp_path: Path
-) -> None:
+def test_new_rounds_have_seeds_that_cannot_be_tried(sealed, board, tmp_path):
     revealed = reveal(board, "r1", tmp_path / "secret")
     (house,) = play_house(board, revealed)
     seeds = {row.env_seed for row in read_results(house)[1]}
@@ -101,9 +97,7 @@ def test_an_old_round_keeps_its_seeds(sealed: Round, board: Path, tmp_path: Path
         ('secret = "', 'secret = "0', "secret = .*: must be 64 hexadecimal digits"),
     ],
 )
-def test_a_damaged_file_names_its_key(
-    sealed: Round, board: Path, tmp_path: Path, before: str, after: str, message: str
-) -> None:
+def test_a_damaged_file_names_its_key(sealed, board, tmp_path, before, after, message):
     reveal(board, "r1", tmp_path / "secret")
     path = board / "r1" / "round.toml"
     good = path.read_text()

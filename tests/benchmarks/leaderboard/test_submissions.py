@@ -46,9 +46,7 @@ def test_the_digest_is_of_every_file(hand_in: HandIn) -> None:
         ({"name": '"a\\u0000b"'}, "name"),
     ],
 )
-def test_a_bad_file_names_what_is_wrong(
-    hand_in: HandIn, keys: dict[str, str], message: str
-) -> None:
+def test_a_bad_file_names_what_is_wrong(hand_in, keys, message):
     with pytest.raises(SubmissionError, match=message):
         read_submission(hand_in(**keys))
 

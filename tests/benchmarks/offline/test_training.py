@@ -39,9 +39,7 @@ def test_playing_is_kept_with_its_curve(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["agent"]
 
 
-def test_playing_that_was_interrupted_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_playing_that_was_interrupted_goes_on(tmp_path, monkeypatch):
     whole = play(tmp_path / "whole")
     agent_class = pmoss_agents.registry.agent_class("maskable-ppo")
     save, calls = agent_class.save, []

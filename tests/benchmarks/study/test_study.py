@@ -88,9 +88,7 @@ def test_jobs_give_the_rows_of_processes(checkout: Path, monkeypatch: pytest.Mon
     assert rows[0] == rows[1]
 
 
-def test_rows_of_other_settings_and_of_other_code_are_not_mixed(
-    checkout: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_of_other_settings_and_of_other_code_are_not_mixed(checkout, monkeypatch):
     study, out = Results(checkout).study("small"), checkout / "rows.jsonl"
     axis = {"interference": ["none"]}
     run_study(study, out, **folders(checkout), changes=axis)
@@ -172,9 +170,7 @@ def test_tables_are_described(checkout: Path) -> None:
         (("variants.scans", 'variants."../x"'), DescriptionError, "variants"),
     ],
 )
-def test_what_is_wrong_in_a_description_is_named(
-    checkout: Path, change: tuple[str, str], error: type[Exception], words: str
-) -> None:
+def test_what_is_wrong_in_a_description_is_named(checkout, change, error, words):
     path = checkout / "benchmarks" / "studies" / "small.toml"
     path.write_text(DESCRIPTION.replace(*change))
     with pytest.raises(error, match=words):

@@ -2,9 +2,7 @@
 
 import pytest
 
-from pmoss_datasets.evaluation import (
-    evaluate,
-)
+from pmoss_datasets.evaluation import evaluate
 from tests.datasets.evaluation.policies import KWARGS, SEEDS, policies
 
 

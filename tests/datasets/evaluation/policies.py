@@ -2,9 +2,7 @@
 
 import numpy as np
 
-from pmoss_datasets.evaluation import (
-    write_results,
-)
+from pmoss_datasets.evaluation import write_results
 from pmoss_datasets.policies import SchedulePolicy
 from pmoss_env.baselines import make_baseline
 

@@ -6,13 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pmoss_datasets.evaluation import (
-    replay,
-)
-from pmoss_env.errors import (
-    DescriptionError,
-    UnsupportedError,
-)
+from pmoss_datasets.evaluation import replay
+from pmoss_env.errors import DescriptionError, UnsupportedError
 from tests.datasets.evaluation.policies import written
 
 

@@ -5,13 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pmoss_datasets.evaluation import (
-    read_results,
-    write_results,
-)
-from pmoss_env.errors import (
-    DatasetError,
-)
+from pmoss_datasets.evaluation import read_results, write_results
+from pmoss_env.errors import DatasetError
 from tests.datasets.evaluation.policies import KWARGS, written
 
 
@@ -54,10 +49,7 @@ def test_writing_is_whole_or_not_at_all(tmp_path, evaluation):
         (lambda lines: [lines[0].replace('budget": 300', f'budget": {10**12}')], "_budget = 1000"),
         (lambda lines: [lines[0].replace('schedules": 30', f'schedules": {10**12}')], "s = 1000"),
         (lambda lines: [lines[0].replace('rows": 30', f'rows": {10**12}')], "rows = 1000"),
-        (
-            lambda lines: [lines[0].replace('"rows"', '"row"'), *lines[1:]],
-            "rows: is missing",
-        ),
+        (lambda lines: [lines[0].replace('"rows"', '"row"'), *lines[1:]], "rows: is missing"),
         (lambda lines: lines[:-1], "rows = 30, but 29 follow"),
         (lambda lines: [*lines, lines[-1]], "rows = 30, but 31 follow"),
         (

@@ -9,11 +9,7 @@ import pytest
 
 import pmoss_env  # noqa: F401 (registers the environments)
 from pmoss_datasets import Dataset, Recipe, collect
-from pmoss_datasets.formats.d3rlpy import (
-    find_d3rlpy,
-    import_d3rlpy,
-    to_d3rlpy,
-)
+from pmoss_datasets.formats.d3rlpy import find_d3rlpy, import_d3rlpy, to_d3rlpy
 from pmoss_datasets.spatial.expansion import Expander, rewards
 from pmoss_env.errors import DescriptionError, MissingExtraError
 

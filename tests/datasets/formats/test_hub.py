@@ -58,9 +58,7 @@ def test_the_card_is_what_the_hub_takes(original: Dataset, hub: Path) -> None:
     assert namespace["datasets"] == [original.id]
 
 
-def test_minari_and_d3rlpy_read_it(
-    original: Dataset, hub: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_minari_and_d3rlpy_read_it(original, hub, tmp_path, monkeypatch):
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(hub.parent))
     assert set(minari.list_local_datasets()) == {original.id}
     assert "pmoss" in minari.namespace.list_local_namespaces()
@@ -95,9 +93,7 @@ def test_a_second_call_keeps_what_is_there(original: Dataset, hub: Path) -> None
         export([shipped], hub.parent)
 
 
-def test_parquet_has_splits_that_a_viewer_shows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_parquet_has_splits_that_a_viewer_shows(tmp_path, monkeypatch):
     parquet = pytest.importorskip("pyarrow.parquet", reason="the extra hub is not installed")
     data = collect(
         Recipe(env={"machine": "toy", "slices": 8}, episodes=12, reference_episodes=0),
@@ -153,9 +149,7 @@ def test_the_folder_is_uploaded_as_it_is(hub: Path, monkeypatch: pytest.MonkeyPa
         send(hub, "me/down", "dataset")
 
 
-def test_without_their_packages_the_extra_is_named(
-    original: Dataset, hub: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_their_packages_the_extra_is_named(original, hub, tmp_path, monkeypatch):
     for package in ("pyarrow", "huggingface_hub"):
         monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(MissingExtraError, match=r"'\.\[hub\]'"):

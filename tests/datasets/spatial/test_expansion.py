@@ -78,10 +78,7 @@ def test_snapshots_schedules_and_instance_are_the_live_ones(dataset):
         assert episode.incumbent == env.incumbent
         assert episode.final == env.schedule
         assert episode.instance == env.instance
-        for which, real in (
-            ("incumbent", env.incumbent_snapshot),
-            ("final", env.final_snapshot()),
-        ):
+        for which, real in (("incumbent", env.incumbent_snapshot), ("final", env.final_snapshot())):
             snapshot = episode.snapshot(which, dataset.metadata)
             assert snapshot.throughput == real.throughput
             assert snapshot.offcore_names == real.offcore_names

@@ -6,14 +6,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from pmoss_datasets import (
-    Behaviour,
-    Recipe,
-    collect,
-    domains,
-    find_domain,
-    open_dataset,
-)
+from pmoss_datasets import Behaviour, Recipe, collect, domains, find_domain, open_dataset
 from pmoss_datasets.card import card
 from pmoss_datasets.domain import GROUP, domain_of_env
 from pmoss_datasets.formats import D4RLView

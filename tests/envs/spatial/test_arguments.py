@@ -5,12 +5,7 @@ import pytest
 
 from pmoss_env.backends.isolated import IsolatedBackend
 from pmoss_env.envs.spatial import SpatialSchedulingEnv
-from pmoss_env.errors import (
-    DescriptionError,
-    ScheduleError,
-    UnknownNameError,
-    UnsupportedError,
-)
+from pmoss_env.errors import DescriptionError, ScheduleError, UnknownNameError, UnsupportedError
 from pmoss_env.types import Schedule
 from tests.envs.episodes import TOY
 

@@ -1,4 +1,4 @@
-"""Thread scheduling on the simulated server."""
+"""Thread scheduling on the simulated server, and the load that it is tried with."""
 
 import numpy as np
 import pytest
@@ -6,13 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pmoss_env.envs.threads import INPUT_NAMES, PROGRAMS, Sample, ThreadSchedulingEnv
-from pmoss_env.envs.threads.decisions import (
-    unbalance,
-    unbalanced_cores,
-)
+from pmoss_env.envs.threads.decisions import unbalance, unbalanced_cores
 from pmoss_env.envs.threads.inputs import LOCAL_SLOW, REMOTE_SLOW
+from pmoss_env.envs.threads.key_value_load import run_load
 from pmoss_env.envs.threads.reward import terms, weighted
-from pmoss_env.errors import DescriptionError, IllegalActionError, UnknownNameError
+from pmoss_env.errors import BackendError, DescriptionError, IllegalActionError, UnknownNameError
 from tests.envs.episodes import SMALL, THREADS
 
 SHADES = str.maketrans("░▒▓█|#", "      ")
@@ -164,3 +162,18 @@ def test_programs_are_the_papers():
     )
     for program in PROGRAMS.values():
         assert (program.threads, program.value_bytes, program.keys) == (48, 400_000, 20_000)
+
+
+def test_the_load_does_what_it_says():
+    for pattern in ("readrandom", "readseq", "fillrandom", "fillseq", "mixed50"):
+        result = run_load(pattern, threads=2, keys=50, value_bytes=5000, requests=300)
+        assert result.requests == 300
+        assert result.gb_per_s > 0.0
+        assert result.p99_ms > 0.0
+    assert run_load("readseq", threads=1, keys=5, value_bytes=1000, seconds=0.2).seconds >= 0.2
+    with pytest.raises(UnknownNameError):
+        run_load("readall")
+    with pytest.raises(DescriptionError, match="threads = 0"):
+        run_load("readseq", threads=0)
+    with pytest.raises(BackendError, match="node 500"):
+        run_load("readseq", node=500)

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from pmoss_env import __version__
+from pmoss_env.backends import backend_options
 from pmoss_env.backends.base import Backend
 from pmoss_env.backends.frames import pack_snapshot, unpack_snapshot
-from pmoss_env.backends.kernel_settings import switched
+from pmoss_env.backends.kernel_settings import switched, why_no_balancing
 from pmoss_env.baselines import Context, make_baseline
 from pmoss_env.result_files import ResultFile
 from pmoss_env.types import HardwareSnapshot, LoadRegime, Schedule
@@ -31,6 +32,22 @@ SAME = 0.05
 _LEAST_ROUNDS = 3
 #: Standard errors of a 95 % interval, and of what counts as noise.
 _INTERVAL, _NOISE = 1.96, 3.0
+
+
+def balancing_rows(backend: str, nodes: int | None) -> tuple[list[str], str]:
+    """The rows of BALANCING that a backend can measure; or none, and why.
+
+    Args:
+        backend: its name.
+        nodes: NUMA nodes of this host; None for a model, whose default is without balancing.
+    """
+    rows = list(BALANCING)
+    if nodes is not None:
+        without = why_no_balancing(nodes)
+        return ([], without) if without else (rows, "")
+    if "numa_balancing" in backend_options(backend):
+        return rows[-1:], ""
+    return [], f"the backend {backend!r} has no option numa_balancing"
 
 
 def round_error(snapshot: HardwareSnapshot) -> float | None:
@@ -57,6 +74,13 @@ def tolerance(first: HardwareSnapshot, second: HardwareSnapshot) -> float:
     return max(SAME, _NOISE * math.hypot(*errors))
 
 
+def dispatched(snapshot: HardwareSnapshot) -> Mapping[str, float]:
+    """What this host's routers did, see native_counts.dispatch_of(); empty of a model."""
+    dispatch = snapshot.provenance.get("dispatch")
+    # A simulated server names the kind of its routers there.
+    return dispatch if isinstance(dispatch, Mapping) else {}
+
+
 def overload_in_words(snapshot: HardwareSnapshot) -> str:
     """What an open load offered and what was served, if that differs; empty otherwise."""
     load = LoadRegime.parse(snapshot.load)
@@ -68,12 +92,18 @@ def overload_in_words(snapshot: HardwareSnapshot) -> str:
     if seconds and served >= offered - _NOISE * math.sqrt(offered / seconds / 1e6):
         return ""
     text = f"overload: {offered:,g} Mq/s were offered and {served:,.3g} served"
-    dispatch = snapshot.provenance.get("dispatch", {})
+    dispatch = dispatched(snapshot)
     lag = dispatch.get("max_lag_us", dispatch.get("lag_us"))
     if lag:
         text += f"; routers fell {1e-3 * lag:,.0f} ms behind"
     if dispatch.get("backpressure"):
         text += f" and waited {dispatch['backpressure']:,} times for room in a queue"
+    if dispatch.get("unanswered"):
+        text += f". {dispatch['unanswered']:,} queries were not answered at the end"
+    if dispatch.get("unsent"):
+        text += (
+            f", {dispatch['unsent']:,} of them not even sent: their response times are estimates"
+        )
     return f"{text}. Response times grow for as long as the load lasts"
 
 
@@ -163,14 +193,17 @@ def measure_schedules(
     *,
     seed: int,
     again: bool = False,
+    balanced: Backend | None = None,
     progress: Callable[[int, int], None] | None = None,
     on_schedule: Callable[[str, Schedule], None] | None = None,
 ) -> dict[str, HardwareSnapshot]:
     """Measures baselines by name; those that read counters read Grouped's snapshot.
 
     Args:
-        names: of baselines, or of BALANCING on this host.
+        names: of baselines, or of BALANCING.
         again: whether the first schedule is measured once more, at the end.
+        balanced: a model like ``backend``, but with automatic NUMA balancing on; it measures the
+            names of BALANCING. Without it, this host is switched for them.
         progress: called with (measured so far, to measure).
         on_schedule: called with (name, schedule) before each is measured.
 
@@ -193,6 +226,9 @@ def measure_schedules(
         schedules[name] = baseline(Context(machine, slices, first, incumbent, rng, backend))
         if on_schedule and name not in BALANCING:
             on_schedule(name, schedules[name])
+        if balanced and name in BALANCING:
+            snapshots[name] = balanced.measure(schedules[name], seed=seed + done)
+            continue
         with switched({"numa_balancing": BALANCING.get(name)}):
             snapshots[name] = backend.measure(schedules[name], seed=seed + done)
     if again:
@@ -211,6 +247,7 @@ def measure_rounds(
     rounds: int,
     seed: int,
     again: bool = False,
+    balanced: Backend | None = None,
     out: Path | None = None,
     settings: Mapping[str, Any] | None = None,
     on_snapshot: Callable[[int, str, HardwareSnapshot], None] | None = None,
@@ -222,6 +259,7 @@ def measure_rounds(
     Args:
         seed: of the baselines and the measurements; each round has its own.
         again: whether each round ends with its first schedule, see measure_schedules().
+        balanced: see measure_schedules().
         out: file of rows, one per snapshot; complete rounds of the file are not measured again.
         settings: further settings that must be the same to continue ``out``.
         on_snapshot: called with (round, name, snapshot), also for snapshots of the file.
@@ -255,6 +293,7 @@ def measure_rounds(
                     names,
                     seed=seed + 1000 * number,
                     again=again,
+                    balanced=balanced,
                     progress=progress,
                     on_schedule=on_schedule,
                 )

@@ -189,6 +189,8 @@ py::dict to_dict(const Measurement& m) {
   result["skipped"] = m.skipped;
   result["max_outstanding"] = m.max_outstanding;
   result["max_lag_us"] = m.max_lag_us;
+  result["unanswered"] = m.unanswered;
+  result["unsent"] = m.unsent;
   result["rounds"] = to_dict(m.rounds);
   result["migration"] = to_dict(m.migration);
   result["placing_seconds"] = m.placing_seconds;

@@ -55,6 +55,9 @@ class WorkerSums {
     add_groups(worker);
   }
 
+  /// Queries that no tally holds, by their response times in ticks.
+  void add_late(const Histogram& late) { latency_.merge(late); }
+
   /// After all workers.
   void finish() {
     for (std::size_t event = 0; event < pmu::event_count; ++event) {
@@ -153,6 +156,42 @@ class WorkerSums {
   std::vector<double> running_ns_ = std::vector<double>(pmu::event_count);
 };
 
+/// Response times, in ticks, of what an open load offered and what was not done at the end.
+///
+/// Without them an overload would look fast: only the queries that came early are answered. The
+/// workers finish all that was sent. What was not sent would follow at the rate of the measurement;
+/// of a rate of 0 it counts as long as it has waited.
+Histogram late_queries(const Plan& plan, const Crew& crew, Measurement& result) {
+  Histogram late;
+  auto drained = static_cast<double>(crew.end_ticks());
+  for (const auto& worker : crew.workers()) {
+    late.merge(worker->late());
+    drained = std::max(drained, static_cast<double>(worker->late_ticks_end()));
+  }
+  result.unanswered = late.count();
+  if (plan.options.load != LoadKind::open) return late;
+  const double tick_ns = Clock::ns_per_tick();
+  const double gap_ticks =
+      1e3 * static_cast<double>(plan.routers()) / plan.options.rate_mqs / tick_ns;
+  std::vector<UnsentArrivals> unsent;
+  for (const auto& router : crew.routers()) {
+    const double begin = router->next_arrival_ticks();
+    const double behind = static_cast<double>(crew.end_ticks()) - begin;
+    if (behind < 0.0) continue;
+    result.max_lag_us = std::max(result.max_lag_us, behind * tick_ns * 1e-3);
+    unsent.push_back({begin, behind, 1 + static_cast<std::uint64_t>(behind / gap_ticks)});
+    result.unsent += unsent.back().count;
+  }
+  result.unanswered += result.unsent;
+  const double ticks_per_query =
+      result.completed > 0 ? result.seconds * 1e9 / tick_ns / static_cast<double>(result.completed)
+                           : 0.0;
+  for (const UnsentArrivals& arrivals : unsent) {
+    arrivals.add_to(late, drained, static_cast<double>(result.unsent) * ticks_per_query);
+  }
+  return late;
+}
+
 void add_workers(const Plan& plan, const Crew& crew, Measurement& result) {
   WorkerSums sums(plan, result);
   for (std::size_t i = 0; i < plan.workers(); ++i) {
@@ -164,6 +203,9 @@ void add_workers(const Plan& plan, const Crew& crew, Measurement& result) {
     result.not_found += executed.not_found;
     result.checksum ^= executed.checksum;
   }
+  const Histogram late = late_queries(plan, crew, result);
+  // Under a closed load they are as many at any moment, and a backlog has no arrivals.
+  if (plan.options.load == LoadKind::open) sums.add_late(late);
   sums.finish();
 }
 
@@ -206,6 +248,16 @@ void add_data(const Crew& crew, Measurement& result) {
 }
 
 }  // namespace
+
+void UnsentArrivals::add_to(Histogram& late, double from, double lasting) const noexcept {
+  const std::uint64_t parts = std::min<std::uint64_t>(count, most_parts);
+  for (std::uint64_t part = 0; part < parts; ++part) {
+    const double place = (static_cast<double>(part) + 0.5) / static_cast<double>(parts);
+    const double response = from + place * lasting - (begin + place * length);
+    late.add(static_cast<std::uint64_t>(std::max(response, 0.0)),
+             count * (part + 1) / parts - count * part / parts);
+  }
+}
 
 Measurement collect(const Plan& plan, const Crew& crew) {
   Measurement result;

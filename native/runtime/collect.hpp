@@ -8,8 +8,22 @@
 #include "runtime/crew.hpp"
 #include "runtime/measurement.hpp"
 #include "runtime/plan.hpp"
+#include "workload/histogram.hpp"
 
 namespace pmoss::runtime {
+
+/// Arrivals at equal distances that no router has sent.
+struct UnsentArrivals {
+  static constexpr std::uint64_t most_parts = 1000;
+
+  double begin;   ///< ticks
+  double length;  ///< ticks, at least 0
+  std::uint64_t count;
+
+  /// Adds their response times, if they are served in their order and at equal distances: the last
+  /// one `lasting` ticks after `from`. Of many, neighbours have one time.
+  void add_to(Histogram& late, double from, double lasting) const noexcept;
+};
 
 /// After Crew::drain().
 Measurement collect(const Plan& plan, const Crew& crew);

@@ -221,6 +221,7 @@ void Crew::end() {
   // Workers count until they see the next phase: that, and not a moment before, is the end.
   const std::uint64_t end = control_.enter(Phase::drain);
   offcore_end_ = offcore_.read();
+  end_ticks_ = end - origin_;
   seconds_ = static_cast<double>(end - begin_ticks_) * Clock::ns_per_tick() * 1e-9;
 }
 

@@ -79,6 +79,8 @@ class Crew {
   }
   std::uint64_t streamed_bytes() const noexcept { return streamed_bytes_.load(); }
   double seconds() const noexcept { return seconds_; }
+  /// When the measuring phase ended, in ticks since the origin that stamps count from.
+  std::uint64_t end_ticks() const noexcept { return end_ticks_; }
   double placing_seconds() const noexcept { return placing_seconds_; }
 
  private:
@@ -122,6 +124,7 @@ class Crew {
   std::atomic<std::uint64_t> streamed_bytes_{0};
   std::vector<pmu::OffcoreCounters::Counts> offcore_begin_, offcore_end_;
   std::uint64_t begin_ticks_ = 0;
+  std::uint64_t end_ticks_ = 0;
   double seconds_ = 0.0;
   double placing_seconds_ = 0.0;
   Control control_;

@@ -61,7 +61,9 @@ struct Counts {
 
   std::vector<int> worker_cpus;  ///< where they really ran
 
-  double latency_p50_us = 0.0;  ///< from arrival (open), or from being drawn, to completion
+  /// From arrival (open), or from being drawn, to completion. Under an open load these are the
+  /// times of the unanswered queries, too (Measurement::unanswered).
+  double latency_p50_us = 0.0;
   double latency_p99_us = 0.0;
   double latency_p999_us = 0.0;
   double latency_max_us = 0.0;
@@ -80,6 +82,10 @@ struct Measurement : Counts {
   std::uint64_t skipped = 0;          ///< saturated: draws dropped because their worker had enough
   std::uint64_t max_outstanding = 0;  ///< closed: most queries in flight at once
   double max_lag_us = 0.0;            ///< open: how far a router fell behind its plan
+  /// Queries that had arrived (open), or were drawn, and not done when the measuring phase ended.
+  std::uint64_t unanswered = 0;
+  /// Open: of these, how many no router had drawn: what its plan expects in the time it was late.
+  std::uint64_t unsent = 0;
 
   // The data.
   MigrationReport migration;

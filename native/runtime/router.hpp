@@ -78,6 +78,10 @@ class alignas(128) Router {
   /// After run().
   const Totals& totals() const noexcept { return totals_; }
 
+  /// Open load, after run(): the first arrival of its plan that it has not drawn, in ticks since
+  /// the origin.
+  double next_arrival_ticks() const noexcept { return planned_; }
+
   /// Totals::backpressure until now. Any thread may ask, as for lag_ticks().
   std::uint64_t backpressure() const noexcept {
     return backpressure_.load(std::memory_order_relaxed);

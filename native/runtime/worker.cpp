@@ -144,6 +144,7 @@ void Worker::run(const Control& control, std::atomic<std::size_t>& routers_runni
         const Phase phase = control.phase();
         if (phase != phase_) [[unlikely]] {
           // The queries in between belong to neither phase.
+          if (phase == Phase::drain) account_late(ring, count, now);
           ring.release(count);
           enter(phase);
           if (phase == Phase::abort) return;
@@ -155,6 +156,8 @@ void Worker::run(const Control& control, std::atomic<std::size_t>& routers_runni
           for (std::size_t i = 0; i + 1 < count; ++i) account(ring.front(i), now, each);
           account(ring.front(count - 1), now, now - last_ - (count - 1) * each);
           if (windows_) tell_window(ring, count, each);
+        } else if (phase_ == Phase::drain) {
+          account_late(ring, count, now);
         }
         ring.release(count);
         last_ = now;
@@ -195,6 +198,11 @@ void Worker::account(const Item& item, std::uint64_t now, std::uint64_t service_
   ++last_slice_->queries;
   last_slice_->service_ticks += service_ticks;
   tally_->latency.add(item.age(now - settings_.origin));
+}
+
+void Worker::account_late(const Ring& ring, std::size_t count, std::uint64_t now) noexcept {
+  late_end_ = now - settings_.origin;
+  for (std::size_t i = 0; i < count; ++i) late_.add(ring.front(i).age(late_end_));
 }
 
 void Worker::tell_window(const Ring& ring, std::size_t count, std::uint64_t ticks) noexcept {

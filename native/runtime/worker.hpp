@@ -64,11 +64,18 @@ class Worker {
   void run(const Control& control, std::atomic<std::size_t>& routers_running,
            std::vector<Router*> hosted);
 
+  /// After run(): response times, in ticks, of the queries that the measuring phase left behind.
+  const Histogram& late() const noexcept { return late_; }
+  /// When the last of these was done, in ticks since the origin; 0 without any.
+  std::uint64_t late_ticks_end() const noexcept { return late_end_; }
+
  private:
   /// True if a hosted router had something to send.
   bool route(const Control& control, std::atomic<std::size_t>& routers_running);
   /// `service_ticks` since the query before was completed.
   void account(const Item& item, std::uint64_t now, std::uint64_t service_ticks) noexcept;
+  /// A batch that was sent before the measuring phase ended, and was done after it.
+  void account_late(const Ring& ring, std::size_t count, std::uint64_t now) noexcept;
   /// Of a batch that was accounted for, with the time of a query.
   void tell_window(const Ring& ring, std::size_t count, std::uint64_t ticks) noexcept;
   /// Charges the time since its completion to the last query, if there is one. The time that
@@ -100,6 +107,8 @@ class Worker {
   std::pmr::deque<Ring> rings_;
   TallyExchange tallies_;
   Tally* tally_;  ///< the current one
+  Histogram late_;
+  std::uint64_t late_end_ = 0;
 
   const Control* control_ = nullptr;  ///< that of run()
   Phase phase_ = Phase::warmup;

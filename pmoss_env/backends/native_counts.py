@@ -114,11 +114,16 @@ def dispatch_of(raw: Mapping[str, Any]) -> dict[str, float]:
         raw: result of the runner, or one round of a run.
 
     Returns:
-        ``backpressure``: times that a router had to wait for room in a queue. Under an open load
-        also how late routers sent: ``max_lag_us`` at most, or ``lag_us`` at the end of a round.
+        ``backpressure``: times that a router had to wait for room in a queue. ``unanswered``:
+        queries that had come and were not done when a measurement ended. Under an open load also
+        how late routers sent: ``max_lag_us`` at most, or ``lag_us`` at the end of a round; and
+        ``unsent``, how many of the unanswered queries no router had sent. Response times are those
+        of unanswered queries, too. For the unsent ones they are an estimate: as if these were
+        served at the throughput of the measurement.
     """
-    lag = ("max_lag_us", "lag_us") if raw.get("max_lag_us") or raw.get("lag_us") else ()
-    return {name: raw[name] for name in ("backpressure", *lag) if name in raw}
+    of_open_load = [name for name in ("max_lag_us", "lag_us", "unsent") if raw.get(name)]
+    names = ("backpressure", "unanswered", *of_open_load)
+    return {name: raw[name] for name in names if name in raw}
 
 
 def rounds_of(raw: dict[str, Any], began: float = 0.0) -> dict[str, Any]:

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from pmoss_env.backends import Backend
     from pmoss_env.types import HardwareSnapshot, Schedule
 
+#: Columns of an open load on this host: see _dispatched().
+_OF_OPEN_LOAD = [">lag us", ">waits", ">unanswered"]
 #: Arguments of backends that are no settings.
 _CALLBACKS = ("progress", "on_round")
 RecordsOption = Annotated[
@@ -151,20 +153,24 @@ def _print_rounds(
 ) -> None:
     """Measures schedules in turn, and prints and exports what they serve."""
     from pmoss_env.backends import make_backend
-    from pmoss_env.measuring import measure_rounds
+    from pmoss_env.measuring import BALANCING, measure_rounds
 
     load = asked["load"]
     schedules: dict[str, Schedule] = {}
     with Stages() as progress:
         _add_callbacks(arguments, backend, seconds, progress)
         subject = make_backend(backend, **asked, **arguments)
-        names, without = _with_balancing(names, subject, arguments)
+        names, without = _with_balancing(names, subject, backend, arguments)
+        balanced = None
+        if set(names) & set(BALANCING) and not subject.measures_host:
+            balanced = make_backend(backend, **asked, **arguments, numa_balancing=True)
         measured = measure_rounds(
             subject,
             names,
             rounds=rounds,
             seed=seed,
             again=subject.measures_host and len(names) > 1,
+            balanced=balanced,
             out=out,
             settings=_settings(subject, backend, asked["workload"], load, arguments),
             on_snapshot=_print_round if rounds > 1 or out else None,
@@ -176,6 +182,8 @@ def _print_rounds(
         console.print(f"os-default has no rows with AutoNUMA off and on: {without}.")
     if export:
         export_placements(export, subject.machine, schedules, export_to)
+    if balanced:
+        balanced.close()
     subject.close()
 
 
@@ -210,13 +218,19 @@ def _print_curve(
     curve: dict[tuple[float, str], list[HardwareSnapshot]], picture: Path | None
 ) -> None:
     """The table of response times over offered rates, and their picture."""
-    from pmoss_env.measuring import overload_in_words
+    from pmoss_env.measuring import dispatched, overload_in_words
     from pmoss_env.pictures import new_figure, write_svg
 
     columns = [">offered Mq/s", "schedule", ">Mq/s", ">range", ">p50 us", ">p99 us"]
     if _tail(next(iter(curve.values()))):
         columns += [">p99.9 us", ">max us"]
     rows = [(f"{rate:g}", *_row(name, snapshots)) for (rate, name), snapshots in curve.items()]
+    if dispatched(next(iter(curve.values()))[0]):
+        columns += _OF_OPEN_LOAD
+        rows = [
+            (*row, *_dispatched(snapshots))
+            for row, snapshots in zip(rows, curve.values(), strict=True)
+        ]
     console.print(table("Response times over offered rates", columns, rows))
     for (_, name), snapshots in curve.items():
         if overload := overload_in_words(snapshots[-1]):
@@ -239,18 +253,18 @@ def _print_curve(
 
 
 def _with_balancing(
-    names: list[str], subject: Backend, arguments: dict[str, Any]
+    names: list[str], subject: Backend, backend: str, arguments: dict[str, Any]
 ) -> tuple[list[str], str]:
     """The names with rows of AutoNUMA after os-default; or the same, and why there are none."""
-    from pmoss_env.backends.kernel_settings import why_no_balancing
-    from pmoss_env.measuring import BALANCED, BALANCING
+    from pmoss_env.measuring import BALANCED, balancing_rows
 
-    if BALANCED not in names or not subject.measures_host or "numa_balancing" in arguments:
+    if BALANCED not in names or "numa_balancing" in arguments:
         return names, ""
-    if without := why_no_balancing(subject.machine.nodes):
-        return names, without
+    rows, without = balancing_rows(
+        backend, subject.machine.nodes if subject.measures_host else None
+    )
     behind = names.index(BALANCED) + 1
-    return [*names[:behind], *BALANCING, *names[behind:]], ""
+    return [*names[:behind], *rows, *names[behind:]], without
 
 
 def _asked(asked: dict[str, Any], env: list[str] | None, machine: str | None) -> dict[str, Any]:
@@ -315,7 +329,7 @@ def _print_measured(subject: Backend, measured: list[dict[str, HardwareSnapshot]
         rows = [(*row, *_compared(row[0], first, measured)) for row in rows]
         last = list(snapshots)[-2]
     if subject.load.kind == "open" and subject.measures_host:
-        columns += [">lag us", ">waits"]
+        columns += _OF_OPEN_LOAD
         rows = [(*row, *_dispatched([s[row[0]] for s in measured])) for row in rows]
     title = f"{subject.machine.description}, {subject.workload.name}, load {subject.load}"
     console.print(table(title, columns, rows))
@@ -339,11 +353,15 @@ def _row(name: str, snapshots: list[HardwareSnapshot]) -> tuple[str, ...]:
     )
 
 
-def _dispatched(snapshots: list[HardwareSnapshot]) -> tuple[str, str]:
-    """How late routers sent at most, and how often they waited for room; medians."""
-    dispatches = [snapshot.provenance.get("dispatch", {}) for snapshot in snapshots]
-    lag = median(each.get("max_lag_us", 0.0) for each in dispatches)
-    return f"{lag:,.0f}", f"{median(each.get('backpressure', 0) for each in dispatches):,.0f}"
+def _dispatched(snapshots: list[HardwareSnapshot]) -> list[str]:
+    """How late routers sent at most, how often they waited for room, and what was left; medians."""
+    from pmoss_env.measuring import dispatched
+
+    dispatches = [dispatched(snapshot) for snapshot in snapshots]
+    return [
+        f"{median(each.get(name, 0) for each in dispatches):,.0f}"
+        for name in ("max_lag_us", "backpressure", "unanswered")
+    ]
 
 
 def _tail(snapshots: list[HardwareSnapshot]) -> list[str]:

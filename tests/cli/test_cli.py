@@ -208,6 +208,14 @@ def test_measure_on_the_model_and_on_this_host() -> None:
     model = pmoss("measure", "--backend", "analytic", "--machine", "toy", "--slices", "8")
     assert "grouped" in model
     assert "Mq/s" in model
+    linux = ("measure", "os-default", "lpt", "--machine", "toy", "--slices", "8", "--backend")
+    for backend in ("analytic", "simulated"):
+        lines = pmoss(*linux, backend).splitlines()[:12]
+        rows = [re.split(" {2,}", line.strip())[0] for line in lines]
+        shown = [row for row in rows if row.startswith(("os-", "lpt"))]
+        assert shown == ["os-default", "os-default, AutoNUMA on", "lpt"]
+    alone = pmoss(*linux, "analytic", "-o", "numa_balancing=true")
+    assert "os-default" in alone and "AutoNUMA" not in alone
     points = pmoss(
         *("measure", "--backend", "analytic", "--machine", "toy", "--index", "rtree"),
         *("--records", "50000", "--slices", "16"),
@@ -229,6 +237,8 @@ def test_response_times_are_shown_and_drawn_over_offered_rates(tmp_path: Path) -
     assert offered == ["1", "4", "500"]
     assert "lpt: overload: 500 Mq/s were offered" in " ".join(text.split())
     assert ElementTree.parse(picture).getroot().tag.endswith("svg")
+    text = pmoss(*("simulated" if word == "analytic" else word for word in task), "--rate", "500")
+    assert "lpt: overload: 500 Mq/s were offered" in " ".join(text.split())
     for wrong in (("--picture", str(picture)), (*rates, "--out", str(tmp_path / "rows.jsonl"))):
         assert "--rate" in pmoss(*task, *wrong, status=2)
 

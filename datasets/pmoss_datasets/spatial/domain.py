@@ -31,8 +31,7 @@ from pmoss_datasets.spatial.schema import (
 from pmoss_datasets.spatial.validation import spatial_metadata_problems, spatial_problems
 from pmoss_datasets.spatial.world_sets import FORMAT, WorldSet
 from pmoss_datasets.storage import Dataset
-from pmoss_env.backends import backend_class, backend_options
-from pmoss_env.backends.kernel_settings import why_no_balancing
+from pmoss_env.backends import backend_class
 from pmoss_env.baselines import (
     NOTHING,
     SEARCHES,
@@ -48,7 +47,7 @@ from pmoss_env.checks import check_type
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
 from pmoss_env.errors import DescriptionError, PmossError, UnknownNameError, UnsupportedError
 from pmoss_env.machines import Machine, load_machine
-from pmoss_env.measuring import BALANCED, BALANCING
+from pmoss_env.measuring import BALANCED, BALANCING, balancing_rows
 from pmoss_env.types import COUNTER_NAMES, Float64Array
 from pmoss_env.workloads import load_workload
 
@@ -348,17 +347,13 @@ class SpatialDomain(Domain):
         options = arguments.get("backend_options") or {}
         if BALANCED not in policies or "numa_balancing" in options:
             return dict(policies), ""
-        without, names = "", list(self.settings)
-        if self.measures_host(arguments):
-            without = why_no_balancing(load_machine(str(arguments["machine"])).nodes)
-        elif "numa_balancing" in backend_options(str(arguments["backend"])):
-            names = names[-1:]
-        else:
-            without = f"the backend {arguments['backend']!r} has no option numa_balancing"
+        on_host = self.measures_host(arguments)
+        nodes = load_machine(str(arguments["machine"])).nodes if on_host else None
+        names, without = balancing_rows(str(arguments["backend"]), nodes)
         result: dict[str, Policy] = {}
         for name, policy in policies.items():
             result[name] = policy
-            if name == BALANCED and not without:
+            if name == BALANCED:
                 result |= {setting: self.policy(setting) for setting in names}
         return result, without
 

@@ -19,7 +19,9 @@
 #include <vector>
 
 #include "numa/affinity.hpp"
+#include "runtime/collect.hpp"
 #include "tests/runtime/small_runner.hpp"
+#include "workload/histogram.hpp"
 #include "workload/keyspace.hpp"
 
 namespace pmoss::runtime {
@@ -133,6 +135,51 @@ TEST_F(RunnerTest, OpenLoadKeepsToItsRate) {
   const double planned = 2000.0 * elapsed.count();
   EXPECT_LE(static_cast<double>(result.issued), planned + 6.0 * std::sqrt(planned));
   EXPECT_GT(result.issued, 0U);
+}
+
+// Answered queries of an overload are those that came early. The others waited longer.
+TEST_F(RunnerTest, ResponseTimesOfAnOverloadAreThoseOfAllThatItOffered) {
+  Runner& runner = make(small_spec(1, 0, 0, 0));
+  MeasureOptions options = options_for(LoadKind::open);
+  options.rate_mqs = 5000.0;
+  const auto begin = std::chrono::steady_clock::now();
+  const Measurement result = runner.measure(options);
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
+  expect_consistent(result, options);
+  const auto arrived = static_cast<double>(result.executed + result.unsent);
+  EXPECT_GE(arrived, 0.99 * 1e6 * options.rate_mqs * result.seconds);
+  EXPECT_LE(arrived, 1.01 * 1e6 * options.rate_mqs * elapsed.count());
+  EXPECT_GT(result.unsent, 9 * result.executed);
+  EXPECT_GE(result.max_lag_us, 0.9e6 * result.seconds);
+  EXPECT_GT(result.latency_p50_us, 1e6 * result.seconds);
+  EXPECT_GT(result.latency_max_us, result.latency_p99_us);
+}
+
+TEST_F(RunnerTest, QueriesInFlightAtTheEndAreCountedUnderEveryLoad) {
+  Runner& runner = make(small_spec(1, 0, 0, 0));
+  MeasureOptions options = options_for(LoadKind::closed);
+  options.outstanding_per_worker = 9000;
+  const Measurement closed = runner.measure(options);
+  EXPECT_GT(closed.unanswered, 0U);
+  EXPECT_LE(closed.unanswered, closed.max_outstanding);
+  EXPECT_EQ(closed.unsent, 0U);
+  EXPECT_GT(runner.measure(options_for(LoadKind::saturated)).unanswered, 0U);
+}
+
+TEST(UnsentArrivals, FollowEachOtherAtTheRateOfTheMeasurement) {
+  // They came in ticks 100 to 200, and are served in ticks 300 to 700.
+  Histogram late;
+  UnsentArrivals{100.0, 100.0, 4'000'000}.add_to(late, 300.0, 400.0);
+  EXPECT_EQ(late.count(), 4'000'000U);
+  EXPECT_NEAR(late.quantile(0.0), 200.0, 4.0);
+  EXPECT_NEAR(late.quantile(0.5), 350.0, 7.0);
+  EXPECT_NEAR(late.quantile(1.0), 500.0, 9.0);
+  // Where nothing is served, they count as long as they have waited.
+  Histogram waiting;
+  UnsentArrivals{100.0, 100.0, 3}.add_to(waiting, 200.0, 0.0);
+  EXPECT_EQ(waiting.count(), 3U);
+  EXPECT_NEAR(waiting.quantile(0.0), 100.0 / 6.0, 1.0);
+  EXPECT_NEAR(waiting.quantile(1.0), 500.0 / 6.0, 2.0);
 }
 
 TEST_F(RunnerTest, EachWorkerSeesItsSlicesOnly) {

@@ -14,8 +14,8 @@ from pmoss_agents.policies import named_policies
 from pmoss_agents.rollouts import roll_out
 from pmoss_datasets.continual.domain import CONTINUAL
 from pmoss_datasets.policies import SchedulePolicy
-from pmoss_datasets.spatial import domain
 from pmoss_datasets.spatial.domain import SPATIAL
+from pmoss_env import measuring
 from pmoss_env.backends.hardware import HardwareBackend
 from pmoss_env.backends.kernel_settings import switched, why_no_balancing
 from pmoss_env.baselines import make_baseline
@@ -183,7 +183,7 @@ def test_automatic_balancing_is_switched_for_its_rows_alone(usual, kernel, monke
     file = kernel / "proc/sys/kernel/numa_balancing"
     file.write_text(usual)
     monkeypatch.setattr(session, "switched", partial(switched, root=kernel))
-    monkeypatch.setattr(domain, "why_no_balancing", lambda nodes: "")
+    monkeypatch.setattr(measuring, "why_no_balancing", lambda nodes: "")
     measure, in_force = HardwareBackend.measure, []
 
     def watched(backend: Any, schedule: Schedule, *, seed: int) -> HardwareSnapshot:

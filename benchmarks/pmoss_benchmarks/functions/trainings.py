@@ -8,6 +8,7 @@ episodes, and differences are paired.
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -226,11 +227,8 @@ def _checkpoint(run: Run, cell: Mapping[str, Any], progress: Progress = silent) 
 def _data(run: Run, training: Training, left_out: str, progress: Progress) -> Iterator[Dataset]:
     settings = run.settings
     for task in settings.learned:
-        yield build(
-            f"pmoss/{task}/{settings.tier}-v0",
-            run.data,
-            partial(progress, f"data {task}"),
-        )
+        name = f"pmoss/{task}/{settings.tier}-v0"
+        yield build(name, run.data, partial(progress, f"data {task}"))
     for number, machine in enumerate(training.machines):
         if machine != left_out:
             yield _collected(run, machine, number, settings.data, progress)
@@ -256,10 +254,9 @@ class Work:
         """Lets the agent of a training play in a world.
 
         Returns:
-            ``env``, arguments of the environment; ``learned``, whether it is a task whose data the
-            agent learned from; and what ``rules`` and ``policies`` reach, see _play(). The agent is
-            the first one of ``policies``. Of one that plays as it is also its ``updates`` and the
-            SHA-256 of its ``checkpoint``.
+            ``env``, arguments of the environment; ``learned``, whether the agent learned from data
+            of this task; what ``rules`` and ``policies`` reach, see _play(), the agent first. Of an
+            agent that plays as it is also ``updates``, and the SHA-256 of its ``checkpoint``.
         """
         settings = self._run.settings
         key = _lesson_of(settings, cell)
@@ -271,10 +268,8 @@ class Work:
         measured = Measured(agent, number)
         policies: dict[str, Policy] = {agent.name: agent.padded()}
         if number:
-            policies |= {
-                f"best-fit + search, {number}": searched,
-                f"{agent.name}, {number}": measured,
-            }
+            policies[f"best-fit + search, {number}"] = searched
+            policies[f"{agent.name}, {number}"] = measured
         with closing(searched), closing(measured):
             shown = agent.task.get("observation", "complete")
             played = _play(self._run, cell, {**_rules(settings), **policies}, shown)
@@ -343,16 +338,21 @@ def _agent(row: Mapping[str, Any]) -> str:
     return str(next(iter(row["policies"])))
 
 
-def _best_rule(row: Mapping[str, Any]) -> str:
+def best_rule(row: Mapping[str, Any]) -> str:
     """Of the rules that place slices, as the agent does: under others, workers share them."""
-    rules: Mapping[str, Any] = row["rules"]
-    placing = [name for name in rules if name not in _SPATIAL.unplaced]
-    return max(placing, key=lambda name: float(rules[name]["score"]))
+    placing: list[str] = [name for name in row["rules"] if name not in _SPATIAL.unplaced]
+    return max(placing, key=lambda name: float(row["rules"][name]["score"]))
+
+
+def over_linux(row: Mapping[str, Any]) -> float:
+    """The agent's throughput over that of the best rule that places no slice; or infinity."""
+    shared = [of["throughput"] for name, of in row["rules"].items() if name in _SPATIAL.unplaced]
+    return float(row["policies"][_agent(row)]["throughput"] / max(shared)) if shared else math.inf
 
 
 def _ahead(rows: Rows) -> Difference:
     """How far the agent is ahead of the best rule of a world, paired."""
-    return paired_difference(_scores(rows, _agent(rows[0])) - _scores(rows, _best_rule(rows[0])))
+    return paired_difference(_scores(rows, _agent(rows[0])) - _scores(rows, best_rule(rows[0])))
 
 
 def _means(rows: Rows) -> TableOfRows:
@@ -368,7 +368,7 @@ def _means(rows: Rows) -> TableOfRows:
             for name in names
         ]
         if own[0]["rules"]:
-            line.append(f"{interval(_ahead(own))} over {_best_rule(own[0])}")
+            line.append(f"{interval(_ahead(own))} over {best_rule(own[0])}")
         lines.append(line)
     columns = [*(["training"] if several else []), "world", *(f">{name}" for name in names)]
     columns += [f">{_agent(rows[0])}, paired"] if rows[0]["rules"] else []
@@ -380,22 +380,22 @@ def _kind(row: Mapping[str, Any]) -> str:
 
 
 def _worlds(rows: Rows) -> TableOfRows:
-    """World by world the best rule, and each training beside it."""
+    """World by world the best rule, and each training beside it and beside Linux."""
     groups, lines = grouped(rows, "world", "training"), []
     trainings = list(dict.fromkeys(row["training"] for row in rows))
     for world in dict.fromkeys(row["world"] for row in rows):
         first = groups[world, trainings[0]][0]
-        rule, env = _best_rule(first), first["env"]
+        rule, env = best_rule(first), first["env"]
         line = [env["machine"], env["workload"], env.get("interference", "none")]
         line += [KINDS[_kind(first)], f"{rule} {first['rules'][rule]['score']:.1f}"]
         for training in trainings:
             own = groups[world, training]
             line += [f"{_scores(own, _agent(own[0])).mean():.1f}", interval(_ahead(own))]
+            line.append(f"{np.mean([over_linux(row) for row in own]):.2f}")
         lines.append(line)
     columns = ["machine", "workload", "co-tenants", "kind of world", "best rule"]
-    return TableOfRows(
-        [*columns, *(c for name in trainings for c in (f">{name}", ">ahead"))], lines
-    )
+    of_training = [c for name in trainings for c in (f">{name}", ">ahead", ">over Linux")]
+    return TableOfRows([*columns, *of_training], lines)
 
 
 def summarise(settings: Mapping[str, Any], rows: Rows) -> dict[str, Any]:
@@ -415,7 +415,7 @@ def summarise(settings: Mapping[str, Any], rows: Rows) -> dict[str, Any]:
         scores.setdefault(training, []).append(mean)
         if own[0]["rules"]:
             kind = kinds.setdefault(_kind(own[0]), {"rule": [], "scores": {}, "sides": {}})
-            kind["rule"].append(own[0]["rules"][_best_rule(own[0])]["score"])
+            kind["rule"].append(own[0]["rules"][best_rule(own[0])]["score"])
             kind["scores"].setdefault(training, []).append(mean)
             kind["sides"].setdefault(training, Counter())[side(_ahead(own))] += 1
     return {
@@ -438,7 +438,7 @@ def _conditions(rows: Rows) -> TableOfRows:
     """Under each condition the mean of the best rule of each world, and of all that play."""
     lines, names = [], [*rows[0]["rules"], *rows[0]["policies"]]
     for condition, own in grouped(rows, "condition").items():
-        best = np.mean([row["rules"][_best_rule(row)]["score"] for row in own])
+        best = np.mean([row["rules"][best_rule(row)]["score"] for row in own])
         means = [best, *(_scores(own, name).mean() for name in names)]
         sides = Counter(side(_ahead([row])) for row in own)
         counts = [str(sides[name]) for name in ("above", "level", "below")]

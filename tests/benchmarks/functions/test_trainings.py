@@ -1,5 +1,6 @@
 """Trainings of one agent on other data or inputs: what it learned from, and what it meets."""
 
+import math
 import shutil
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from pmoss_benchmarks.functions.trainings import (
     Training,
     Work,
     cells,
+    over_linux,
     prepare,
     summarise,
 )
@@ -114,7 +116,12 @@ def test_a_network_is_fine_tuned_on_the_machine_that_was_left_out(tmp_path: Path
     assert agents == ["decision-transformer"] * 3 + ["generalist"]
     assert rows[0]["env"]["slices"] == 16
     (line,) = TABLES["worlds"](rows).rows
-    assert len(line) == 5 + 2 * 4
+    assert len(line) == 5 + 3 * 4
+    # No rule here leaves the slices to all workers.
+    assert over_linux(rows[0]) == math.inf
+    rows[0]["rules"] |= {"os-default": {"throughput": 2.0}, "os-interleave": {"throughput": 4.0}}
+    rows[0]["policies"]["decision-transformer"]["throughput"] = 3.0
+    assert over_linux(rows[0]) == 0.75
 
 
 def test_the_machine_that_is_met_is_in_no_data(tmp_path: Path) -> None:

@@ -81,6 +81,14 @@ class BackendError(PmossError, RuntimeError):
         return "\n  ".join(self.lines())
 
 
+class WorkersLostError(BackendError):
+    """A cluster that lost its workers, with tasks left that are not to blame."""
+
+
+class TaskError(BackendError):
+    """Tasks that ended several workers on nodes that went on; all others are done."""
+
+
 class ProcessError(BackendError):
     """A live process that cannot be observed or scheduled: gone, or not ours."""
 

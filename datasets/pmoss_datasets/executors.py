@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from pmoss_datasets.worker_processes import Losses, in_processes, warn_of_loss
@@ -10,6 +12,7 @@ from pmoss_env.errors import (
     BackendError,
     DescriptionError,
     UnknownNameError,
+    WorkersLostError,
 )
 from pmoss_env.extras import require
 
@@ -20,6 +23,12 @@ EXECUTORS = ("processes", "ray", "slurm")
 
 #: Workers of one host, or of a cluster.
 MOST_PROCESSES = 1024
+
+#: Seconds between two looks at a cluster that says nothing, and between two questions to an actor
+#: that cannot be reached.
+_LOOK, _PAUSE = 2.0, 0.2
+#: Actors that may end before they answer: then something is wrong with all of them.
+_MOST_SILENT = 3
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -62,8 +71,9 @@ def run_tasks(
 
     Raises:
         DescriptionError: a number of processes that is not possible.
-        BackendError: a cluster without a server, or that lost all its nodes; a task that ended
-            several workers of a cluster.
+        BackendError: a cluster without a server.
+        WorkersLostError: a cluster that lost all its nodes; the results so far were given.
+        TaskError: tasks that ended several workers of a cluster each; all others are done.
         PmossError: a worker process was killed.
     """
     check_executor(executor, processes)
@@ -115,10 +125,28 @@ class _Actor:
     """A worker on a Ray cluster."""
 
     def __init__(self, make_work: Callable[[], Work[Any, Any]]) -> None:
-        self._work = make_work()
+        self._make_work = make_work
+        self._work: Work[Any, Any] | None = None
+
+    def node(self) -> str:
+        """The identifier of its node: an actor that names it can do tasks."""
+        import ray
+
+        return str(ray.get_runtime_context().get_node_id())
 
     def do(self, task: Any) -> Any:
+        """The result of a task."""
+        if self._work is None:
+            self._work = self._make_work()
         return self._work(task)
+
+
+@dataclass(eq=False)
+class _Worker:
+    """An actor, and the identifier of its node once it has answered."""
+
+    actor: Any
+    node: str = ""
 
 
 def _on_ray(
@@ -148,10 +176,11 @@ def _over_actors(
     processes: int,
     on_servers: bool,
 ) -> Generator[tuple[T, R], None, None]:
-    """Hands one task at a time to each actor.
+    """Hands one task at a time to each actor that answers.
 
     A lost actor leaves its task to others, and a new one takes its place where the cluster still
-    has room for it. Each loss is a RuntimeWarning.
+    has room for it. Each loss is a RuntimeWarning. A task is to blame for an actor that ended on a
+    node that lives.
     """
     resources = ray.cluster_resources()
     if on_servers:
@@ -163,40 +192,73 @@ def _over_actors(
             )
     else:
         count, needs = processes or int(resources.get("CPU", 1)), {"num_cpus": 1}
-    make: Callable[[], Any] = lambda: ray.remote(_Actor).options(**needs).remote(make_work)  # noqa: E731
-    actors = [make() for _ in range(min(count, len(tasks)))]
+    make: Callable[[], _Worker] = lambda: _Worker(  # noqa: E731
+        ray.remote(_Actor).options(**needs).remote(make_work)
+    )
+    workers = [make() for _ in range(min(count, len(tasks)))]
     waiting = list(reversed(tasks))
-    running: dict[Any, tuple[Any, T]] = {}
-    losses = Losses()
+    idle: list[_Worker] = []
+    running: dict[Any, tuple[_Worker, T]] = {}
+    # Those that are asked whether they live, with the task that they may have ended on.
+    asked: dict[Any, tuple[_Worker, list[T]]] = {w.actor.node.remote(): (w, []) for w in workers}
+    losses, silent = Losses(), 0
     try:
-        idle = list(actors)
-        while waiting or running:
+        while waiting or running or any(lost for _, lost in asked.values()):
             while idle and waiting:
-                task = waiting.pop()
-                actor = idle.pop()
-                running[actor.do.remote(task)] = (actor, task)
-            done, _ = ray.wait(list(running), num_returns=1)
-            actor, task = running.pop(done[0])
-            try:
-                result: R = ray.get(done[0])
-            except ray.exceptions.RayActorError as error:
-                actors.remove(actor)
-                losses.add(task, error)
-                waiting.append(task)
-                if _has_room(ray, needs):
-                    actors.append(make())
-                    idle.append(actors[-1])
-                if not actors:
-                    raise BackendError(f"the Ray cluster lost its last node: {error}") from error
-                warn_of_loss("a worker on the Ray cluster", len(actors), _first_line(error))
-                continue
-            except ray.exceptions.RayTaskError as error:
-                raise error.cause from None
-            idle.append(actor)
-            yield task, result
+                worker, task = idle.pop(), waiting.pop()
+                running[worker.actor.do.remote(task)] = (worker, task)
+            done, _ = ray.wait([*running, *asked], num_returns=1, timeout=_LOOK)
+            if not done and not running and not _has_room(ray, needs):
+                raise _no_node("no living node has room for a worker")
+            for reference in done:
+                if reference in running:
+                    worker, task = running.pop(reference)
+                    try:
+                        result: R = ray.get(reference)
+                    except ray.exceptions.RayTaskError as error:
+                        raise error.cause from None
+                    except ray.exceptions.RayActorError:
+                        # The cluster knows only after some seconds whether a node is gone.
+                        asked[worker.actor.node.remote()] = (worker, [task])
+                        continue
+                    idle.append(worker)
+                    yield task, result
+                    continue
+                worker, lost = asked.pop(reference)
+                try:
+                    worker.node = ray.get(reference)
+                except ray.exceptions.ActorUnavailableError:
+                    time.sleep(_PAUSE)
+                    asked[worker.actor.node.remote()] = (worker, lost)
+                    continue
+                except ray.exceptions.RayActorError as error:
+                    workers.remove(worker)
+                    reason = _first_line(error)
+                    node_lives = any(n["Alive"] and n["NodeID"] == worker.node for n in ray.nodes())
+                    waiting += [t for t in lost if not node_lives or losses.add(t, reason)]
+                    silent += not worker.node
+                    if silent == _MOST_SILENT:
+                        raise WorkersLostError(f"workers end before they begin: {error}") from error
+                    if _has_room(ray, needs):
+                        workers.append(make())
+                        asked[workers[-1].actor.node.remote()] = (workers[-1], [])
+                    if not workers:
+                        raise _no_node(reason) from error
+                    warn_of_loss("a worker on the Ray cluster", len(workers), reason)
+                    continue
+                waiting += lost
+                idle.append(worker)
+        losses.check()
     finally:
-        for actor in actors:
-            ray.kill(actor)
+        for worker in workers:
+            ray.kill(worker.actor)
+
+
+def _no_node(reason: str) -> WorkersLostError:
+    return WorkersLostError(
+        f"the Ray cluster lost its last node: {reason}; no task is to blame: add nodes, and run "
+        "this again"
+    )
 
 
 def _has_room(ray: Any, needs: dict[str, Any]) -> bool:

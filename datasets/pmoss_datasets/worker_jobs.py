@@ -32,7 +32,7 @@ from pmoss_datasets.worker_processes import (
     serve,
     warn_of_loss,
 )
-from pmoss_env.errors import BackendError, DescriptionError
+from pmoss_env.errors import BackendError, DescriptionError, WorkersLostError
 from pmoss_env.extras import require
 
 T = TypeVar("T")
@@ -127,7 +127,9 @@ def in_jobs(
         exclusive: each job has its node to itself.
 
     Raises:
-        BackendError: there is no Slurm, jobs end before they connect, or a task ended several.
+        BackendError: there is no Slurm.
+        WorkersLostError: jobs end before they connect.
+        TaskError: tasks ended several jobs each; all others are done.
         DescriptionError: another cluster.
         MissingExtraError: submitit is not installed.
     """
@@ -181,16 +183,18 @@ def _over_jobs(
                     if pipe in idle:
                         idle.remove(pipe)
                         continue
-                    waiting.append(busy.pop(pipe))
-                    losses.add(waiting[-1], group.last_words())
-                    warn_of_loss("a job", len(busy) + len(idle), group.last_words())
+                    task = busy.pop(pipe)
+                    if losses.add(task, group.last_words()):
+                        waiting.append(task)
+                        warn_of_loss("a job", len(busy) + len(idle), group.last_words())
                     continue
                 idle.append(pipe)
                 yield busy.pop(pipe), result
             if not ready:
                 if group.dead() - closed >= _MOST_DEAD:
-                    raise BackendError(f"jobs end before they begin: {group.last_words()}")
+                    raise WorkersLostError(f"jobs end before they begin: {group.last_words()}")
                 group.start(min(jobs, len(waiting) + len(busy)) - group.living())
+        losses.check()
     finally:
         for worker in (*idle, *busy):
             worker.close()

@@ -20,7 +20,7 @@ from multiprocessing.process import BaseProcess
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, TypeVar
 
-from pmoss_env.errors import BackendError, PmossError
+from pmoss_env.errors import PmossError, TaskError
 from pmoss_env.processes import die_with_parent, interrupts_later
 
 #: Workers that one task may take down before it is blamed.
@@ -122,17 +122,25 @@ class WorkerEnded(Exception):
 
 
 class Losses:
-    """Counts the workers that ended while they did a task."""
+    """Counts the workers that ended while they did a task, and their nodes went on."""
 
     def __init__(self) -> None:
         # By identity: tasks need not be hashable.
         self._ended: Counter[int] = Counter()
+        self._to_blame: list[str] = []
 
-    def add(self, task: Any, reason: object) -> None:
-        """Counts one; raises BackendError where the task has ended several."""
+    def add(self, task: Any, reason: object) -> bool:
+        """Counts one; says whether the task is to be tried again."""
         self._ended[id(task)] += 1
-        if self._ended[id(task)] == _MOST_LOSSES:
-            raise BackendError(f"task {task!r} has ended {_MOST_LOSSES} workers: {reason}")
+        if self._ended[id(task)] < _MOST_LOSSES:
+            return True
+        self._to_blame.append(f"task {task!r} has ended {_MOST_LOSSES} workers: {reason}")
+        return False
+
+    def check(self) -> None:
+        """Raises TaskError if a task is not to be tried again."""
+        if self._to_blame:
+            raise TaskError("; ".join(self._to_blame))
 
 
 def warn_of_loss(worker: str, left: int, reason: str) -> None:

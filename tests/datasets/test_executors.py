@@ -2,9 +2,11 @@
 
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 import threading
+import time
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +20,9 @@ from pmoss_env.errors import (
     DescriptionError,
     MissingExtraError,
     PmossError,
+    TaskError,
     UnknownNameError,
+    WorkersLostError,
 )
 
 
@@ -148,71 +152,101 @@ class Lost(Exception):
     """The error of an actor that is gone."""
 
 
+class Unavailable(Lost):
+    """The error of an actor that cannot be reached."""
+
+
 class FakeRay:
-    """A cluster whose actors end as arguments say, to see what becomes of their tasks.
+    """A cluster of one node whose actors end as arguments say, to see what becomes of their tasks.
 
     Args:
-        ends: numbers of the calls that end their actor.
-        alive: whether a node with a CPU is left after the first loss.
+        ends: numbers of the tasks, in the order in which they are given, that end their actor.
+        node_dies: whether the node goes with the first of them, and all that it has.
+        answers: whether actors answer before they have a task.
     """
 
-    def __init__(self, ends, alive=True):
+    def __init__(self, ends, node_dies=False, answers=True):
         self.exceptions = SimpleNamespace(
-            RayActorError=Lost, RayTaskError=type("Other", (Exception,), {})
+            RayActorError=Lost,
+            ActorUnavailableError=Unavailable,
+            RayTaskError=type("Other", (Exception,), {}),
         )
-        self.ends, self.alive, self.calls, self.actors = set(ends), alive, 0, 0
+        self.ends, self.node_dies, self.answers = set(ends), node_dies, answers
+        self.calls = self.actors = 0
+        self.alive = True
 
     def cluster_resources(self):
         return {"CPU": 2}
 
     def nodes(self):
-        return [{"Alive": self.alive, "Resources": {"CPU": 1}}]
+        return [{"Alive": self.alive, "NodeID": "node", "Resources": {"CPU": 1}}]
 
     def remote(self, cls):
         def make(make_work):
             self.actors += 1
-            work = make_work()
-            return SimpleNamespace(do=SimpleNamespace(remote=lambda task: _Call(work, task)))
+            actor = SimpleNamespace(lives=self.answers, asked=0)
+
+            def node():
+                actor.asked += 1
+                if actor.asked == 2:  # at first nobody knows what became of it
+                    raise Unavailable("no answer")
+                if not actor.lives:
+                    raise Lost("it died")
+                return "node"
+
+            def do(task):
+                self.calls += 1
+                if self.calls in self.ends:
+                    actor.lives, self.alive = False, not self.node_dies
+                    raise Unavailable("no answer")
+                return make_work()(task)
+
+            actor.node = SimpleNamespace(remote=lambda: node)
+            actor.do = SimpleNamespace(remote=lambda task: partial(do, task))
+            return actor
 
         return SimpleNamespace(options=lambda **needs: SimpleNamespace(remote=make))
 
-    def wait(self, running, num_returns):
-        return running[:1], running[1:]
+    def wait(self, references, num_returns, timeout):
+        return references[:1], references[1:]
 
-    def get(self, call):
-        self.calls += 1
-        if self.calls in self.ends:
-            raise Lost("its node died")
-        return call.work(call.task)
+    def get(self, reference):
+        return reference()
 
     def kill(self, actor):
         pass
 
 
-class _Call:
-    def __init__(self, work, task):
-        self.work, self.task = work, task
-
-
-def over(ray, processes=1):
-    return dict(executors._over_actors(ray, lambda: lambda t: t * t, [1, 2, 3], processes, False))
+def over(ray, results, processes=1):
+    tasks = executors._over_actors(ray, lambda: lambda t: t * t, [1, 2, 3], processes, False)
+    results.update(tasks)
+    return results
 
 
 def test_a_lost_actor_is_reported_and_replaced():
     ray = FakeRay(ends=[2])
     with pytest.warns(RuntimeWarning, match="a worker on the Ray cluster was lost: .* 1 are left"):
-        assert over(ray) == {1: 1, 2: 4, 3: 9}
+        assert over(ray, {}) == {1: 1, 2: 4, 3: 9}
     assert ray.actors == 2
 
 
-def test_without_a_living_node_the_loss_is_an_error():
-    with pytest.raises(BackendError, match="lost its last node: its node died"):
-        over(FakeRay(ends=[1], alive=False))
+def test_without_a_living_node_no_task_is_to_blame():
+    results = {}
+    with pytest.raises(WorkersLostError, match=r"lost its last node: it died; .* run this again"):
+        over(FakeRay(ends=[2], node_dies=True), results)
+    assert results == {1: 1}
 
 
-def test_a_task_that_ends_every_actor_is_blamed():
-    with pytest.warns(RuntimeWarning), pytest.raises(BackendError, match="task 1 has ended 3"):
-        over(FakeRay(ends=range(1, 100)))
+def test_actors_that_never_answer_are_no_task_s_fault():
+    with pytest.warns(RuntimeWarning), pytest.raises(WorkersLostError, match="before they begin"):
+        over(FakeRay(ends=[], answers=False), {})
+
+
+def test_a_task_that_ends_every_actor_is_blamed_when_all_others_are_done():
+    results = {}
+    with pytest.warns(RuntimeWarning), pytest.raises(TaskError, match="task 1 has ended 3 workers"):
+        over(FakeRay(ends=[1, 2, 3]), results)
+    assert results == {2: 4, 3: 9}
 
 
 TOY = {"machine": "toy", "slices": 8}
@@ -238,9 +272,51 @@ def test_a_local_cluster_gives_the_same_bits_and_needs_servers_for_hardware(tmp_
     assert sorted(path.name for path in tmp_path.iterdir()) == ["here", "there"]
 
 
-def test_without_ray_the_extra_is_named(tmp_path, monkeypatch):
-    import sys
+@pytest.mark.heavy
+def test_killed_nodes_cost_their_tasks_and_blame_none():
+    pytest.importorskip("ray")
+    import ray
+    from ray.cluster_utils import Cluster
 
+    # In here, so that it is sent whole: workers cannot import this file.
+    class Slow:
+        def __call__(self, task):
+            if task == "kills":
+                os.kill(os.getpid(), signal.SIGKILL)
+            time.sleep(0.2)
+            return task
+
+        def close(self):
+            """Nothing is held."""
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+    try:
+        nodes = [cluster.add_node(num_cpus=1) for _ in range(2)]
+        ray.init(address=cluster.address, log_to_driver=False)
+        with pytest.warns(RuntimeWarning), pytest.raises(TaskError, match="'kills' has ended 3"):
+            done = []
+            for task, _ in run_tasks(Slow, [*range(5), "kills"], executor="ray", processes=2):
+                done.append(task)
+        assert sorted(done) == list(range(5))
+
+        # One of two nodes is killed: the other does all. Then that one is killed.
+        for is_last in (False, True):
+            loss = pytest.raises(WorkersLostError, match="lost its last node")
+            reported = pytest.warns(RuntimeWarning, match="was lost: its task goes to another")
+            tasks, done = range(60 if is_last else 12), []
+            with loss if is_last else reported:
+                for task, _ in run_tasks(Slow, tasks, executor="ray", processes=2):
+                    done.append(task)
+                    if len(done) == 4:
+                        cluster.remove_node(nodes.pop(), allow_graceful=False)
+            assert len(set(done)) == len(done)
+            assert 4 <= len(done) < 60 if is_last else len(done) == 12
+    finally:
+        ray.shutdown()
+        cluster.shutdown()
+
+
+def test_without_ray_the_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     recipe = Recipe(env=TOY, episodes=1, reference_episodes=0)
     with pytest.raises(MissingExtraError, match=r"'\.\[ray\]'"):

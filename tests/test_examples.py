@@ -1,30 +1,20 @@
 """The notebooks in examples/ run from the first cell to the last, and open as notebooks."""
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-REPOSITORY = Path(__file__).resolve().parents[1]
+from tests.native.builds import REPOSITORY, run
+
 EXAMPLES = sorted((REPOSITORY / "examples").glob("*.py"))
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_all_cells_run(path: Path, tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    done = subprocess.run(
-        [sys.executable, str(path)],
-        cwd=tmp_path,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=1200,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    run(sys.executable, path, timeout=1200, cwd=tmp_path, OMP_NUM_THREADS="1")
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)

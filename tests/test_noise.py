@@ -1,5 +1,3 @@
-import os
-import subprocess
 import sys
 
 import numpy as np
@@ -10,6 +8,7 @@ from pmoss_env.backends import make_backend
 from pmoss_env.errors import DescriptionError
 from pmoss_env.noise import Noise
 from pmoss_env.types import COUNTERS
+from tests.native.builds import run
 
 
 @pytest.fixture(scope="module")
@@ -68,13 +67,7 @@ def test_the_bits_do_not_depend_on_the_vector_unit():
     )
     plain = "glibc.cpu.hwcaps=-FMA,-FMA4,-AVX2,-AVX512F"
     digests = {
-        subprocess.run(
-            [sys.executable, "-c", program],
-            env={**os.environ, **extra},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
+        run(sys.executable, "-c", program, **extra)
         for extra in ({}, {"GLIBC_TUNABLES": plain}, {"NPY_DISABLE_CPU_FEATURES": "AVX512F"})
     }
     assert len(digests) == 1

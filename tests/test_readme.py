@@ -1,12 +1,12 @@
 """Snippets of README and docs run, commands exist, and pages name code that is there."""
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.native.builds import run
 from tests.sources import REPOSITORY, sources
 
 PAGES = [
@@ -30,15 +30,7 @@ def test_there_are_snippets() -> None:
 
 @pytest.mark.parametrize("number", range(len(SNIPPETS)))
 def test_snippet_runs(number: int, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", SNIPPETS[number]],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    run(sys.executable, "-c", SNIPPETS[number], cwd=tmp_path)
 
 
 def test_pictures_and_files_exist() -> None:

@@ -1,13 +1,14 @@
 """Lint, types and format are tests like the others."""
 
 import re
-import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-REPOSITORY = Path(__file__).resolve().parents[1]
+from tests.native.builds import REPOSITORY, run
+
 TOOLS = Path(sys.executable).parent
 LAYERS = ["pmoss_env", "pmoss_datasets", "pmoss_agents", "pmoss_benchmarks"]
 
@@ -33,11 +34,7 @@ NATIVE_LAYERS = {
 }
 
 
-def check(*command: str) -> None:
-    done = subprocess.run(
-        command, cwd=REPOSITORY, capture_output=True, text=True, timeout=600, check=False
-    )
-    assert done.returncode == 0, (done.stdout + done.stderr)[-6000:]
+check = partial(run, cwd=REPOSITORY)
 
 
 @pytest.mark.parametrize("command", ["check", "format --check"])

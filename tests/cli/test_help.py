@@ -1,9 +1,7 @@
 """Help texts, lists as JSON, and completion of the commands."""
 
-import os
 import re
 import shlex
-import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
@@ -12,10 +10,12 @@ from typing import Any
 import pytest
 import typer
 
+from pmoss_env.baselines import BASELINES, SHARED_BASELINES
 from pmoss_env.cli.app import make_app
 from pmoss_env.cli.listing import KINDS
 from pmoss_env.cli.renamed import RENAMED
 from tests.cli.invoking import PMOSS, pmoss, pmoss_json
+from tests.native.builds import run
 from tests.sources import REPOSITORY
 
 
@@ -133,12 +133,10 @@ def test_help_imports_no_layer_that_it_can_do_without() -> None:
         "with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit): main()\n"
         "print(sorted(sys.modules))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert "pmoss_benchmarks.cli.commands" in done.stdout
+    imported = run(sys.executable, "-c", program)
+    assert "pmoss_benchmarks.cli.commands" in imported
     for module in ("torch", "h5py", "pmoss_datasets.domain", "pmoss_env.baselines"):
-        assert f"'{module}'" not in done.stdout, module
+        assert f"'{module}'" not in imported, module
 
 
 def test_lists_are_json_on_request() -> None:
@@ -155,7 +153,9 @@ def test_lists_are_json_on_request() -> None:
 
 def test_completion_is_offered() -> None:
     # It goes by the name of the program. A test does not ask its parents for its shell.
-    environment = {**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
-    words = [PMOSS, "--show-completion", "bash"]
-    done = subprocess.run(words, capture_output=True, text=True, check=True, env=environment)
-    assert "_PMOSS_COMPLETE" in done.stdout
+    environment = {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    assert "_PMOSS_COMPLETE" in run(PMOSS, "--show-completion", "bash", **environment)
+
+
+def test_every_baseline_has_a_row() -> None:
+    assert [row["name"] for row in pmoss_json("list", "rules")] == [*BASELINES, *SHARED_BASELINES]

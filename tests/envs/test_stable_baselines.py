@@ -1,6 +1,5 @@
 """The native vector environments as learners of Stable-Baselines3 and sb3-contrib use them."""
 
-import subprocess
 import sys
 
 import numpy as np
@@ -10,6 +9,7 @@ from pmoss_env.envs.continual import ContinualSchedulingEnv
 from pmoss_env.envs.spatial import SpatialSchedulingEnv
 from pmoss_env.errors import UnsupportedError
 from tests.envs.episodes import SMALL, TOY, alike
+from tests.native.builds import run
 
 sb3 = pytest.importorskip("stable_baselines3")
 contrib = pytest.importorskip("sb3_contrib")
@@ -80,7 +80,4 @@ def test_without_stable_baselines_the_extra_is_named():
         "except MissingExtraError as error:\n"
         "    print(error)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert "'.[online]'" in done.stdout
+    assert "'.[online]'" in run(sys.executable, "-c", program)

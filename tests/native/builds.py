@@ -28,7 +28,7 @@ PACKAGES = {
 }
 
 
-def run(*command: object, timeout: float, **environment: str) -> str:
+def run(*command: object, timeout: float = 600, cwd: Path | None = None, **environment: str) -> str:
     """Runs a command and returns what it printed; AssertionError with its end if it fails."""
     words = [str(word) for word in command]
     done = subprocess.run(
@@ -36,8 +36,8 @@ def run(*command: object, timeout: float, **environment: str) -> str:
         capture_output=True,
         text=True,
         timeout=timeout,
+        cwd=cwd,
         env={**os.environ, **environment},
-        check=False,
     )
     output = done.stdout + done.stderr
     assert done.returncode == 0, f"{' '.join(words)}\n{output[-6000:]}"

@@ -1,4 +1,5 @@
 import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -7,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from pmoss_benchmarks.leaderboard.board import play_house
 from pmoss_benchmarks.leaderboard.confinement import can_confine
-from pmoss_benchmarks.leaderboard.rounds import Round, Tier, commit
+from pmoss_benchmarks.leaderboard.rounds import Round, Tier, commit, read_round, reveal
 
 TASK = "toy-btree-ycsb-a-busy-core"
 TIER = Tier("analytic", (TASK,), 2, 5, 50)
@@ -213,3 +215,19 @@ def board(tmp_path: Path) -> Path:
 def sealed(board: Path, tmp_path: Path) -> Round:
     """A round that is not revealed."""
     return commit(board, "r1", tmp_path / "secret", (TIER,))
+
+
+@pytest.fixture(scope="session")
+def _played_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("played")
+    commit(folder / "board", "r1", folder / "secret", (TIER,))
+    play_house(folder / "board", reveal(folder / "board", "r1", folder / "secret"))
+    return folder / "board"
+
+
+@pytest.fixture
+def played(_played_once: Path, board: Path) -> tuple[Round, Path]:
+    """A revealed round, and the file of what the house has played in it."""
+    shutil.copytree(_played_once, board)
+    (house,) = board.rglob("house.jsonl")
+    return read_round(board, "r1"), house

@@ -74,21 +74,18 @@ def test_a_board_without_rounds_proves_nothing(tmp_path: Path, content: str) -> 
         check_board(board)
 
 
-@pytest.mark.parametrize(
-    "notes", ["text", [], ["entrant"], {"entrant": 5}, {"entrant": ["house"]}, None, 7]
-)
-def test_one_bad_file_leaves_the_others_standing(sealed, board, tmp_path, notes):
-    revealed = reveal(board, "r1", tmp_path / "secret")
-    (house,) = play_house(board, revealed)
+def test_bad_files_leave_the_others_standing(played, board):
+    revealed, house = played
     header, *rows = [json.loads(line) for line in house.read_text().splitlines()]
-    bad = house.with_name("mine.jsonl")
-    lines = [{**header, "notes": notes}, *rows]
-    bad.write_text("\n".join(json.dumps(line) for line in lines))
-    empty = house.with_name("other.jsonl")
-    empty.write_text("")
+    (empty := house.with_name("other.jsonl")).write_text("")
+    bad = [empty]
+    for notes in ("text", [], ["entrant"], {"entrant": 5}, {"entrant": ["house"]}, None, 7):
+        bad.append(house.with_name(f"mine{len(bad)}.jsonl"))
+        lines = [{**header, "notes": notes}, *rows]
+        bad[-1].write_text("\n".join(json.dumps(line) for line in lines))
     ranked, problems = standings(board, revealed, revealed.tiers[0])
     assert "lpt" in {standing.name for standing in ranked}
-    for path in (bad, empty):
+    for path in bad:
         assert any(path.name in text for text in problems)
     assert len(check_board(board)) == len(problems)
 

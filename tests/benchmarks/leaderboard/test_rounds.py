@@ -60,9 +60,8 @@ def test_a_secret_serves_once(sealed: Round, board: Path, tmp_path: Path) -> Non
         commit(board, "r2", tmp_path / "secret")
 
 
-def test_new_rounds_have_seeds_that_cannot_be_tried(sealed, board, tmp_path):
-    revealed = reveal(board, "r1", tmp_path / "secret")
-    (house,) = play_house(board, revealed)
+def test_new_rounds_have_seeds_that_cannot_be_tried(played, board):
+    revealed, house = played
     seeds = {row.env_seed for row in read_results(house)[1]}
     seed = evaluation_seed(revealed.secret, "analytic", TIER.tasks[0])
     assert seeds == {episode_seed(seed, episode, WIDE) for episode in range(TIER.episodes)}

@@ -2,7 +2,6 @@
 
 import itertools
 import os
-import subprocess
 import sys
 
 import numpy as np
@@ -11,6 +10,7 @@ import pytest
 from pmoss_env.envs.spatial import SpatialSchedulingEnv
 from pmoss_env.types import Schedule
 from tests.envs.episodes import TOY, play, total
+from tests.native.builds import run
 
 CHILD = """
 import hashlib, sys
@@ -32,15 +32,7 @@ print(digest.hexdigest())
 
 def test_same_bits_in_every_process():
     path = {"PYTHONPATH": os.pathsep.join(sys.path)}
-    digests = {
-        subprocess.run(
-            [sys.executable, "-c", CHILD],
-            env={**os.environ, "PYTHONHASHSEED": seed, **path},
-            capture_output=True,
-            check=True,
-        ).stdout
-        for seed in ("0", "1")
-    }
+    digests = {run(sys.executable, "-c", CHILD, PYTHONHASHSEED=seed, **path) for seed in ("0", "1")}
     assert len(digests) == 1
 
 

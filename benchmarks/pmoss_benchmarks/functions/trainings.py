@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
@@ -270,8 +270,8 @@ class Work:
         if number:
             policies[f"best-fit + search, {number}"] = searched
             policies[f"{agent.name}, {number}"] = measured
+        shown = agent.task.get("observation", "complete")
         with closing(searched), closing(measured):
-            shown = agent.task.get("observation", "complete")
             played = _play(self._run, cell, {**_rules(settings), **policies}, shown)
         track, _, task = cell["world"].rpartition("/")
         shipped = settings.trainings[cell["training"]].shipped
@@ -338,10 +338,10 @@ def _agent(row: Mapping[str, Any]) -> str:
     return str(next(iter(row["policies"])))
 
 
-def best_rule(row: Mapping[str, Any]) -> str:
+def best_rule(row: Mapping[str, Any], without: Sequence[str] = ()) -> str:
     """Of the rules that place slices, as the agent does: under others, workers share them."""
-    placing: list[str] = [name for name in row["rules"] if name not in _SPATIAL.unplaced]
-    return max(placing, key=lambda name: float(row["rules"][name]["score"]))
+    names = [name for name in row["rules"] if name not in (*_SPATIAL.unplaced, *without)]
+    return str(max(names, key=lambda name: float(row["rules"][name]["score"])))
 
 
 def over_linux(row: Mapping[str, Any]) -> float:

@@ -1,4 +1,4 @@
-"""A recipe alone decides a dataset; what was cut goes on, and stored actions replay."""
+"""A recipe alone decides a dataset and its quality; what was cut goes on, and actions replay."""
 
 import json
 import os
@@ -9,9 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pmoss_datasets import Recipe, collect, write_dataset
+from pmoss_datasets import Recipe, collect, load, write_dataset
+from pmoss_datasets.card import card
+from pmoss_datasets.quality import relative_outcomes
 from pmoss_datasets.replaying import replay
-from pmoss_env.errors import DatasetError, DescriptionError
+from pmoss_datasets.several import Several
+from pmoss_datasets.suite import SHIPPED
+from pmoss_env.errors import DatasetError, DescriptionError, UnsupportedError
 
 TOY = {"machine": "toy", "slices": 8, "interference": "busy_core", "order": "load"}
 
@@ -119,3 +123,61 @@ def test_what_was_collected_comes_out_again(domain, tmp_path):
     problems = list(replay(other))
     assert len(problems) == 1 and "episode 2: " in problems[0]
     assert not np.array_equal(dataset.column("seed"), other.column("seed"))
+
+
+def test_datasets_of_other_machines_and_sizes_are_held_together(tmp_path):
+    small = Recipe(env={"machine": "random:1", "slices": 4}, episodes=2, reference_episodes=0)
+    parts = [load("pmoss/toy-btree-ycsb-a-busy-core/mixed-v0"), collect(small, tmp_path / "small")]
+    both = Several(parts)
+    assert both.parts == tuple(parts)
+    assert both.id == f"{parts[0].id} + {parts[1].id}"
+    assert both.path == parts[0].path
+    assert both.checksum != Several(parts[::-1]).checksum
+
+
+def test_nothing_and_the_same_twice_are_refused():
+    with pytest.raises(DescriptionError, match="no datasets"):
+        Several([])
+    dataset = load("pmoss/toy-btree-ycsb-a-busy-core/mixed-v0")
+    with pytest.raises(DatasetError, match="the same episodes"):
+        Several([dataset, dataset])
+
+
+BUSY_TOY = {"machine": "toy", "slices": 8, "interference": "busy_core"}
+
+
+def collected(folder, *policies, **more):
+    behaviours = tuple({"policy": policy} for policy in policies)
+    recipe = Recipe(env=BUSY_TOY, episodes=24, tier="x", behaviours=behaviours, **more)
+    return collect(recipe, folder / "-".join(policies))
+
+
+def test_an_instance_is_its_own_scale(tmp_path):
+    dataset = collected(tmp_path, "random", "lpt", reference_budget=300, relative=True)
+    assert list(dataset.problems()) == []
+    low, high = dataset.column("instance_random"), dataset.column("instance_search")
+    assert (low < high).all() and len(set(high.tolist())) == len(dataset)
+    relative = relative_outcomes(dataset)
+    final = dataset.column("final_throughput")
+    assert np.array_equal(relative, (final - low) / (high - low))
+    assert relative.max() <= 1.0 + 1e-9
+    policy = dataset.column("policy")
+    assert relative[policy == 1].mean() > relative[policy == 0].mean()
+    text = card(dataset)
+    assert "relative to the instance" in text and "each episode's own instance" in text
+
+
+@pytest.mark.parametrize("id_", SHIPPED)
+def test_every_shipped_card_tells_both(id_):
+    text = card(load(id_))
+    assert "Trajectory quality (TQ)" in text and "State-action coverage (SACo)" in text
+
+
+def test_what_cannot_be_compared_is_refused():
+    with pytest.raises(DescriptionError, match="has no search to compare with"):
+        Recipe(domain="threads", relative=True)
+    env = {**BUSY_TOY, "backend": "simulated"}
+    from pmoss_datasets.domain import find_domain
+
+    with pytest.raises(UnsupportedError, match="cannot be searched"):
+        find_domain("spatial").player(Recipe(env=env, relative=True))

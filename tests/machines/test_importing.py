@@ -1,6 +1,7 @@
-"""Machines imported from servers that do not exist, and from this host."""
+"""Machines imported from servers that do not exist, from this host, and from its kernel's files."""
 
 import json
+import os
 import subprocess
 import sys
 import tomllib
@@ -12,6 +13,7 @@ import pytest
 
 from pmoss_env.errors import DescriptionError
 from pmoss_env.machines import Machine, load_machine
+from pmoss_env.machines.host import _roles
 from pmoss_env.machines.importing import import_machine, read_host, read_lstopo
 from pmoss_env.machines.importing.describing import describe_server
 from pmoss_env.machines.importing.layout import lay_out
@@ -176,3 +178,112 @@ def test_the_closest_sockets_are_joined() -> None:
     for slit in (None, chain, [[10] * 4] * 4):  # unknown, three links long, or telling nothing
         layout = lay_out(server_facts(cpus, slit, 4), split_by_node=False)
         assert (layout.hops == 1 - np.eye(4)).all()
+
+
+def test_a_host_is_read(sysfs_root: Path) -> None:
+    server = read_host(str(sysfs_root))
+    assert [cpu.id for cpu in server.cpus] == list(range(16))
+    assert [cpu.node for cpu in server.cpus] == [0, 0, 1, 1, 2, 2, 3, 3] * 2
+    assert [cpu.physical for cpu in server.cpus] == list(range(8)) * 2
+    assert [cpu.llc for cpu in server.cpus] == [0, 0, 0, 0, 1, 1, 1, 1] * 2
+    assert server.memory_bytes == (16 << 30,) * 4
+    assert server.slit is not None and server.slit[0] == (10, 11, 21, 21)
+    values = {name: fact.value for name, fact in server.facts.items()}
+    assert values == {
+        "clock_ghz": 2.5,
+        "l2_kib": 1024,
+        "l2_ways": 16,
+        "llc_kib": 33792,
+        "llc_ways": 11,
+    }
+    assert {fact.confidence for fact in server.facts.values()} == {"high"}
+
+
+def test_the_clock_is_the_base_frequency_where_one_is_given(sysfs_root: Path) -> None:
+    frequency = sysfs_root / "sys/devices/system/cpu/cpu0/cpufreq"
+    cpuinfo = sysfs_root / "proc" / "cpuinfo"
+
+    def clock() -> tuple[float, str]:
+        fact = read_host(str(sysfs_root)).facts["clock_ghz"]
+        return fact.value, fact.confidence
+
+    (frequency / "cpuinfo_max_freq").write_text("3900000\n")
+    assert clock() == (2.5, "high")
+    (frequency / "base_frequency").unlink()
+    cpuinfo.write_text("model name : Made-up CPU @ 2.60GHz\ncpu MHz : 1999.5\n")
+    assert clock() == (2.6, "medium")
+    cpuinfo.write_text("model name : Made-up CPU\ncpu MHz\t\t: 1999.5\n")
+    assert clock() == (3.9, "medium")
+    (frequency / "cpuinfo_max_freq").unlink()
+    assert clock() == (1.9995, "medium")
+    cpuinfo.unlink()
+    assert "clock_ghz" not in read_host(str(sysfs_root)).facts
+
+
+def test_without_a_third_level_a_socket_is_one_domain(sysfs_root: Path) -> None:
+    for level in sysfs_root.glob("sys/devices/system/cpu/cpu*/cache/index3/level"):
+        level.write_text("1\n")
+    server = read_host(str(sysfs_root))
+    assert [cpu.llc for cpu in server.cpus] == [0, 0, 0, 0, 1, 1, 1, 1] * 2
+    assert "llc_kib" not in server.facts and server.facts["l2_kib"].value == 1024
+
+
+def test_a_shared_l2_counts_per_core(sysfs_root: Path) -> None:
+    for shared in sysfs_root.glob("sys/devices/system/cpu/cpu*/cache/index2/shared_cpu_list"):
+        cpu = int(shared.parts[-4].removeprefix("cpu")) % 8
+        shared.write_text(f"{cpu & ~1}-{cpu | 1},{(cpu & ~1) + 8}-{(cpu | 1) + 8}\n")
+    assert read_host(str(sysfs_root)).facts["l2_kib"].value == 512
+
+
+def test_a_tree_that_no_kernel_writes_is_refused(sysfs_root: Path, tmp_path: Path) -> None:
+    with pytest.raises(DescriptionError, match="nowhere: no online CPU under"):
+        read_host(str(tmp_path / "nowhere"))
+    (sysfs_root / "sys/devices/system/node/node0/distance").write_text("10 11\n")
+    with pytest.raises(DescriptionError, match="root: node 0 lists 2 distances for 4 nodes"):
+        read_host(str(sysfs_root))
+
+
+def test_this_host_has_the_cpus_that_this_process_may_use() -> None:
+    machine = load_machine("host")
+    assert set(machine.cpu_of_core.tolist()) == os.sched_getaffinity(0)
+    assert len(machine.workers) >= 1
+
+
+def roles_of(nodes: int, cores: int, threads: int) -> tuple[str, ...]:
+    """The roles on a host of `nodes`, each with `cores` of so many hardware threads."""
+    # As Linux often numbers them: all first threads of a node, then all second ones.
+    core = np.tile(np.arange(cores), threads)
+    physical = np.concatenate([core + n * cores for n in range(nodes)]).astype(np.int32)
+    return _roles(np.repeat(np.arange(nodes), cores * threads).astype(np.int32), physical)
+
+
+def test_siblings_of_routers_and_sweepers_have_no_role() -> None:
+    roles = roles_of(nodes=2, cores=8, threads=2)
+    for node in (roles[:16], roles[16:]):
+        assert node[:2] == ("router", "sweeper")
+        assert node[8:10] == ("other", "other")
+        assert set(node[2:8] + node[10:]) == {"worker"}
+    # Eight CPUs, but four cores: a router, and no sweeper.
+    assert roles_of(nodes=1, cores=4, threads=2)[::4] == ("router", "other")
+    assert roles_of(nodes=1, cores=4, threads=2).count("worker") == 6
+    assert set(roles_of(nodes=2, cores=2, threads=2)) == {"worker"}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "cores", "sweepers"),
+    [
+        (1, 11, [1]),
+        (1, 12, [2]),  # the stitcher and the off-core sweeper share a core
+        (1, 16, [3]),
+        (2, 12, [2, 2]),
+        (2, 16, [2, 2]),
+        (4, 16, [2, 2, 1, 1]),
+    ],
+)
+def test_the_off_core_sweeper_and_the_stitcher_have_cores_where_there_are_enough(
+    nodes, cores, sweepers
+):
+    roles = roles_of(nodes, cores, threads=1)
+    roles_by_node = [roles[n * cores : (n + 1) * cores] for n in range(nodes)]
+    assert [node.count("sweeper") for node in roles_by_node] == sweepers
+    assert all(node.count("router") == 1 for node in roles_by_node)

@@ -1,8 +1,12 @@
+"""Datasets of measured scans and of episodes that choose among them."""
+
 import numpy as np
 import pytest
 
+from pmoss_datasets import Recipe, collect, find_domain
 from pmoss_datasets.access_path.scans import AccessPathRecipe, collect_scans, simulate
 from pmoss_env.errors import DescriptionError, UnknownNameError
+from tests.datasets.live import check_steps
 
 RECIPE = AccessPathRecipe(combinations=10, repeats=3, distribution={"doublings": 3})
 
@@ -51,3 +55,34 @@ def test_whole_combinations_are_held_out(dataset):
 def test_impossible_recipes_are_refused(changes, error):
     with pytest.raises(error):
         AccessPathRecipe(**changes)
+
+
+ACCESS_PATH = find_domain("access-path")
+ENV = {"scans": 6, "noise": 1.0}
+
+
+@pytest.fixture(scope="module")
+def episodes(tmp_path_factory):
+    recipe = Recipe(domain="access-path", env=ENV, episodes=6, reference_episodes=2)
+    return collect(recipe, tmp_path_factory.mktemp("scans") / "data")
+
+
+def test_every_step_is_the_live_one(episodes):
+    assert episodes.metadata.id == "pmoss/uv-300h-access-path-noise-1-scans-6/mixed-v0"
+    assert episodes.lengths.tolist() == [6] * 6
+    for episode, _ in check_steps(ACCESS_PATH, episodes):
+        assert episode.infos["run_time_us"].sum() / -1e3 == pytest.approx(episode.outcome)
+
+
+def test_nothing_beats_the_oracle():
+    env = ACCESS_PATH.make_env({"scans": 6})
+    judge = ACCESS_PATH.judge(env)
+    low, high = judge.reference(5, budget=1, draws=10)
+    outcomes = {
+        name: judge.outcome(ACCESS_PATH.play(env, ACCESS_PATH.policy(name), 5, judge))
+        for name in ACCESS_PATH.policies()
+    }
+    assert outcomes["oracle"] == high == max(outcomes.values())
+    assert min(outcomes["always-cpu"], outcomes["always-offload"]) <= low < high
+    judge.close()
+    env.close()

@@ -1,14 +1,21 @@
 """Expansion gives what the live environment gives, bit for bit."""
 
+import dataclasses
+from typing import Any
+
 import gymnasium
 import numpy as np
 import pytest
 
 import pmoss_env  # noqa: F401 (registers the environments)
 from pmoss_datasets import Recipe, collect
+from pmoss_datasets.card import card
+from pmoss_datasets.domain import find_domain
+from pmoss_datasets.spatial import playing
 from pmoss_datasets.spatial.expansion import Expander, returns_to_go, rewards
-from pmoss_env.envs.spatial.env import REWARDS
-from pmoss_env.errors import DatasetError, UnknownNameError
+from pmoss_datasets.spatial.rollouts import in_words
+from pmoss_env.envs.spatial.env import REWARDS, SpatialSchedulingEnv
+from pmoss_env.errors import DatasetError, UnknownNameError, UnsupportedError
 
 TASKS = [
     {"machine": "toy", "slices": 8, "interference": "busy_core"},
@@ -99,3 +106,86 @@ def test_unmeasured_steps_give_no_improvement_reward(tmp_path):
         rewards(episode, "improvement")
     with pytest.raises(UnknownNameError, match="reward"):
         rewards(episode, "penalty")
+
+
+FULL = {"node_memory_gib": [0.1, 0.6]}
+ENV = {
+    "machine": "toy",
+    "slices": 8,
+    "actions": "core_node",
+    "observation": "complete",
+    "constraints": FULL,
+}
+POLICIES = ("random", "lpt", "best-fit", "local-search")
+
+
+@pytest.fixture(scope="module")
+def core_nodes(tmp_path_factory):
+    behaviours = tuple(
+        {"policy": name, "epsilon": epsilon} for name in POLICIES for epsilon in (0.0, 0.5)
+    )
+    recipe = Recipe(env=ENV, episodes=8, reference_episodes=2, behaviours=behaviours)
+    return collect(recipe, tmp_path_factory.mktemp("datasets") / "one")
+
+
+def test_expansion_is_what_the_environment_showed(core_nodes):
+    env = SpatialSchedulingEnv(**ENV)
+    expander = core_nodes.domain.expander(core_nodes)
+    assert expander.actions == env.action_space.n
+    for episode in core_nodes:
+        rows = expander.observations(episode, last=True)
+        masks = expander.masks(episode, last=True)
+        shown, info = env.reset(seed=int(episode.seed))
+        for t in range(9):
+            assert all(np.array_equal(rows[key][t], shown[key]) for key in shown)
+            assert np.array_equal(masks[t], info["action_mask"])
+            if t < 8:
+                shown, _, _, _, info = env.step(int(episode.actions[t]))
+        assert info["throughput"] == episode.final_throughput
+
+
+def test_actions_that_do_not_lead_to_the_nodes_are_reported(core_nodes):
+    wrong = dataclasses.replace(core_nodes[0], actions=core_nodes[0].actions ^ 1)
+    arrays = {
+        field.name: np.stack([np.asarray(getattr(wrong, field.name))])
+        for field in core_nodes.metadata.fields
+    }
+    problems = list(core_nodes.domain.problems(arrays, core_nodes.metadata, core_nodes.machine))
+    assert any("is not where the actions put the data" in line for line in problems)
+
+
+def test_counterfactuals_are_of_cores_alone():
+    recipe = Recipe(env=ENV, counterfactuals=True)
+    with pytest.raises(UnsupportedError, match="use actions='core'"):
+        find_domain("spatial").player(recipe)
+
+
+ROW: dict[str, Any] = {
+    "incumbent_mq_per_s": 1.0,
+    "final_mq_per_s": 2.0,
+    "incumbent_p99_us": 3.0,
+    "p99_us": 4.0,
+    "moved_slices": 3,
+    "cores": [0] * 8,
+    "restored": None,
+}
+
+
+def _provenance(*slices: int) -> dict[str, Any]:
+    return {"data": {"not_in_place": {str(slice_): "the node is full" for slice_ in slices}}}
+
+
+def test_a_dataset_tells_of_every_episode(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The incumbent and the end of each episode; the last has all data in place.
+    counts = iter([0, 2, 1, 0, 0, 0])
+    monkeypatch.setattr(playing, "misplaced", lambda provenance: next(counts))
+    recipe = Recipe(env={"machine": "toy", "slices": 8}, episodes=3, reference_episodes=0)
+    dataset = collect(recipe, tmp_path / "data")
+    assert dataset.metadata.provenance["slices_not_in_place"] == {"0": [0, 2], "1": [1, 0]}
+    assert "In 2 of 3 episodes the kernel had not put the data" in card(dataset)
+
+
+def test_a_rollout_says_that_data_stayed_elsewhere() -> None:
+    sentence = in_words({**ROW, "provenance": _provenance(1, 2, 3)})
+    assert "data of 3 slices are not where the schedule wants them" in sentence
+    assert "not where" not in in_words({**ROW, "provenance": _provenance()})

@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -38,9 +39,20 @@ def child(work: Callable[[], object]) -> int:
         return process
     try:
         work()
+    except BaseException:
+        # Whoever waits for it sees the end of a pipe, and here why.
+        traceback.print_exc(file=sys.stdout)
     finally:
         sys.stdout.flush()
         os._exit(0)
+
+
+def wait_for_start(reads: int, writes: int) -> None:
+    """Until a child writes to the pipe; RuntimeError if it ends instead."""
+    os.close(writes)
+    with os.fdopen(reads, "rb", buffering=0) as pipe:
+        if not pipe.read(1):
+            raise RuntimeError("a child has ended before it began")
 
 
 @contextlib.contextmanager
@@ -58,14 +70,12 @@ def load(pattern: str, threads: int = THREADS) -> Iterator[int]:
             on_start=lambda: os.write(writes, b"x") and None,
         )
     )
-    os.read(reads, 1)
     try:
+        wait_for_start(reads, writes)
         yield process
     finally:
         os.kill(process, signal.SIGKILL)
         os.waitpid(process, 0)
-        os.close(reads)
-        os.close(writes)
 
 
 def affinities(process: int) -> dict[int, list[int]]:
@@ -221,7 +231,7 @@ def killed() -> None:
             time.sleep(600)
 
         tool_id = child(tool)
-        os.read(reads, 1)
+        wait_for_start(reads, writes)
         pinned = affinities(process)
         os.kill(tool_id, signal.SIGKILL)
         os.waitpid(tool_id, 0)
@@ -243,16 +253,12 @@ def command_line() -> None:
         log = Path("/tmp/log.jsonl")
         # What `pmoss run threads` calls, without its parser.
         threads(
-            None,
+            ["rule"],
             pid=process,
             slow_node=DATA_NODE,
-            agent="rule",
-            load_agent=None,
             save_agent=None,
             seconds=4.0,
             epoch=EPOCH,
-            moves_per_second=10.0,
-            dry_run=False,
             log=log,
         )
         entries = [json.loads(line) for line in log.read_text().splitlines()]

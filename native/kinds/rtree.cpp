@@ -20,6 +20,7 @@ IndexKind rtree() {
             std::make_shared<const analytic::RTreeProfiler>(spec, slices, options);
         return [profiler](std::uint64_t seed) { return profiler->profiles(seed); };
       },
+      .large_values = true,
   };
 }
 

@@ -29,7 +29,11 @@ Serve serve_rtree() {
     of_tree.grid = grid_of(options.slices);
     of_tree.huge_pages = options.huge_pages;
     of_tree.placement = options.placement;
-    return std::make_unique<ServedRTree>(spec, of_tree);
+    if (spec.value_bytes == sizeof(std::uint64_t)) {
+      return std::make_unique<ServedRTree>(spec, of_tree);
+    }
+    return std::make_unique<ServedRTreeOfValues>(spec,
+                                                 RTreeOfValues::Options{of_tree, spec.value_bytes});
   };
 }
 

@@ -51,9 +51,10 @@ class Stream final : public QueryStream {
   Grid grid_;
 };
 
+template <class Tree>
 class Executor final : public QueryExecutor {
  public:
-  Executor(RTree& tree, const WorkloadSpec& spec) : tree_(tree), squares_(spec.records) {
+  Executor(Tree& tree, const WorkloadSpec& spec) : tree_(tree), squares_(spec.records) {
     // Clustered points are denser than the mean where most queries go.
     values_.reserve(std::size_t{64} * spec.max_scan_length);
   }
@@ -107,29 +108,38 @@ class Executor final : public QueryExecutor {
     for (const std::uint64_t value : values_) totals_.checksum ^= value;
   }
 
-  RTree& tree_;
+  Tree& tree_;
   ScanSquares squares_;
   std::vector<std::uint64_t> values_;
 };
 
 }  // namespace
 
-ServedRTree::ServedRTree(const WorkloadSpec& spec, const RTree::Options& options)
-    : ServedTree(checked(spec), options) {}
+template <class Tree, class Migration>
+ServedPoints<Tree, Migration>::ServedPoints(const WorkloadSpec& spec,
+                                            const typename Tree::Options& options)
+    : runtime::ServedTree<Tree, Migration>(checked(spec), options) {}
 
-double ServedRTree::bytes_to_load() const noexcept {
+template <class Tree, class Migration>
+double ServedPoints<Tree, Migration>::bytes_to_load() const noexcept {
   const auto points = static_cast<double>(spec_.records);
   const double leaves = points / (fill * tree_.fanout()) + tree_.slices();
   const unsigned stride = index_detail::RTreeNode::stride_of(tree_.fanout());
+  const bool words = spec_.value_bytes == sizeof(std::uint64_t);
+  const double of_values =
+      words ? 0.0 : points * static_cast<double>(ValueBlocks::bytes(spec_.value_bytes));
   // The points themselves are gathered first.
-  return 1.05 * leaves * static_cast<double>(index_detail::RTreeNode::bytes(0, stride)) +
+  return of_values +
+         1.05 * leaves * static_cast<double>(index_detail::RTreeNode::bytes(0, stride)) +
          1.5 * points * sizeof(Point);
 }
 
 // Each loader computes all records, which is cheap, and keeps those of its slices. The slices are
 // then packed one by one, as they are for a recording.
-void ServedRTree::load(std::uint32_t first, std::uint32_t last, std::atomic<std::uint64_t>& done,
-                       const std::function<bool()>& cancelled) {
+template <class Tree, class Migration>
+void ServedPoints<Tree, Migration>::load(std::uint32_t first, std::uint32_t last,
+                                         std::atomic<std::uint64_t>& done,
+                                         const std::function<bool()>& cancelled) {
   std::vector<std::vector<Point>> points(last - first);
   for (std::uint64_t record = 0; record < spec_.records; ++record) {
     if ((record & 0xfff) == 0 && cancelled()) return;
@@ -153,15 +163,20 @@ void ServedRTree::load(std::uint32_t first, std::uint32_t last, std::atomic<std:
   }
 }
 
-std::unique_ptr<QueryStream> ServedRTree::stream(std::uint64_t seed,
-                                                 std::uint64_t first_insert_record,
-                                                 std::uint64_t insert_stride) const {
+template <class Tree, class Migration>
+std::unique_ptr<QueryStream> ServedPoints<Tree, Migration>::stream(
+    std::uint64_t seed, std::uint64_t first_insert_record, std::uint64_t insert_stride) const {
   return std::make_unique<Stream>(PointGenerator(spec_, seed, first_insert_record, insert_stride),
                                   spec_.records, tree_.grid());
 }
 
-runtime::InNodeMemory<QueryExecutor> ServedRTree::executor(std::pmr::memory_resource& memory) {
-  return runtime::make_in<Executor>(memory, tree_, spec_);
+template <class Tree, class Migration>
+runtime::InNodeMemory<QueryExecutor> ServedPoints<Tree, Migration>::executor(
+    std::pmr::memory_resource& memory) {
+  return runtime::make_in<Executor<Tree>>(memory, tree_, spec_);
 }
+
+template class ServedPoints<RTree, RTreeMigration>;
+template class ServedPoints<RTreeOfValues, void>;
 
 }  // namespace pmoss::kinds

@@ -8,17 +8,20 @@
 
 #include "index/rtree.hpp"
 #include "index/rtree_migration.hpp"
+#include "kinds/large_values.hpp"
 #include "runtime/served_tree.hpp"
 
 namespace pmoss::kinds {
 
-class ServedRTree final : public runtime::ServedTree<RTree, RTreeMigration> {
+/// `Tree` is an RTree, or like it. Defined for those below.
+template <class Tree, class Migration>
+class ServedPoints final : public runtime::ServedTree<Tree, Migration> {
  public:
   /// Throws std::invalid_argument for a spec or options that make no sense.
-  ServedRTree(const WorkloadSpec& spec, const RTree::Options& options);
+  ServedPoints(const WorkloadSpec& spec, const typename Tree::Options& options);
 
   runtime::SliceOfKey slice_of_key() const noexcept override {
-    return runtime::SliceOfKey(tree().grid());
+    return runtime::SliceOfKey(tree_.grid());
   }
   double bytes_to_load() const noexcept override;
   void load(std::uint32_t first, std::uint32_t last, std::atomic<std::uint64_t>& done,
@@ -28,6 +31,13 @@ class ServedRTree final : public runtime::ServedTree<RTree, RTreeMigration> {
                                                std::uint64_t insert_stride) const override;
   runtime::InNodeMemory<runtime::QueryExecutor> executor(
       std::pmr::memory_resource& memory) override;
+
+ private:
+  using runtime::ServedTree<Tree, Migration>::spec_;
+  using runtime::ServedTree<Tree, Migration>::tree_;
 };
+
+using ServedRTree = ServedPoints<RTree, RTreeMigration>;
+using ServedRTreeOfValues = ServedPoints<RTreeOfValues, void>;
 
 }  // namespace pmoss::kinds

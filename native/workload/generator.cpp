@@ -137,7 +137,7 @@ void validate(const WorkloadSpec& spec) {
 void require_word_values(const WorkloadSpec& spec, const std::string& what) {
   if (spec.value_bytes == sizeof(std::uint64_t)) return;
   refuse("value_bytes", std::to_string(spec.value_bytes),
-         "be 8: " + what + " values of 8 bytes; the B+-tree on this host holds larger ones");
+         "be 8: " + what + " values of 8 bytes; the trees on this host hold larger ones");
 }
 
 OperationGenerator::OperationGenerator(const WorkloadSpec& spec, std::uint64_t stream_seed,

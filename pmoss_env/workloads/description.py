@@ -68,8 +68,8 @@ class Workload:
         read_modify_write: share of lookups that are followed by an update of the same key. As in
             YCSB, the index sees two operations, and both count as queries.
         value_bytes: of each record, a multiple of 8 up to 1024. Larger values than 8 are for the
-            B+-tree on the hardware backend: they lie beside the tree in the memory of their slice,
-            are read and written whole, and their pages move with it.
+            B+-tree and the R-tree on the hardware backend: they lie beside the tree in the memory
+            of their slice, are read and written whole, and their pages move with it.
     """
 
     name: str
@@ -130,10 +130,10 @@ class Workload:
                 f"index = {self.index!r}: must be one of {index_names()}; a library of yours must "
                 "be registered (pmoss_env.indexes.register_plugin)"
             )
-        if self.value_bytes != WORD_BYTES and (holds_points(self.index) or is_plugin(self.index)):
+        if self.value_bytes != WORD_BYTES and is_plugin(self.index):
             raise DescriptionError(
                 f"value_bytes = {self.value_bytes}: the index {self.index!r} holds values of "
-                f"{WORD_BYTES} bytes; the B+-tree holds larger ones"
+                f"{WORD_BYTES} bytes; the B+-tree and the R-tree hold larger ones"
             )
         if holds_points(self.index):
             self._check_points()

@@ -50,9 +50,12 @@ def spread(backend: Backend) -> Schedule:
 
 
 @pytest.mark.parametrize("value_bytes", [64, 1024])
-def test_large_values_are_served_from_the_memory_of_their_slices(value_bytes: int) -> None:
-    mix = replace(load_workload("ycsb-core-f"), value_bytes=value_bytes)
-    backend = make(workload=mix)
+@pytest.mark.parametrize("workload", ["ycsb-core-f", "rtree-ranges-5m"])
+def test_large_values_are_served_from_the_memory_of_their_slices(
+    workload: str, value_bytes: int
+) -> None:
+    mix = replace(load_workload(workload), value_bytes=value_bytes)
+    backend = make(workload=mix, index=mix.index)
     snapshot = backend.measure(spread(backend), seed=1)
     assert snapshot.throughput > 0.0
     data = snapshot.provenance["data"]

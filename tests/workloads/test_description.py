@@ -79,7 +79,6 @@ def test_unknown_workload_is_named() -> None:
         (POINTS, {"distribution": "latest"}, "points in the plane have no age"),
         (POINTS, {"distribution": "zipf_ordered"}, "points in the plane have no order"),
         (POINTS, {"drift": 0.1}, r"drift = 0\.1"),
-        (POINTS, {"value_bytes": 64}, "the index 'rtree' holds values of 8 bytes"),
     ],
 )
 def test_impossible_values_are_refused(name: str, change: dict[str, Any], complaint: str) -> None:

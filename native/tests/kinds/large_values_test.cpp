@@ -11,8 +11,10 @@
 #include <vector>
 
 #include "kinds/index_kind.hpp"
+#include "kinds/served_rtree.hpp"
 #include "numa/memory.hpp"
 #include "tests/runtime/small_runner.hpp"
+#include "workload/points.hpp"
 
 namespace pmoss::kinds {
 namespace {
@@ -131,6 +133,38 @@ TEST_P(LargeValues, OfInsertedRecordsAreThereAfterARun) {
   EXPECT_EQ(runner->index().size(), mix.records + result.inserted);
 }
 
+TEST_P(LargeValues, OfPointsAreWholeAndLieOnTheNodeOfTheirSlice) {
+  WorkloadSpec mix = runtime::small_spec(0.4, 0.2, 0.4, 0);
+  mix.distribution = Distribution::uniform;
+  mix.space.kind = KeySpace::Kind::clustered;
+  mix.records = 5'000;
+  mix.value_bytes = GetParam();
+  const auto runner = runtime::small_runner(mix, 2, "rtree");
+  runner->load();
+  runtime::MeasureOptions options = runtime::options_for(runtime::LoadKind::closed);
+  options.batch = 16;
+  options.seconds = 0.05;
+  if (numa::refused_placement() == 0) {
+    options.schedule.data = DataPlacement::slice;
+    options.schedule.nodes.assign(slices, numa::memory_nodes().back());
+  }
+  const runtime::Measurement result = runner->measure(options);
+  runtime::expect_consistent(result, options);
+  EXPECT_TRUE(result.in_place);
+  EXPECT_EQ(runner->index().size(), mix.records + result.inserted);
+  const auto& tree = dynamic_cast<const ServedRTreeOfValues&>(runner->index()).tree();
+  for (std::uint64_t record = 0; record < mix.records; ++record) {
+    const Point point = point_of_record(mix.space.kind, record);
+    const Rectangle range{point.x, point.y, point.x, point.y};
+    std::vector<std::uint64_t> values;
+    std::size_t end = 0;
+    tree.find_batch({&range, 1}, values, &end);
+    ASSERT_GE(end, 1U) << record;
+    // A value that is torn is another one.
+    for (const std::uint64_t value : values) EXPECT_EQ(value, packed(point)) << record;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Sizes, LargeValues, testing::Values(16, 104, 1024));
 
 TEST(ValuesOfEightBytes, AreWhatModelsAndOtherIndexesKnow) {
@@ -141,10 +175,13 @@ TEST(ValuesOfEightBytes, AreWhatModelsAndOtherIndexesKnow) {
   }
   spec.value_bytes = 64;
   EXPECT_THROW(kind_named("btree").record(spec, slices, {}), std::invalid_argument);
+  EXPECT_THROW(kind_named("rtree").record(spec, slices, {}), std::invalid_argument);
   EXPECT_THROW(kind_named("btree").make_profiler(spec, slices, {}), std::invalid_argument);
+  IndexKind words = kind_named("btree");
+  words.large_values = false;
   try {
-    runtime::small_runner(spec, 1, "rtree");
-    ADD_FAILURE() << "an R-tree takes large values";
+    make_runner(words, spec, {slices, false, {}}, 1);
+    ADD_FAILURE() << "an index of words takes large values";
   } catch (const std::invalid_argument& error) {
     EXPECT_NE(std::string(error.what()).find("value_bytes is 64"), std::string::npos);
   }

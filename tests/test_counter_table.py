@@ -236,7 +236,11 @@ def test_every_kind_of_cpu_has_a_list() -> None:
             9,
             {"remote_cache_fills", "local_dram_fills", "remote_dram_fills", "load_wait_cycles"},
         ),
-        ("zen5", 9, {"remote_cache_fills", "local_dram_fills", "remote_dram_fills"}),
+        (
+            "zen5",
+            9,
+            {"remote_cache_fills", "local_dram_fills", "remote_dram_fills", "load_wait_cycles"},
+        ),
         ("arm", 7, {"remote_chip_accesses", "outer_refills", "memory_stall_cycles"}),
     ],
 )

@@ -1,4 +1,4 @@
-"""Builds and runs the C++ tests: as they ship, under ThreadSanitizer, and under ASan and UBSan."""
+"""Builds and runs the C++ tests and examples: as they ship, and under sanitizers."""
 
 import re
 import warnings
@@ -13,10 +13,12 @@ from tests.native.builds import (
     build_arm,
     build_native,
     check_syntax,
+    has_clang,
     need_compiler,
     processor_sources,
     run,
 )
+from tests.native.examples import EXAMPLES, need_example
 
 #: What each build runs. ThreadSanitizer looks at what runs in several threads: the rest of the
 #: tests would take it a quarter of an hour. Both leave out what takes the mean of much work that
@@ -146,3 +148,28 @@ def test_native_code_is_valid_for_aarch64(arm_build: Path) -> None:
 @pytest.mark.heavy
 def test_native_code_compiles_for_aarch64(arm_build: Path) -> None:
     assert build_arm("all") == arm_build
+
+
+@pytest.mark.native
+@pytest.mark.heavy
+@pytest.mark.parametrize("name", [name for name, flags in SANITIZERS.items() if flags])
+def test_the_examples_pass_under_a_sanitizer(name: str, tmp_path: Path) -> None:
+    for example in EXAMPLES.values():
+        need_example(example)
+    # By the same compiler: each has a runtime of its own.
+    compiler = "clang++" if name == "address-undefined" and has_clang() else "c++"
+    words = ("-O1", "-g", f"-fsanitize={SANITIZERS[name]}")
+    built = [example.build(tmp_path, *words, compiler=compiler) for example in EXAMPLES.values()]
+    tests = build_native(name, "pmoss_tests") / "tests" / "pmoss_tests"
+    output = run(
+        # ThreadSanitizer needs the classic address layout.
+        *(("setarch", "-R") if name == "thread" else ()),
+        *(tests, "--gtest_filter=Plugin.GivenLibrariesPass"),
+        timeout=1800,
+        PMOSS_PLUGINS_TO_CHECK=":".join(map(str, built)),
+        # Packages bring their libraries without ThreadSanitizer: it would miss their atomics, and
+        # call what they order by them a race.
+        TSAN_OPTIONS="halt_on_error=1 ignore_noninstrumented_modules=1",
+        UBSAN_OPTIONS="print_stacktrace=1:halt_on_error=1",
+    )
+    assert len(re.findall(r"^CHECKED ", output, re.MULTILINE)) == len(EXAMPLES)

@@ -1,4 +1,4 @@
-"""Access paths: models, agents, and what changes a published figure."""
+"""Access paths, and datasets of every id: what changes a published figure."""
 
 from pathlib import Path
 
@@ -6,12 +6,16 @@ import pytest
 
 from pmoss_benchmarks.access_path.measurements import Measurements
 from pmoss_benchmarks.access_path.models import MODELS, compare
-from pmoss_benchmarks.functions import scan_conditions
+from pmoss_benchmarks.functions import datasets, scan_conditions
 from pmoss_benchmarks.functions.access_path import FIGURES, model_figures, physical_figures, play
+from pmoss_benchmarks.functions.datasets import Settings, every_id, measure
 from pmoss_benchmarks.study.function import Run
 from pmoss_benchmarks.study.store import Results
 from pmoss_benchmarks.validation.targets import judge
+from pmoss_datasets import open_dataset
 from pmoss_datasets.access_path.scans import AccessPathRecipe, collect_scans
+from pmoss_datasets.suite import SHIPPED, SHIPPED_ROOT
+from pmoss_env.errors import UnknownNameError
 from tests.replays import recheck
 
 
@@ -69,3 +73,25 @@ def test_products_and_one_distance_bring_the_models_inside() -> None:
     (row,) = (row for row in rows if row["case"] == "products")
     assert recheck(scan_conditions, RUN, dict(row)) == []
     assert recheck(scan_conditions, RUN, {**row, "scans": 1}) != []
+
+
+ROWS = Results(Path(__file__).resolve().parents[3])["datasets"].rows
+
+
+def test_the_rows_are_of_the_suite() -> None:
+    by_id = {row["id"]: row for row in ROWS}
+    assert set(SHIPPED) <= set(by_id) <= set(every_id())
+    for id_ in SHIPPED:
+        assert by_id[id_]["checksum"] == open_dataset(SHIPPED_ROOT / id_).checksum
+    with pytest.raises(UnknownNameError, match="no-task"):
+        Settings(("pmoss/no-task/mixed-v0",))
+
+
+def test_a_dataset_that_is_not_there_is_built(tmp_path: Path) -> None:
+    run = Run(Settings(), tmp_path, tmp_path, tmp_path)
+    (stored,) = (row for row in ROWS if row["id"] == SHIPPED[0])
+    assert recheck(datasets, run, dict(stored)) == []
+    assert "episodes: stored 1, now 300" in recheck(datasets, run, {**stored, "episodes": 1})
+    id_ = "pmoss/toy-btree-ycsb-a-busy-core/random-v0"
+    assert measure(run, {"id": id_})["episodes"] == 200
+    assert open_dataset(tmp_path / id_).id == id_

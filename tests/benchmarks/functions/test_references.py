@@ -18,17 +18,14 @@ from pmoss_benchmarks.functions.references import (
     gap_of,
     reference_rows,
 )
+from pmoss_benchmarks.spatial.bound import LeastTimes, upper_bound
 from pmoss_benchmarks.study.function import Run, identity_of, name_of
 from pmoss_benchmarks.study.store import StoredStudy, file_of
 from pmoss_datasets.domain import domain_of_env
 from pmoss_datasets.evaluation import episode_seed
 from pmoss_datasets.suite import TOY, load_task
-from pmoss_env.errors import DescriptionError
-
-pytest.importorskip("scipy")
-from pmoss_benchmarks.spatial.bound import LeastTimes, upper_bound
 from pmoss_env.backends import make_backend
-from pmoss_env.errors import UnsupportedError
+from pmoss_env.errors import DescriptionError, UnsupportedError
 from pmoss_env.interference import draw_co_tenants
 from pmoss_env.types import Instance
 

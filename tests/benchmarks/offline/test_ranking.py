@@ -1,4 +1,6 @@
-"""Policies ranked over tasks: how many trainings, which intervals, who is ahead of the next."""
+"""Policies ranked over tasks and in pairs: which intervals, who is ahead of the next."""
+
+from __future__ import annotations
 
 from pathlib import Path
 
@@ -7,11 +9,14 @@ import pytest
 
 from pmoss_benchmarks.offline import ranking, tables
 from pmoss_benchmarks.offline.ranking import LEAST, draw_profiles, informed, neighbours, ranked
-from pmoss_benchmarks.offline.summary import summary_of
+from pmoss_benchmarks.offline.summary import paired, summary_of
 from pmoss_benchmarks.study.store import Results
+from pmoss_datasets.domain import find_domain
+from pmoss_datasets.evaluation import EpisodeResult
 from pmoss_datasets.evaluation.scores import (
     STATISTICS,
     probability_of_improvement,
+    runs_of,
     score_profile,
     two_level_bootstrap,
 )
@@ -145,3 +150,56 @@ def test_the_plan_gives_cells_to_the_cpu_that_is_free_first() -> None:
     assert made.rows[0] == ["1", "80.00", "100.00"]
     assert made.rows[2] == ["256", "3.00", "3.50"]
     assert 80 / 16 <= float(made.rows[1][1]) <= 80 / 16 + 3
+
+
+SPATIAL = find_domain("spatial")
+
+
+def paired_row(policy, seed, episode, score):
+    return EpisodeResult(
+        policy, seed, episode, 1000 + episode, 1.0, 2.0 + score, score, 2.0, 102.0, 0, (1,), 0.0
+    )
+
+
+@pytest.fixture
+def paired_rows():
+    """An agent one point above best-fit in hard and easy episodes, with three training seeds."""
+    rng = np.random.default_rng(0)
+    results = []
+    for episode, hard in enumerate(rng.normal(80, 12, size=50)):
+        results += [
+            paired_row("lpt", 101, episode, hard - 20),
+            paired_row("best-fit", 101, episode, hard),
+            paired_row("local-search", 101, episode, hard + 10),
+        ]
+        results += [
+            paired_row("mine", seed, episode, hard + 1 + rng.normal()) for seed in (101, 102, 103)
+        ]
+    return results
+
+
+def test_one_point_is_separated_from_the_best_rule(paired_rows):
+    result = paired(paired_rows, SPATIAL)
+    assert (result["episodes"], result["rule"]) == (50, "best-fit")
+    mine = result["policies"]["mine"]
+    assert mine["seeds"] == 3
+    assert 0 < mine["over_rule"]["low"] < 1 < mine["over_rule"]["high"]
+    assert mine["over_search"]["high"] < 0
+    # Unpaired, the spread of the episodes hides it.
+    score = mine["score"]
+    assert score["high"] - score["low"] > 5
+    assert "over_rule" not in result["policies"]["best-fit"]
+    assert mine["throughput"] == pytest.approx(2 + score["value"])
+
+
+def test_a_rule_that_plays_once_is_a_run_beside_those_of_all_seeds(paired_rows):
+    runs = runs_of({"task": paired_rows})
+    assert {name: run.shape for name, run in runs.items()} == {
+        "lpt": (1, 1),
+        "best-fit": (1, 1),
+        "local-search": (1, 1),
+        "mine": (1, 3),
+    }
+    # Other episodes of other seeds are no such thing.
+    elsewhere = [paired_row("late", 104, episode + 100, 1.0) for episode in range(50)]
+    assert not runs_of({"task": paired_rows + elsewhere})

@@ -13,7 +13,6 @@ from pmoss_datasets.spatial.expansion import Expander, rewards
 from pmoss_env.envs.spatial.env import REWARDS
 from pmoss_env.errors import DatasetError
 
-pytest.importorskip("minari")
 pytest.importorskip("torch")
 from pmoss_datasets.formats import SequenceView
 

@@ -290,7 +290,8 @@ class HardwareSnapshot:
         offcore: (K,) float64, in the order of ``offcore_names``, GB/s.
         offcore_names: e.g. "node0_read_gb_per_s", "link0to1_gb_per_s".
         offcore_available: (K,) bool.
-        latency_p50_us: median response time, microseconds.
+        latency_p50_us: median response time, microseconds. On hardware, the response times of an
+            open load are also those of queries that were not answered when the measurement ended.
         latency_p99_us: 99th percentile of the response time, microseconds.
         load: value of the environment's ``load`` argument.
         provenance: backend, version, seed; on hardware also CPU, kernel, NUMA balancing, ...

@@ -57,7 +57,10 @@ def wait_for_start(reads: int, writes: int) -> None:
 
 @contextlib.contextmanager
 def load(pattern: str, threads: int = THREADS) -> Iterator[int]:
-    """A key-value load with its data on DATA_NODE; the id of its process, which is killed after."""
+    """A key-value load with its data on DATA_NODE; the id of its process, which is killed after.
+
+    It rests until somebody lets it go on: the emulator runs one CPU at a time.
+    """
     reads, writes = os.pipe()
     process = child(
         lambda: run_load(
@@ -72,6 +75,7 @@ def load(pattern: str, threads: int = THREADS) -> Iterator[int]:
     )
     try:
         wait_for_start(reads, writes)
+        os.kill(process, signal.SIGSTOP)
         yield process
     finally:
         os.kill(process, signal.SIGKILL)
@@ -92,17 +96,13 @@ def pages(process: int) -> dict[str, int]:
 
 
 class UndisturbedServer(ProcessServer):
-    """Lets the process rest between epochs: the emulator runs one CPU at a time."""
+    """Lets the process rest between epochs."""
 
     def advance(self, seconds: float) -> Sample:
         os.kill(self.process, signal.SIGCONT)
         time.sleep(seconds)
         os.kill(self.process, signal.SIGSTOP)
         return super().advance(0.0)
-
-    def close(self) -> None:
-        super().close()
-        os.kill(self.process, signal.SIGCONT)
 
 
 def server_on(process: int, **options: Any) -> ProcessServer:
@@ -251,13 +251,14 @@ def command_line() -> None:
     with load("fillseq") as process:
         before = affinities(process)
         log = Path("/tmp/log.jsonl")
+        os.kill(process, signal.SIGCONT)
         # What `pmoss run threads` calls, without its parser.
         threads(
             ["rule"],
             pid=process,
             slow_node=DATA_NODE,
             save_agent=None,
-            seconds=4.0,
+            seconds=6.0,
             epoch=EPOCH,
             log=log,
         )

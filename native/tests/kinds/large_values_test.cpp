@@ -146,7 +146,11 @@ TEST_P(LargeValues, OfPointsAreWholeAndLieOnTheNodeOfTheirSlice) {
   options.seconds = 0.05;
   if (numa::refused_placement() == 0) {
     options.schedule.data = DataPlacement::slice;
-    options.schedule.nodes.assign(slices, numa::memory_nodes().back());
+    options.migration.pace = runtime::MigrationPace::aggressive;
+    const std::vector<int> nodes = numa::memory_nodes();
+    for (std::uint32_t slice = 0; slice < slices; ++slice) {
+      options.schedule.nodes.push_back(nodes[slice % nodes.size()]);
+    }
   }
   const runtime::Measurement result = runner->measure(options);
   runtime::expect_consistent(result, options);

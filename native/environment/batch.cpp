@@ -283,7 +283,8 @@ void Batch::advance(std::size_t environment, std::size_t action) {
   if (rules_.over(episode.progress)) {
     results_.ended[environment] = true;
     episode.running = false;
-  } else if (episode.source && rules_.reads(episode.progress.steps)) {
+  }
+  if (episode.source && rules_.reads(episode.progress.steps)) {
     read(environment, task.measure_every == 1
                           ? episode.source->move(slice, core, node)
                           : episode.source->place(episode.cores, episode.nodes));

@@ -102,8 +102,9 @@ class Batch {
 
   /// One step of every environment but the resting ones, which stay as they are with reward 0.
   ///
-  /// `ended` marks the episodes that are over. Their final throughput and reward are known only
-  /// after read(). Until then the reward is 0 and the throughput is that of the latest reading.
+  /// `ended` marks the episodes that are over. Where an environment has no source, the final
+  /// throughput and reward are known only after read(); so they are where a masked action ended the
+  /// episode. Until then the reward is 0 and the throughput is that of the latest reading.
   ///
   /// Where `copy` is given, the observations are written there too, all of them. Throws
   /// std::invalid_argument, and changes nothing, for a wrong length, a tile that does not exist or
@@ -111,7 +112,7 @@ class Batch {
   void step(std::span<const std::int64_t> actions, std::span<const bool> resting,
             const Observations* copy);
 
-  /// One step of one environment. True if its throughput is to be read now, by read().
+  /// One step of one environment. True if it has ended, or its throughput is to be read now.
   bool step_one(std::size_t environment, std::int64_t action);
 
   /// Takes a reading of the present schedule, unless it was read already, and pays for it.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from pmoss_env.machines import Machine
 from pmoss_env.types import (
     COUNTER_INDEX,
     COUNTERS,
+    BoolArray,
     Float64Array,
     HardwareSnapshot,
     LoadRegime,
@@ -168,6 +170,14 @@ def per_query_of(
     return per_query, ""
 
 
+@lru_cache(maxsize=8)  # every episode begins with a snapshot
+def _between_sockets(sockets: int) -> BoolArray:
+    """(sockets * sockets,) whether a pair has a link."""
+    pairs: BoolArray = ~np.eye(sockets, dtype=np.bool_).ravel()
+    pairs.setflags(write=False)
+    return pairs
+
+
 def model_snapshot(
     raw: Mapping[str, Any], machine: Machine, load: LoadRegime, provenance: Mapping[str, Any]
 ) -> HardwareSnapshot:
@@ -179,7 +189,7 @@ def model_snapshot(
         i = COUNTER_INDEX[name]
         counters[:, i] = column
         available[i] = True
-    links = np.asarray(raw["link_gb_per_s"])[~np.eye(machine.sockets, dtype=np.bool_).ravel()]
+    links = np.asarray(raw["link_gb_per_s"])[_between_sockets(machine.sockets)]
     offcore = np.concatenate([raw["read_gb_per_s"], raw["write_gb_per_s"], links])
     return HardwareSnapshot(
         throughput=float(raw["throughput"]),

@@ -159,7 +159,7 @@ class BatchVectorEnv(
             self._running = False
             self._start(range(self.num_envs), seeds, options)
             self._running = True
-        return self._observed(), self._infos({})
+        return self._observed(), self._infos(())
 
     def step(self, actions: npt.NDArray[np.int64]) -> _Steps:
         """Steps every sub-environment; starts a new episode after the end of one.
@@ -186,23 +186,24 @@ class BatchVectorEnv(
         if starting := resting.nonzero()[0].tolist():
             self._start(starting)
         observations = self._advance(checked, resting)
-        finals = {i: self._finish(i) for i in ended.nonzero()[0].tolist()}
-        if finals and not self._saw_masked:
-            self._warn_of_masked(finals)
+        over: Sequence[int] = ended.nonzero()[0].tolist()
+        for i in over:
+            self._finish(i)
+        if over and not self._saw_masked:
+            self._warn_of_masked(over)
         results = self._episodes.results
         rewards, ended = results["rewards"].copy(), ended.copy()
         final: dict[str, Any] = {}
-        if self._same_step and finals:
-            final = self._final_infos(finals, ended)
-            starting = list(finals)
-            self._start(starting)
+        if self._same_step and over:
+            final = self._final_infos(over, ended)
+            self._start(over)
             if self._copy:
                 for key, rows in observations.items():
-                    rows[starting] = self._episodes.state[key][starting]
-            finals = {}
+                    rows[over] = self._episodes.state[key][over]
+            over = ()
         never = np.zeros(self.num_envs, dtype=np.bool_)
         ends = (ended, never) if self._ended_by == "ended" else (never, ended)
-        return observations, rewards, *ends, {**self._infos(finals), **final}
+        return observations, rewards, *ends, {**self._infos(over), **final}
 
     def _warn_of_masked(self, rows: Iterable[int]) -> None:
         """Says it once where ended episodes have masked actions: a look at each step would cost."""
@@ -251,11 +252,10 @@ class BatchVectorEnv(
     def _whole_numbers(self, actions: Any) -> npt.NDArray[np.int64]:
         """The actions as int64, or IllegalActionError for another shape or type."""
         given = np.ascontiguousarray(actions)
-        shape = (self.num_envs, *cast(tuple[int, ...], self.single_action_space.shape))
-        if given.shape != shape or given.dtype.kind not in "iu":
+        if given.shape != self.action_space.shape or given.dtype.kind not in "iu":
             raise IllegalActionError(
-                f"actions of shape {given.shape} and type {given.dtype}: must be {shape} whole "
-                "numbers"
+                f"actions of shape {given.shape} and type {given.dtype}: must be "
+                f"{self.action_space.shape} whole numbers"
             )
         return given.astype(np.int64, copy=False)
 
@@ -290,21 +290,23 @@ class BatchVectorEnv(
         """Starts an episode in each of some rows; ``seeds`` are theirs."""
 
     @abstractmethod
-    def _finish(self, i: int) -> tuple[Observation, dict[str, Any]]:
-        """Ends a finished episode; returns its observation and info."""
+    def _finish(self, i: int) -> None:
+        """Ends the episode of a row that is over."""
 
     @abstractmethod
-    def _infos(self, finals: dict[int, tuple[Observation, dict[str, Any]]]) -> dict[str, Any]:
-        """The infos of all rows; ``finals`` are those of finished episodes."""
+    def _final(self, i: int) -> tuple[Observation, dict[str, Any]]:
+        """The observation and the info of a row whose episode is over."""
 
-    def _final_infos(
-        self, finals: dict[int, tuple[Observation, dict[str, Any]]], ended: BoolArray
-    ) -> dict[str, Any]:
+    @abstractmethod
+    def _infos(self, over: Sequence[int]) -> dict[str, Any]:
+        """The infos of all rows; ``over`` are those whose episodes are."""
+
+    def _final_infos(self, over: Sequence[int], ended: BoolArray) -> dict[str, Any]:
         """The final observations and infos of episodes that were reset."""
         observations = np.full(self.num_envs, None, dtype=object)
         infos: dict[str, Any] = {}
-        for i, (observation, info) in finals.items():
-            observations[i] = observation
+        for i in over:
+            observations[i], info = self._final(i)
             infos = self._add_info(infos, info, i)
         return {
             "final_obs": observations,

@@ -147,8 +147,10 @@ TEST(Batch, AnEpisodeByHand) {
   EXPECT_EQ(now.illegal[0], 1);
   EXPECT_EQ(now.tile[0], 1);
   EXPECT_TRUE(now.ended[0]);
-  EXPECT_EQ(now.rewards[0], 0.0);
-  EXPECT_EQ(now.throughput[0], 24.0);
+  EXPECT_EQ(now.rewards[0], -12.0);
+  EXPECT_EQ(now.throughput[0], 12.0);  // cores 0 and 1
+  batch.read(0, 99.0);                 // read already
+  EXPECT_EQ(now.throughput[0], 12.0);
   EXPECT_EQ(now.slice[0], 2);
   EXPECT_EQ(now.share[0], 1.0F);
   EXPECT_EQ(now.view, (std::vector<float>{0, 0}));
@@ -182,6 +184,9 @@ TEST(Batch, SeldomAskedItPlacesTheWholeSchedule) {
   step(batch, {1});
   EXPECT_EQ(now.throughput[0], 211.0);
   EXPECT_EQ(now.rewards[0], 0.0);
+  step(batch, {2});
+  EXPECT_TRUE(now.ended[0]);
+  EXPECT_EQ(now.rewards[0], 212.0);
 }
 
 TEST(Batch, AMaskedActionMayEndTheEpisode) {
@@ -425,9 +430,8 @@ TEST(Batch, TheRestingStayAndThreadsChangeNothing) {
 
 TEST(Batch, EveryStepCopiesAllRows) {
   constexpr std::size_t n = 21;  // several groups, the last one smaller
-  Arrays now(n), copy(n), alike(1);
+  Arrays now(n), copy(n);
   Batch batch(Rules(small_task()), sources(n), now.observations(), now.results(), 1);
-  Batch single(Rules(small_task()), sources(1), alike.observations(), alike.results(), 1);
   for (std::size_t i = 0; i < n; ++i) batch.start(i, small_start());
   const auto action_of = [](std::size_t step, std::size_t i) { return 1 + ((i + step) % 3 == 0); };
   for (const std::size_t count : {1U, 2U}) {
@@ -443,6 +447,8 @@ TEST(Batch, EveryStepCopiesAllRows) {
     EXPECT_EQ(copy.share, now.share);
     EXPECT_EQ(copy.view, now.view);
     for (std::size_t i = 0; i < n; ++i) {
+      Arrays alike(1);
+      Batch single(Rules(small_task()), sources(1), alike.observations(), alike.results(), 1);
       single.start(0, small_start());
       for (std::size_t at = 1; at <= count; ++at) step(single, {action_of(at, i)});
       EXPECT_TRUE(std::equal(alike.machine.begin(), alike.machine.end(), &now.machine[6 * i]));

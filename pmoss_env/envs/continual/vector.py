@@ -77,11 +77,13 @@ class ContinualVectorEnv(BatchVectorEnv[ContinualSchedulingEnv]):
         for i, seed in zip(rows, seeds or [None] * len(rows), strict=True):
             self._envs[i].begin(seed=seed, options=options)
 
-    def _finish(self, i: int) -> tuple[Observation, dict[str, Any]]:
+    def _finish(self, i: int) -> None:
         self._envs[i].session.running = False
+
+    def _final(self, i: int) -> tuple[Observation, dict[str, Any]]:
         return self._episodes.observation(i), self._episodes.info(i)
 
-    def _infos(self, finals: dict[int, tuple[Observation, dict[str, Any]]]) -> dict[str, Any]:
+    def _infos(self, over: Sequence[int]) -> dict[str, Any]:
         results = self._episodes.results
         return {
             "action_mask": self._episodes.masks,

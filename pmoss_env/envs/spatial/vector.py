@@ -24,8 +24,8 @@ class SpatialVectorEnv(BatchVectorEnv[SpatialSchedulingEnv]):
     ``gymnasium.make_vec("pmoss/SpatialScheduling-v0", num_envs=n)`` makes it. Every
     sub-environment gives the same bits as the single environment with the same seed and actions,
     whatever ``num_envs`` and ``threads``. Observations, rewards, masks and moves of the model are
-    computed in C++ without the interpreter's lock. So are the measurements of incumbents, row
-    beside row. The rest of the begin and the end of an episode is Python.
+    computed in C++ without the interpreter's lock. So are the measurements of incumbents and of
+    final schedules, row beside row. The rest of the begin and the end of an episode is Python.
 
     With ``threads`` above 1, the other threads measure the incumbents of next episodes while these
     run. An environment then holds two models, which take turns.
@@ -67,9 +67,8 @@ class SpatialVectorEnv(BatchVectorEnv[SpatialSchedulingEnv]):
 
     def _checked(self, actions: Any, resting: BoolArray) -> npt.NDArray[np.int64]:
         tiles = self._whole_numbers(actions)
-        # Negative numbers become large ones.
-        unsigned = tiles.view(np.uint64)
-        if unsigned.max() >= self._choices:
+        unsigned = tiles.view(np.uint64)  # negative numbers become large ones
+        if np.maximum.reduce(unsigned) >= self._choices:
             i = int(np.argmax(unsigned >= self._choices))
             kind = "actions" if self._chooses_node else "tiles"
             raise IllegalActionError(
@@ -130,18 +129,21 @@ class SpatialVectorEnv(BatchVectorEnv[SpatialSchedulingEnv]):
             rows.setflags(write=False)
         return shown
 
-    def _finish(self, i: int) -> tuple[Observation, dict[str, Any]]:
-        """Ends a finished episode; returns its observation and info."""
+    def _finish(self, i: int) -> None:
         self._episodes.finish(i)
+
+    def _final(self, i: int) -> tuple[Observation, dict[str, Any]]:
         observation, _, info = self._episodes.shown(i)
         return observation, info
 
-    def _infos(self, finals: dict[int, tuple[Observation, dict[str, Any]]]) -> dict[str, Any]:
+    def _infos(self, over: Sequence[int]) -> dict[str, Any]:
         shares = self._no_shares
-        if finals:
+        if over:
             shares = np.zeros(shares.shape)
-            for i, (_, info) in finals.items():
-                shares[i] = info["slice_throughput"]
+            for i in over:
+                session = self._envs[i].session
+                assert session.final_shares is not None
+                shares[i] = session.final_shares[session.order]
         return {
             "action_mask": self._episodes.masks.copy(),
             "illegal_actions": self._results["illegal_actions"].copy(),

@@ -13,7 +13,6 @@ import pytest
 
 import pmoss_agents
 from pmoss_agents import tuning, validating
-from pmoss_agents.cli.training import _telling
 from pmoss_agents.learning import find_lesson
 from pmoss_agents.trainer import Course, Metrics, cosine, train
 from pmoss_agents.training_log import TrainingLog, read_log
@@ -233,26 +232,6 @@ def test_tensorboard_gets_every_update(data: str, tmp_path: Path) -> None:
     assert "mine: exists already" in pmoss(*words, status=2)
 
 
-def test_curves_have_the_score_where_there_is_one() -> None:
-    class Validation:
-        score: float | None = None
-
-        def __call__(self, done: int, total: int, metrics: Any) -> None:
-            self.score = 50.0 if done == 2 else None
-
-    rows: list[dict[str, float]] = []
-    tell = _telling(
-        lambda done, total: None,
-        None,
-        SimpleNamespace(updates=0),  # type: ignore[arg-type]
-        Validation(),  # type: ignore[arg-type]
-        [lambda done, total, metrics: rows.append(dict(metrics))],
-    )
-    for update in (1, 2):
-        tell(update, 2, {"loss": 0.5})
-    assert rows == [{"loss": 0.5}, {"loss": 0.5, "validation/score": 50.0}]
-
-
 def test_weights_and_biases_gets_every_update(data, tmp_path, monkeypatch):
     rows: list[tuple[str, int]] = []
 
@@ -271,8 +250,10 @@ def test_weights_and_biases_gets_every_update(data, tmp_path, monkeypatch):
     monkeypatch.setattr("pmoss_agents.training_log.require", lambda *modules: None)
     monkeypatch.setitem(sys.modules, "wandb", SimpleNamespace(init=init))
     out = str(tmp_path / "mine.safetensors")
-    pmoss("train", "surrogate", data, out, *LEARNS, "--wandb", "placement")
+    words = ("--wandb", "placement", "--validate-every", "2", "--validate-episodes", "1")
+    pmoss("train", "surrogate", data, out, *LEARNS, *words)
     assert [step for name, step in rows if name == "train/loss"] == [1, 2, 3, 4]
+    assert [step for name, step in rows if name == "validation/score"] == [2, 4]
     assert rows[-1] == ("finished", 0)
 
 

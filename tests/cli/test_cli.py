@@ -68,58 +68,43 @@ def test_a_limit_of_cpu_time_is_judged(limit: str, value: str, words: str) -> No
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["measure", "groupd"], "unknown baseline 'groupd'"),
-        (["measure", "--workload", "ycsb"], "unknown workload 'ycsb'. Did you mean 'ycsb-a'?"),
-        (["measure", "--backend", "hardwar"], "unknown backend 'hardwar'"),
-        (["evaluate", "-e", "foo=1"], "environment argument 'foo': unknown; known are"),
-        (["evaluate", "-e", "slices=" + "[" * 100_000], "environment argument slices"),
-        (["train", "{tmp}/none", "{tmp}/a.safetensors"], "none: is neither an agent nor a dataset"),
-        (
-            ["train", "surrogat", "{tmp}", "{tmp}/a.safetensors"],
-            "surrogat: is neither an agent nor a dataset; did you mean 'surrogate'?",
-        ),
-        (["train", "cql", "{tmp}"], "OUT is missing: name a file ending in .safetensors"),
-        (["train", "{tmp}"], "OUT is missing: name a file ending in .safetensors"),
-        (["train", "cql"], "OUT is missing: name a file ending in .safetensors"),
-        (["evaluate", "best_fit"], "unknown policy 'best_fit'. Did you mean 'best-fit'?"),
-        (
-            ["train", "{tmp}/d", "{tmp}/a.safetensors", "-e", "machine=toy"],
-            "DATASET OUT, or OUT alone",
-        ),
-        (["evaluate", "{tmp}/none.safetensors"], "none.safetensors"),
-        (["study", "replay", "{tmp}/none.jsonl"], "none.jsonl: cannot be read"),
-        (["measure", "--records", "0"], "records"),
-        (["measure", "--index", "trie"], "unknown index 'trie'. Did you mean 'rtree'?"),
-        (["study", "run", "headroom", "--set", 'indexes=["trie"]'], "unknown index 'trie'"),
-        (["evaluate", "lpt", "lpt"], "more than one policy is named 'lpt': "),
-        (["train", "d", "{tmp}/a", "--resume", "--set", "updates=9"], "--resume with --set: "),
-        (
-            ["train", "bc", "d", "{tmp}/a", "--resume", "--config", "c"],
-            "--resume with --config, agent bc: ",
-        ),
-        (["train", "d", "{tmp}/a", "--start", "b", "--resume"], "--start with --resume: "),
-        (
-            ["train", "d", "{tmp}/a.safetensors", "--start", "pmoss/none"],
-            "unknown pretrained agent",
-        ),
-        (["demo", "--quick", "--out", "/dev/null/demo"], "error: /dev/null/demo: Not a directory"),
+        ("measure groupd", "unknown baseline 'groupd'"),
+        ("measure --workload ycsb", "unknown workload 'ycsb'. Did you mean 'ycsb-a'?"),
+        ("measure --backend hardwar", "unknown backend 'hardwar'"),
+        ("evaluate -e foo=1", "environment argument 'foo': unknown; known are"),
+        ("evaluate -e slices=" + "[" * 100_000, "environment argument slices"),
+        ("train {tmp}/none {tmp}/a.safetensors", "none: is neither an agent nor a dataset"),
+        ("train surrogat {tmp} {tmp}/a.safetensors", "nor a dataset; did you mean 'surrogate'?"),
+        ("train cql {tmp}", "OUT is missing: name a file ending in .safetensors"),
+        ("train {tmp}", "OUT is missing: name a file ending in .safetensors"),
+        ("train cql", "OUT is missing: name a file ending in .safetensors"),
+        ("evaluate best_fit", "unknown policy 'best_fit'. Did you mean 'best-fit'?"),
+        ("train {tmp}/d {tmp}/a.safetensors -e machine=toy", "DATASET OUT, or OUT alone"),
+        ("evaluate {tmp}/none.safetensors", "none.safetensors"),
+        ("study replay {tmp}/none.jsonl", "none.jsonl: cannot be read"),
+        ("measure --records 0", "records"),
+        ("measure --index trie", "unknown index 'trie'. Did you mean 'rtree'?"),
+        ('study run headroom --set indexes=["trie"]', "unknown index 'trie'"),
+        ("evaluate lpt lpt", "more than one policy is named 'lpt': "),
+        ("train d {tmp}/a --resume --set updates=9", "--resume with --set: "),
+        ("train bc d {tmp}/a --resume --config c", "--resume with --config, agent bc: "),
+        ("train d {tmp}/a --start b --resume", "--start with --resume: "),
+        ("train d {tmp}/a.safetensors --start pmoss/none", "unknown pretrained agent"),
+        ("demo --quick --out /dev/null/demo", "error: /dev/null/demo: Not a directory"),
         # What cannot be written is refused before the work.
-        (["evaluate", "--out", "{tmp}"], "error: {tmp}: Is a directory\n"),
-        (["evaluate", "--out", "/dev/null/r.jsonl"], "error: /dev/null/r.jsonl: Not a directory\n"),
-        (["evaluate", "--out", "/proc/r.jsonl"], "error: /proc/r.jsonl: No such file or directory"),
-        (["train", "{tmp}/none", "/dev/null/a.safetensors"], "/a.safetensors: Not a directory\n"),
-        (["data", "collect", "/dev/null/data"], "error: /dev/null/data: Not a directory\n"),
-        (["data", "collect", "/dev/null", "--overwrite"], "error: /dev/null: Not a directory\n"),
-        (["measure", "--machine", "milan-nps4"], "--backend analytic"),
-        (["train", "{tmp}/d", "{tmp}/a.py"], "a.py: a checkpoint's name must end in .safetensors"),
-        (
-            ["run", "rollout", "-e", "slices=8", "--machine", "toy", "--episodes", "0"],
-            "episodes = 0: ",
-        ),
+        ("evaluate --out {tmp}", "error: {tmp}: Is a directory\n"),
+        ("evaluate --out /dev/null/r.jsonl", "error: /dev/null/r.jsonl: Not a directory\n"),
+        ("evaluate --out /proc/r.jsonl", "error: /proc/r.jsonl: No such file or directory"),
+        ("train {tmp}/none /dev/null/a.safetensors", "/a.safetensors: Not a directory\n"),
+        ("data collect /dev/null/data", "error: /dev/null/data: Not a directory\n"),
+        ("data collect /dev/null --overwrite", "error: /dev/null: Not a directory\n"),
+        ("measure --machine milan-nps4", "--backend analytic"),
+        ("train {tmp}/d {tmp}/a.py", "a.py: a checkpoint's name must end in .safetensors"),
+        ("run rollout -e slices=8 --machine toy --episodes 0", "episodes = 0: "),
     ],
 )
 def test_bad_input_ends_with_one_line_and_status_2(words, complaint, tmp_path):
-    output = pmoss(*(word.format(tmp=tmp_path) for word in words), status=2)
+    output = pmoss(*words.format(tmp=tmp_path).split(), status=2)
     assert "error: " in output
     assert complaint.format(tmp=tmp_path) in output
     assert list(tmp_path.iterdir()) == []
@@ -378,17 +363,14 @@ def test_the_demo_reschedules_an_index_without_losing_a_query(kernel, monkeypatc
 @pytest.mark.parametrize(
     ("number", "words"),
     [
-        (signal.SIGINT, ["measure", "--records", "200000", "--seconds", "60"]),
-        (signal.SIGHUP, ["measure", "--records", "200000", "--seconds", "60"]),
-        (
-            signal.SIGTERM,
-            ["data", "collect", "{tmp}/data", "--episodes", "100000", "--processes", "2"],
-        ),
+        (signal.SIGINT, "measure --records 200000 --seconds 60"),
+        (signal.SIGHUP, "measure --records 200000 --seconds 60"),
+        (signal.SIGTERM, "data collect {tmp}/data --episodes 100000 --processes 2"),
     ],
 )
 def test_a_signal_leaves_no_children_and_nothing_cut(number, words, tmp_path):
     process = subprocess.Popen(
-        [str(PMOSS), *(word.format(tmp=tmp_path) for word in words)],
+        [str(PMOSS), *words.format(tmp=tmp_path).split()],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         start_new_session=True,
@@ -396,7 +378,7 @@ def test_a_signal_leaves_no_children_and_nothing_cut(number, words, tmp_path):
     rows = tmp_path / "data.partial"
     while process.poll() is None and not (
         rows.exists() and rows.stat().st_size > 1000
-        if words[0] == "data"
+        if words.startswith("data")
         else running(PARENT, process.pid)
     ):
         time.sleep(0.05)

@@ -84,31 +84,23 @@ def test_collect_takes_a_policy(root: Path, tmp_path: Path) -> None:
     ("words", "complaint"),
     [
         (
-            [
-                "data",
-                "collect",
-                "x",
-                *("--recipe", "r.toml", "--episodes", 50, "--tier", "a", "--seed", -5),
-            ],
+            "data collect x --recipe r.toml --episodes 50 --tier a --seed -5",
             "--tier, --episodes, --seed with --recipe: ",
         ),
-        (
-            ["data", "collect", "x", "--recipe", "r.toml", "--counterfactuals"],
-            "--counterfactuals with --rec",
-        ),
-        (["data", "collect", "x", "--epsilon", 0.5], "--epsilon without a policy: "),
-        (["data", "collect", "x", "--argument", "a"], "--argument without a policy: "),
-        (["data", "collect", "x", "lpt", "--tier", "mixed"], "--tier with lpt: "),
-        (["data", "build", ID, "--tier", "expert"], f"--tier with {ID}: "),
-        (["data", "build", ID, "--shipped"], f"--shipped with {ID}: "),
-        (["data", "build", "--shipped", "--root", "x"], "--root with --shipped: "),
-        (["data", "build", ID, "bogus"], "id 'bogus': must look like"),
+        ("data collect x --recipe r.toml --counterfactuals", "--counterfactuals with --rec"),
+        ("data collect x --epsilon 0.5", "--epsilon without a policy: "),
+        ("data collect x --argument a", "--argument without a policy: "),
+        ("data collect x lpt --tier mixed", "--tier with lpt: "),
+        (f"data build {ID} --tier expert", f"--tier with {ID}: "),
+        (f"data build {ID} --shipped", f"--shipped with {ID}: "),
+        ("data build --shipped --root x", "--root with --shipped: "),
+        (f"data build {ID} bogus", "id 'bogus': must look like"),
     ],
 )
 def test_what_contradicts_is_refused_before_the_work(words, complaint, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(catalog.VARIABLE, str(tmp_path / "root"))
-    assert complaint in run(*words, code=2)
+    assert complaint in run(*words.split(), code=2)
     assert list(tmp_path.iterdir()) == []
 
 

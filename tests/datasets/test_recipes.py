@@ -48,10 +48,7 @@ def test_every_prefix_holds_the_mixture_in_proportion():
         ({"behaviours": [{"policy": "a:b", "scattered": True}]}, "fixed, scattered"),
         ({"behaviours": [{"weight": 1}]}, r"behaviours\[0\]\.policy: is missing"),
         ({"surprise": 1}, "surprise"),
-        (
-            {"env": {**TOY, "machin": "toy"}},
-            "env: machin: unknown; did you mean 'machine'. known are .*machine, ",
-        ),
+        ({"env": {**TOY, "machin": "toy"}}, "machin: unknown; did you mean 'machine'. known are"),
         ({"env": {"self": 1}}, "env: self: unknown"),
         ({"env": {"max_episode_steps": 3}}, "max_episode_steps"),  # gymnasium.make's own
         ({"env": {"machine": 5}}, "env: machine = 5: must be a text"),
@@ -68,10 +65,7 @@ def test_every_prefix_holds_the_mixture_in_proportion():
         ({"behaviours": [{"policy": SEARCH, "visits": 1.5}]}, r"visits = 1\.5: must be a whole"),
         ({"behaviours": [{"policy": SEARCH, "budget": 2.5}]}, r"budget = 2\.5: must be a whole"),
         ({"behaviours": [{"policy": "lpt", "weight": "x"}]}, "weight = 'x': must be a number"),
-        (
-            {"behaviours": [{"policy": "lpt", "weight": float("nan")}]},
-            "weight = nan: must be above",
-        ),
+        ({"behaviours": [{"policy": "lpt", "weight": np.nan}]}, "weight = nan: must be above"),
         ({"behaviours": [{"policy": "lpt", "epsilon": True}]}, "epsilon = True: must be a number"),
         ({"behaviours": [{"policy": "a:b", "arguments": "x"}]}, "arguments = 'x': must be a list"),
         ({"behaviours": [{"policy": "a:b", "arguments": [1]}]}, r"arguments\[0\] = 1: must be a t"),

@@ -106,12 +106,7 @@ def test_cores_count_only_where_queries_are_routed_by_them() -> None:
         ("topology", "sockets", 0, "topology.sockets = 0"),
         ("topology", "grid", [1, 4], "fewer tiles than 8 cores"),
         ("topology", "grid", "2x4", r"must be \[rows, columns\]"),
-        (
-            "topology",
-            "cores_per_node",
-            [4, 0],
-            "topology.cores_per_node: node 1 has no cores: list",
-        ),
+        ("topology", "cores_per_node", [4, 0], "cores_per_node: node 1 has no cores: list"),
         ("topology", "memory_only", [2], "must list nodes between 0 and 1"),
         ("topology", "memory_only", [0, 1], "leaves no node with cores"),
         ("topology", "cores_per_llc", 3, "must divide the 8 cores"),

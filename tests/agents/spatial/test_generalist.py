@@ -159,17 +159,18 @@ def test_a_minute_on_one_core_teaches_it_servers_that_it_never_met(tmp_path):
     assert np.mean(means["generalist"]) > 70 > 40 > np.mean(means["lpt"])
 
 
-def test_a_stopped_training_goes_on_to_the_same_bits(agent, worlds, tmp_path):
+def test_a_stopped_training_goes_on_to_the_same_bits(worlds, tmp_path):
     def stop(done, total, metrics):
-        if done == 200:
+        if done == 20:
             raise KeyboardInterrupt
 
-    begun = Generalist(**SMALL, updates=300)
+    whole, begun = (Generalist(**{**SMALL, "save_every": 10}, updates=30) for _ in range(2))
+    whole.fit(worlds)
     with pytest.raises(KeyboardInterrupt):
         begun.fit(worlds, progress=stop, checkpoint=tmp_path / "begun.safetensors")
     again = pmoss_agents.load(tmp_path / "begun.safetensors")
     again.fit(worlds)
-    mine, theirs = again._state()[0], agent._state()[0]
+    mine, theirs = again._state()[0], whole._state()[0]
     assert all(np.array_equal(mine[name], theirs[name]) for name in theirs)
 
 

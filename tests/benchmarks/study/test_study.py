@@ -160,11 +160,7 @@ def test_tables_are_described(checkout: Path) -> None:
         (("title", "titel"), DescriptionError, "small.toml: titel: unknown; did you mean 'title'"),
         (('"headroom"', '"os"'), UnknownNameError, "unknown function of studies 'os'"),
         (('"headroom"', '"../../cheat"'), UnknownNameError, "cheat"),
-        (
-            ("budget = 50", 'budget = "many"'),
-            DescriptionError,
-            "toml: budget = 'many': must be a whole number",
-        ),
+        (("budget = 50", 'budget = "many"'), DescriptionError, "toml: budget = 'many': must be a"),
         (('"{search:.3f}"', "3"), DescriptionError, r"small.toml: tables.*: must be a text"),
         (("budget = 50", "budjet = 50"), UnknownNameError, "small.toml 'budjet'.*'budget'"),
         (("variants.scans", 'variants."../x"'), DescriptionError, "variants"),

@@ -38,6 +38,11 @@ def test_writing_is_whole_or_not_at_all(tmp_path, evaluation):
     assert len(list(tmp_path.iterdir())) == 1
 
 
+def in_row(old, new):
+    """Changes the first row of a file's lines."""
+    return lambda lines: [lines[0], lines[1].replace(old, new)]
+
+
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
@@ -53,26 +58,14 @@ def test_writing_is_whole_or_not_at_all(tmp_path, evaluation):
         (lambda lines: [lines[0].replace('"rows"', '"row"'), *lines[1:]], "rows: is missing"),
         (lambda lines: lines[:-1], "rows = 30, but 29 follow"),
         (lambda lines: [*lines, lines[-1]], "rows = 30, but 31 follow"),
-        (
-            lambda lines: [lines[0], lines[1].replace('"seed": 0', '"seed": -1')],
-            "seed = -1: must be",
-        ),
+        (in_row('"seed": 0', '"seed": -1'), "seed = -1: must be"),
         (lambda lines: [lines[0].replace('"env_id"', '"env"')], "env_id"),
         (lambda lines: [lines[0], lines[1][:50]], "line 2: is not JSON"),
         (lambda lines: [lines[0], "[" * 100_000], "line 2: is not JSON"),
         (lambda lines: [*lines[:2], lines[2].replace('"score"', '"skore"')], "line 3: s[ck]ore: "),
-        (
-            lambda lines: [lines[0], lines[1].replace('"seed": 0', '"seed": "0"')],
-            "line 2: seed = '0': must be a whole number",
-        ),
-        (
-            lambda lines: [lines[0], lines[1].replace('"seed": 0', '"seed": true')],
-            "line 2: seed = True: must be a whole number",
-        ),
-        (
-            lambda lines: [lines[0], lines[1].replace('"actions": [', '"actions": [0.5, ')],
-            r"line 2: actions\[0\] = 0.5: must be a whole number",
-        ),
+        (in_row('"seed": 0', '"seed": "0"'), "line 2: seed = '0': must be a whole number"),
+        (in_row('"seed": 0', '"seed": true'), "line 2: seed = True: must be a whole number"),
+        (in_row('"actions": [', '"actions": [0.5, '), r"line 2: actions\[0\] = 0.5: must be a wh"),
     ],
 )
 def test_damaged_files_are_refused_by_line_and_field(tmp_path, evaluation, damage, words):

@@ -12,11 +12,15 @@ from pmoss_datasets import Recipe, collect
 from pmoss_datasets.card import card
 from pmoss_datasets.domain import find_domain
 from pmoss_datasets.spatial import playing
-from pmoss_datasets.spatial.expansion import Expander, returns_to_go, rewards
+from pmoss_datasets.spatial.expansion import returns_to_go, rewards
 from pmoss_datasets.spatial.rollouts import in_words
-from pmoss_env.envs.spatial.env import REWARDS, SpatialSchedulingEnv
+from pmoss_env.envs.spatial.env import REWARDS
 from pmoss_env.errors import DatasetError, UnknownNameError, UnsupportedError
 
+CORE_NODE = {
+    **{"machine": "toy", "slices": 8, "actions": "core_node", "observation": "complete"},
+    "constraints": {"node_memory_gib": [0.1, 0.6]},
+}
 TASKS = [
     {"machine": "toy", "slices": 8, "interference": "busy_core"},
     {"machine": "toy", "slices": 8, "order": "load", "noise": 1.0},
@@ -27,6 +31,7 @@ TASKS = [
     {"machine": "toy", "slices": 8, "observation": "complete", "order": "load"},
     {"machine": "skylake-x-8n", "slices": 64, "order": "load", "interference": "busy_core"},
     {"machine": "toy", "slices": 8, "counters": "software"},
+    CORE_NODE,
 ]
 
 
@@ -52,9 +57,10 @@ def live(dataset, episode, reward):
 
 
 def test_observations_and_masks_are_the_live_ones(dataset):
-    expander = Expander(dataset)
+    expander = dataset.domain.expander(dataset)
     for episode in dataset:
-        observations, masks, _, info, _ = live(dataset, episode, "terminal")
+        observations, masks, _, info, env = live(dataset, episode, "terminal")
+        assert expander.actions == env.action_space.n
         for last in (False, True):
             steps = dataset.steps + last
             expanded = expander.observations(episode, last=last)
@@ -99,63 +105,27 @@ def test_snapshots_schedules_and_instance_are_the_live_ones(dataset):
 def test_unmeasured_steps_give_no_improvement_reward(tmp_path):
     recipe = Recipe(env=TASKS[0], episodes=1, reference_episodes=0)
     dataset = collect(recipe, tmp_path / "dataset")
-    from dataclasses import replace
-
-    episode = replace(dataset[0], throughput=np.array([np.nan] * 7 + [1.0]))
+    episode = dataclasses.replace(dataset[0], throughput=np.array([np.nan] * 7 + [1.0]))
     with pytest.raises(DatasetError, match="throughput: not measured"):
         rewards(episode, "improvement")
     with pytest.raises(UnknownNameError, match="reward"):
         rewards(episode, "penalty")
 
 
-FULL = {"node_memory_gib": [0.1, 0.6]}
-ENV = {
-    "machine": "toy",
-    "slices": 8,
-    "actions": "core_node",
-    "observation": "complete",
-    "constraints": FULL,
-}
-POLICIES = ("random", "lpt", "best-fit", "local-search")
-
-
-@pytest.fixture(scope="module")
-def core_nodes(tmp_path_factory):
-    behaviours = tuple(
-        {"policy": name, "epsilon": epsilon} for name in POLICIES for epsilon in (0.0, 0.5)
-    )
-    recipe = Recipe(env=ENV, episodes=8, reference_episodes=2, behaviours=behaviours)
-    return collect(recipe, tmp_path_factory.mktemp("datasets") / "one")
-
-
-def test_expansion_is_what_the_environment_showed(core_nodes):
-    env = SpatialSchedulingEnv(**ENV)
-    expander = core_nodes.domain.expander(core_nodes)
-    assert expander.actions == env.action_space.n
-    for episode in core_nodes:
-        rows = expander.observations(episode, last=True)
-        masks = expander.masks(episode, last=True)
-        shown, info = env.reset(seed=int(episode.seed))
-        for t in range(9):
-            assert all(np.array_equal(rows[key][t], shown[key]) for key in shown)
-            assert np.array_equal(masks[t], info["action_mask"])
-            if t < 8:
-                shown, _, _, _, info = env.step(int(episode.actions[t]))
-        assert info["throughput"] == episode.final_throughput
-
-
-def test_actions_that_do_not_lead_to_the_nodes_are_reported(core_nodes):
-    wrong = dataclasses.replace(core_nodes[0], actions=core_nodes[0].actions ^ 1)
-    arrays = {
-        field.name: np.stack([np.asarray(getattr(wrong, field.name))])
-        for field in core_nodes.metadata.fields
-    }
-    problems = list(core_nodes.domain.problems(arrays, core_nodes.metadata, core_nodes.machine))
+def test_actions_that_do_not_lead_to_the_nodes_are_reported(tmp_path):
+    policies = ("random", "lpt", "best-fit", "local-search")
+    behaviours = tuple({"policy": name, "epsilon": e} for name in policies for e in (0.0, 0.5))
+    recipe = Recipe(env=CORE_NODE, episodes=8, reference_episodes=2, behaviours=behaviours)
+    dataset = collect(recipe, tmp_path / "dataset")
+    wrong = dataclasses.replace(dataset[0], actions=dataset[0].actions ^ 1)
+    fields = [field.name for field in dataset.metadata.fields]
+    arrays = {name: np.stack([np.asarray(getattr(wrong, name))]) for name in fields}
+    problems = list(dataset.domain.problems(arrays, dataset.metadata, dataset.machine))
     assert any("is not where the actions put the data" in line for line in problems)
 
 
 def test_counterfactuals_are_of_cores_alone():
-    recipe = Recipe(env=ENV, counterfactuals=True)
+    recipe = Recipe(env=CORE_NODE, counterfactuals=True)
     with pytest.raises(UnsupportedError, match="use actions='core'"):
         find_domain("spatial").player(recipe)
 

@@ -108,11 +108,7 @@ def test_masked_moves_are_left_out_or_refused():
     [
         ({"drift": "job"}, UnknownNameError, "jobs"),
         ({"drift_options": {"counts": 2}}, UnknownNameError, "count"),
-        (
-            {"epochs": 1_000_001},
-            DescriptionError,
-            "epochs = 1000001: must be a whole number from . to 1,000,000",
-        ),
+        ({"epochs": 1_000_001}, DescriptionError, "epochs = 1000001: must be .* to 1,000,000"),
         ({"backend_options": {1: 2}}, DescriptionError, "key of backend_options = 1: must be"),
         ({"drift_options": [1]}, DescriptionError, "must hold parameters by name"),
         ({"drift_options": {"count": 1.5}}, DescriptionError, "count.* = 1.5"),
@@ -123,11 +119,7 @@ def test_masked_moves_are_left_out_or_refused():
         ({"epochs": 0}, DescriptionError, "epochs = 0: must be a whole number from 1"),
         ({"epochs": 2.0}, DescriptionError, "epochs = 2.0"),
         ({"moves_per_epoch": 0}, DescriptionError, "moves_per_epoch = 0"),
-        (
-            {"workload_seed": 2**64},
-            DescriptionError,
-            "workload_seed = 18.*: must be a whole number from . to 18,",
-        ),
+        ({"workload_seed": 2**64}, DescriptionError, "workload_seed = 18.*: must be .* to 18,"),
         ({"moves_per_epoch": 33}, DescriptionError, "moves_per_epoch = 33: must be at most 32"),
         ({"moves_per_epoch": 65, "slices": 64}, DescriptionError, "must be at most 64: each of"),
         ({"slices": 0}, DescriptionError, "slices = 0"),

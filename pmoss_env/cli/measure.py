@@ -97,8 +97,7 @@ def measure(
         ),
     ] = None,
     schedule: Annotated[
-        list[str] | None,
-        typer.Option("--schedule", "-s", hidden=True, callback=gone("--schedule")),
+        list[str] | None, typer.Option("--schedule", "-s", hidden=True, callback=gone("--schedule"))
     ] = None,
 ) -> None:
     """Measure schedules of an index and print throughput, latency and counters.

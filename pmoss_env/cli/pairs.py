@@ -27,8 +27,7 @@ SetOption = Annotated[
     ),
 ]
 MachineOption = Annotated[
-    str | None,
-    typer.Option(help="A name from `pmoss list machines`, or host; as -e machine=..."),
+    str | None, typer.Option(help="A name from `pmoss list machines`, or host; as -e machine=...")
 ]
 BackendOption = Annotated[
     list[str] | None,

@@ -93,14 +93,7 @@ def report_page(outcomes: Sequence[Outcome], title: str, notes: Sequence[str]) -
                 str(outcome.pending),
                 outcome.verdict,
                 "; ".join(
-                    filter(
-                        None,
-                        (
-                            trial_in_words(outcome),
-                            outcome.trouble,
-                            outcome.reloaded,
-                        ),
-                    )
+                    filter(None, (trial_in_words(outcome), outcome.trouble, outcome.reloaded))
                 ),
             )
             for outcome in outcomes

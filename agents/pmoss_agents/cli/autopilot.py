@@ -42,8 +42,7 @@ def autopilot(
         ),
     ] = "repair",
     drift: Annotated[
-        str,
-        typer.Option(help="Co-tenants that come and go: none, busy-cores, jobs, memory, ..."),
+        str, typer.Option(help="Co-tenants that come and go: none, busy-cores, jobs, memory, ...")
     ] = "none",
     index: Annotated[
         str | None,
@@ -67,8 +66,7 @@ def autopilot(
     env: EnvOption = None,
     epochs: Annotated[int, typer.Option(min=1, help="After so many the loop ends.")] = 100_000,
     epoch_seconds: Annotated[
-        float,
-        typer.Option(min=0.04, help="Length of an epoch: most of it is there for a trial."),
+        float, typer.Option(min=0.04, help="Length of an epoch: most of it is there for a trial.")
     ] = 2.0,
     seed: Annotated[int, typer.Option(min=0, help="Seed of all random draws.")] = 0,
     out: Annotated[
@@ -202,10 +200,7 @@ def _run(
     if env.session.live.ended:
         console.print(f"Ended early: {env.session.live.ended}.")
     provenance = {"data": env.session.live.data}
-    for line in (
-        *placement_lines(provenance),
-        *misplaced_lines(provenance, "the last schedule"),
-    ):
+    for line in (*placement_lines(provenance), *misplaced_lines(provenance, "the last schedule")):
         console.print(line)
     if file.lost:
         raise typer.Exit(1)

@@ -82,11 +82,7 @@ def evaluate(
     # Local search as an opponent gets what the search of score 100 gets.
     words = list(policies or ())
     named = named_policies(
-        words,
-        budget,
-        pad=pad,
-        domain=domain,
-        usual=lambda domain: _usual(domain, kwargs),
+        words, budget, pad=pad, domain=domain, usual=lambda domain: _usual(domain, kwargs)
     )
     balanced, without = named.domain.with_settings(named.policies, kwargs)
     named = named._replace(policies=balanced)

@@ -74,10 +74,7 @@ def threads(
         target = pid if child is None else child.pid
         assert target is not None
         server = ProcessServer(
-            target,
-            slow_node=slow_node,
-            dry_run=dry_run,
-            moves_per_second=moves_per_second,
+            target, slow_node=slow_node, dry_run=dry_run, moves_per_second=moves_per_second
         )
         with contextlib.closing(server):
             lines: list[str] = []

@@ -16,8 +16,7 @@ def pretrained(
     checkpoint: Annotated[Path, typer.Argument(help="Of a trained agent (.safetensors).")],
     dataset: Annotated[Path, typer.Argument(help="Folder of the worlds that it learned from.")],
     results: Annotated[
-        Path,
-        typer.Argument(help="Rows of a study that it plays in, such as zero-shot."),
+        Path, typer.Argument(help="Rows of a study that it plays in, such as zero-shot.")
     ],
     name: Annotated[str, typer.Option(help="What it is to be called, without pmoss/.")],
     out: Annotated[Path, typer.Option(help="Folder for the weights and the card.")],

@@ -118,8 +118,7 @@ def leaderboard(
         ),
     ] = False,
     episodes: Annotated[
-        int | None,
-        typer.Option(min=1, help="With --check: replay so many episodes of each file."),
+        int | None, typer.Option(min=1, help="With --check: replay so many episodes of each file.")
     ] = None,
     board: BoardOption = None,
     as_json: AsJson = False,

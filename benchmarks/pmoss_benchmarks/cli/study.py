@@ -154,8 +154,7 @@ def replay(
     names: Annotated[
         list[str],
         typer.Argument(
-            metavar="STUDY...",
-            help="Studies, or files of `pmoss evaluate`, or checkpoints.",
+            metavar="STUDY...", help="Studies, or files of `pmoss evaluate`, or checkpoints."
         ),
     ],
     share: Annotated[

@@ -265,11 +265,7 @@ def _is_sealed(entrant: Mapping[str, Any], round_: Round) -> bool:
 
 
 def check_board(
-    board: Path,
-    *,
-    tier: str = "",
-    episodes: int | None = None,
-    progress: Progress = silent,
+    board: Path, *, tier: str = "", episodes: int | None = None, progress: Progress = silent
 ) -> list[str]:
     """Proves every row: its seeds come from the revealed secret, and its actions replay.
 

@@ -131,10 +131,7 @@ _OPENING = {"open": (2, None, 1), "openat": (257, 56, 2)}
 _ABSENT = {"clone3": (435, 435), "openat2": (437, 437)}
 _ASKS_FILTERS = (317, 277)
 #: Machine, number of its audit architecture, clone; its place in the rows above.
-_MACHINES = {
-    "x86_64": (0xC000003E, 56, 0),
-    "aarch64": (0xC00000B7, 220, 1),
-}
+_MACHINES = {"x86_64": (0xC000003E, 56, 0), "aarch64": (0xC00000B7, 220, 1)}
 _CLONE_THREAD = 0x10000
 
 

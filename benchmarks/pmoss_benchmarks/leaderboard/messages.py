@@ -14,12 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from pmoss_env.backends.frames import (
-    pack_schedule,
-    pack_snapshot,
-    unpack_schedule,
-    unpack_snapshot,
-)
+from pmoss_env.backends.frames import pack_schedule, pack_snapshot, unpack_schedule, unpack_snapshot
 from pmoss_env.context import Context
 
 

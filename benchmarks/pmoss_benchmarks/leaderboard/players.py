@@ -25,12 +25,7 @@ from pmoss_datasets.domain import Domain
 from pmoss_env.backends.child_process import Child, Wording
 from pmoss_env.context import Context
 from pmoss_env.envs.actions import whole_action
-from pmoss_env.errors import (
-    DescriptionError,
-    IllegalActionError,
-    PlatformError,
-    PolicyError,
-)
+from pmoss_env.errors import DescriptionError, IllegalActionError, PlatformError, PolicyError
 from pmoss_env.types import Int8Array, Int32Array
 
 _WORDING = Wording("the policy's process", ": no row is written.", PolicyError)

@@ -10,13 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pmoss_env.cli.console import (
-    PlainConsole,
-    console,
-    progress_bar,
-    show_rows,
-    table,
-)
+from pmoss_env.cli.console import PlainConsole, console, progress_bar, show_rows, table
 from pmoss_env.cli.listing import Request
 from pmoss_env.cli.output import check_output, printable
 from pmoss_env.cli.pairs import EnvOption, MachineOption, env_arguments
@@ -24,8 +18,7 @@ from pmoss_env.cli.renamed import gone
 from pmoss_env.errors import DatasetError, DescriptionError, PmossError
 
 Root = Annotated[
-    Path | None,
-    typer.Option(help="Folder of datasets; $PMOSS_DATASETS_PATH or ~/.pmoss/datasets."),
+    Path | None, typer.Option(help="Folder of datasets; $PMOSS_DATASETS_PATH or ~/.pmoss/datasets.")
 ]
 Processes = Annotated[
     int | None,
@@ -142,8 +135,7 @@ def collect(
     address: Address = None,
     overwrite: Overwrite = False,
     backend: Annotated[
-        str | None,
-        typer.Option(help="As -e backend=...; hardware measures this host."),
+        str | None, typer.Option(help="As -e backend=...; hardware measures this host.")
     ] = None,
 ) -> None:
     """Collect an offline dataset with a mixture of behaviour policies.

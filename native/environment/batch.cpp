@@ -189,7 +189,7 @@ void Batch::step(std::span<const std::int64_t> actions, std::span<const bool> re
   }
   // What a step has copied last is still in the cache, and is what the next one begins with.
   backwards_ = !backwards_;
-  team_.run(episodes_.size(), [&](std::size_t begin, std::size_t end) {
+  const auto advance_part = [&](std::size_t begin, std::size_t end) {
     for (std::size_t done = 0; done < end - begin; done += together) {
       const std::size_t count = std::min(together, end - begin - done);
       const std::size_t first = backwards_ ? end - done - count : begin + done;
@@ -208,7 +208,28 @@ void Batch::step(std::span<const std::int64_t> actions, std::span<const bool> re
       }
       if (copy != nullptr) copy_rows(first, count, *copy);
     }
-  });
+  };
+  if (is_short(resting, copy != nullptr)) {
+    team_.check_forks();
+    advance_part(0, episodes_.size());
+  } else {
+    team_.run(episodes_.size(), advance_part);
+  }
+}
+
+/// Whether a step takes less than to wake a thread for it: no model is asked, and little is copied.
+bool Batch::is_short(std::span<const bool> resting, bool copies) const noexcept {
+  constexpr std::size_t most_floats = 1U << 17U;  // of views
+  const Task& task = rules_.task();
+  if (copies && now_.machine_view != nullptr &&
+      episodes_.size() * task.tiles() * size(task.counters) > most_floats) {
+    return false;
+  }
+  for (std::size_t i = 0; i < episodes_.size(); ++i) {
+    const Episode& episode = episodes_[i];
+    if (!resting[i] && episode.source && rules_.reads(episode.progress.steps + 1)) return false;
+  }
+  return true;
 }
 
 void Batch::fetch(std::size_t environment, std::size_t action) const noexcept {

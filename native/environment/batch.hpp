@@ -157,6 +157,7 @@ class Batch {
   Snapshot open_one(const Opening& opening);
   void check_action(std::size_t environment, std::int64_t action) const;
   const Episode& episode(std::size_t environment) const;
+  bool is_short(std::span<const bool> resting, bool copies) const noexcept;
   /// Asks for what advance() will read: copying has driven it out of the core's own cache.
   void fetch(std::size_t environment, std::size_t action) const noexcept;
   void advance(std::size_t environment, std::size_t action);

@@ -1,4 +1,4 @@
-"""Datasets of measured scans and of episodes that choose among them."""
+"""Datasets of access paths, measured and played, and of threads."""
 
 import numpy as np
 import pytest
@@ -86,3 +86,29 @@ def test_nothing_beats_the_oracle():
     assert min(outcomes["always-cpu"], outcomes["always-offload"]) <= low < high
     judge.close()
     env.close()
+
+
+THREADS = find_domain("threads")
+THREADS_ENV = {"requests": 100_000}
+
+
+@pytest.fixture(scope="module")
+def thread_dataset(tmp_path_factory):
+    recipe = Recipe(domain="threads", env=THREADS_ENV, episodes=5, reference_episodes=2)
+    return collect(recipe, tmp_path_factory.mktemp("threads") / "data")
+
+
+def test_every_step_of_threads_is_the_live_one(thread_dataset):
+    assert thread_dataset.metadata.id == (
+        "pmoss/xeon-6240m-optane-threads-fillrandom-requests-100000/mixed-v0"
+    )
+    for episode, info in check_steps(THREADS, thread_dataset):
+        assert episode.outcome == info["requests"] / info["seconds"] / 1e3
+        assert episode.infos["moved"].sum() >= 0
+
+
+def test_impossible_tasks_are_refused():
+    with pytest.raises(DescriptionError, match="machine = 3: must be a text"):
+        Recipe(domain="threads", env={"machine": 3})
+    with pytest.raises(DescriptionError, match="env: workload: unknown"):
+        Recipe(domain="threads", env={"workload": "ycsb-a"})

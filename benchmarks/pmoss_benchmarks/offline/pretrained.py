@@ -94,7 +94,7 @@ def _score(sha256: str, stored: StoredStudy) -> pretrained.Score:
         raise DatasetError(f"{stored.path}: has no rows of the weights {sha256[:12]}")
     scores = np.array([next(iter(row["policies"].values()))["scores"] for row in rows])
     budget = stored.settings["budget"]
-    unit = f"of 100, what a search of {budget:,} evaluations reaches, in {len(rows)} worlds"
+    unit = f"of 100, what searches of {budget:,} evaluations or more reach, in {len(rows)} worlds"
     mean = paired_difference(scores.mean(1)[None])
     assert mean.low is not None and mean.high is not None
     where = stored.path.as_posix()

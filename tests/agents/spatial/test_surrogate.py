@@ -100,22 +100,33 @@ def test_each_episode_gets_a_plan_of_its_own_without_reset(agent, monkeypatch):
     assert plans[0].tolist() != plans[1].tolist()
 
 
-@pytest.mark.parametrize("actions", ["core", "core_node"])
-def test_it_plays_within_the_memory(tmp_path, actions):
+@pytest.mark.parametrize(
+    ("actions", "constraints"),
+    [
+        ("core", {"node_memory_gib": [0.1, 0.6]}),
+        ("core", {"max_slices_per_core": 2}),
+        ("core_node", {"node_memory_gib": [0.1, 0.6]}),
+    ],
+)
+def test_it_plays_within_the_limits(tmp_path, actions, constraints):
     env = {**TOY, "slices": 8, "actions": actions, "observation": "complete"}
-    env["constraints"] = {"node_memory_gib": [0.1, 0.6]}
+    env["constraints"] = constraints
     agent = Surrogate(**{**SMALL, "members": 1, "updates": 3})
     agent.fit(collected(env, tmp_path, episodes=6))
     played = SpatialSchedulingEnv(**env, on_illegal="raise")
     agent.check_env(played)
     for seed in range(2):
         scoring.play(played, agent, seed, None, {})
+        planned = played.schedule
         observation, info = played.reset(seed=seed)
         agent.reset()
         over = False
         while not over:
             action = agent.act(observation, info["action_mask"] if seed else None)
             observation, _, over, _, info = played.step(action)
+        # Step by step it keeps the same limits in mind.
+        if actions == "core":
+            assert played.schedule.cores.tolist() == planned.cores.tolist()
 
 
 @pytest.mark.parametrize("noise", [0.0, 1.0])

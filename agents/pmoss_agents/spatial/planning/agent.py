@@ -17,8 +17,8 @@ from pmoss_env.context import Context
 from pmoss_env.envs.spatial.observation import observed_counters
 from pmoss_env.errors import CheckpointError, DescriptionError
 from pmoss_env.machines import Machine
-from pmoss_env.memory import nearest_nodes
-from pmoss_env.types import Int32Array
+from pmoss_env.memory import nearest_nodes, relocated
+from pmoss_env.types import COUNTER_INDEX, Int32Array
 
 
 class Trials(NamedTuple):
@@ -31,6 +31,18 @@ class Trials(NamedTuple):
 
     measure: Callable[[Array], Array]
     budget: int
+
+
+class Limits(NamedTuple):
+    """What an environment allows beside its masks.
+
+    Attributes:
+        max_per_core: slices that a core may get; None: any number.
+        room: (nodes,) slices whose data fit on each node; None: any number.
+    """
+
+    max_per_core: int | None = None
+    room: Int32Array | None = None
 
 
 class PlanningAgent(SpatialAgent, NetworkAgent[Any]):
@@ -47,6 +59,7 @@ class PlanningAgent(SpatialAgent, NetworkAgent[Any]):
         super().__init__(**config)
         self._machine: Machine | None = None
         self._topology: Topology | None = None
+        self._limits = Limits()
         self._tiles: Array | None = None
         self._nodes: Array | None = None
         # What act() planned from: (slices, H) counters and (slices,) tiles; None after plan().
@@ -81,12 +94,16 @@ class PlanningAgent(SpatialAgent, NetworkAgent[Any]):
         if self._topology is None or machine is not self._machine:
             self.reset()
             self._machine, self._topology = machine, Topology(machine)
+            self._limits = Limits()
 
     def check_env(self, env: Any) -> None:
-        """Takes the environment's machine: any will do."""
+        """Takes the environment's machine, any will do, and its constraints: act() keeps them."""
         env = getattr(env, "unwrapped", env)
         if (machine := getattr(env, "machine", None)) is not None:
             self.use(machine)
+            session, self._limits = getattr(env, "session", None), Limits()
+            if session is not None:
+                self._limits = Limits(session.max_slices_per_core, session.slices_of_node)
 
     def reset(self) -> None:
         """Begins an episode."""
@@ -140,7 +157,8 @@ class PlanningAgent(SpatialAgent, NetworkAgent[Any]):
             counters = np.asarray(observation["slice_counters"])
             tiles = np.asarray(observation["incumbent_tiles"])
             if not self._has_planned_from(counters, tiles):
-                self._tiles, self._nodes = self._planned_tiles(counters, tiles), None
+                chooses_node = "node_mask" in observation
+                self._tiles, self._nodes = self._limited_tiles(counters, tiles, chooses_node), None
                 self._planned_from = counters.copy(), tiles.copy()
         assert self._tiles is not None
         slice_ = round(float(observation["slice"][0]) * self._tiles.size)
@@ -150,6 +168,25 @@ class PlanningAgent(SpatialAgent, NetworkAgent[Any]):
         mask = observation["position_mask"] if action_mask is None else action_mask
         allowed = np.asarray(mask).reshape(-1) > 0
         return tile if allowed[tile] else int(allowed.argmax())
+
+    def _limited_tiles(self, counters: Array, tiles: Array, chooses_node: bool) -> Array:
+        """_planned_tiles() within the limits of the environment.
+
+        Where actions choose nodes, the data alone leave a full one, see _with_node().
+        """
+        planned = self._planned_tiles(counters, tiles, self._limits.max_per_core)
+        if self._limits.room is None or chooses_node:
+            return planned
+        assert self._machine is not None
+        schedule = relocated(
+            self._machine,
+            self._machine.core_of_tile[planned],
+            self._limits.room,
+            counters[:, COUNTER_INDEX["queries"]].astype(np.float64),
+            self._limits.max_per_core,
+        )
+        relocated_tiles: Array = self._machine.tile_of_core[schedule.cores]
+        return relocated_tiles
 
     def _has_planned_from(self, counters: Array, tiles: Array) -> bool:
         if self._planned_from is None:

@@ -60,6 +60,8 @@ def load(path: str | Path, agent: str | type[Agent] | None = None) -> Agent:
     """
     if pretrained.is_name(path):
         path = pretrained.find(str(path))
+    elif not Path(path).exists() and f"{pretrained.PREFIX}{path}" in pretrained.names():
+        raise CheckpointError(f"{path}: is no file: the agent is {pretrained.PREFIX}{path}")
     header, arrays = checkpoints.read(path)
     name = header.get("agent")
     if agent is None:

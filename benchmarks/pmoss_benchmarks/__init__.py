@@ -33,5 +33,5 @@ def read(study: str, root: Path | str | None = None) -> pandas.DataFrame:
     require("pandas")
     import pandas
 
-    results = Results(find_root(Path(root or Path.cwd()).resolve()))
+    results = Results(find_root(Path(root or Path.cwd()).resolve(), "root="))
     return pandas.json_normalize(episode_records(results[study].rows))

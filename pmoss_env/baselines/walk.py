@@ -41,7 +41,8 @@ def searchable(context: Context, budget: int, what: str) -> IncrementalBackend:
     backend = incremental(context.backend) if context.backend else None
     if backend is None:
         raise UnsupportedError(
-            f"{what} needs a backend that can be asked after every move, such as 'analytic'"
+            f"{what} needs a backend that can be asked after every move, such as 'analytic': "
+            "in the spatial environment context(rng, session.new_searchable_backend())"
         )
     if budget < 1:
         raise DescriptionError(f"budget = {budget}: must be at least 1")

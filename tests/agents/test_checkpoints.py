@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import pmoss_agents
 from pmoss_agents import checkpoints
 from pmoss_env.errors import CheckpointError, MissingExtraError
 
@@ -61,6 +62,8 @@ def test_foreign_files_and_other_versions_are_refused(tmp_path, monkeypatch):
     path = tmp_path / "agent.safetensors"
     with pytest.raises(CheckpointError, match="does not exist"):
         checkpoints.read(path)
+    with pytest.raises(CheckpointError, match="the agent is pmoss/generalist-v1"):
+        pmoss_agents.load("generalist-v1")
     with pytest.raises(CheckpointError, match="is a folder"):
         checkpoints.read(tmp_path)
     (tmp_path / "metadata.json").touch()

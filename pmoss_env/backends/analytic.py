@@ -208,12 +208,8 @@ class AnalyticBackend(SubjectBackend):
         return model_snapshot(raw, self.machine, self.load, provenance)
 
     def serve(self, schedule: Schedule) -> tuple[float, Float64Array]:
-        """The throughput of ``measure`` and its (slices,) shares in Mq/s, without counters.
-
-        Of an episode's schedule: what the machine cannot run is not looked for.
-        """
-        throughput = self._model.place(schedule.cores, schedule.nodes)
-        return float(throughput), self._model.slice_throughput()
+        """The throughput of ``measure`` and its (slices,) shares in Mq/s, without counters."""
+        return self.place(schedule), self._model.slice_throughput()
 
     def close(self) -> None:
         """Nothing to release."""

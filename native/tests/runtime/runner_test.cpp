@@ -152,7 +152,8 @@ TEST_F(RunnerTest, ResponseTimesOfAnOverloadAreThoseOfAllThatItOffered) {
   EXPECT_GT(result.unsent, 9 * result.executed);
   EXPECT_GE(result.max_lag_us, 0.9e6 * result.seconds);
   EXPECT_GT(result.latency_p50_us, 1e6 * result.seconds);
-  EXPECT_GT(result.latency_max_us, result.latency_p99_us);
+  // The last ones of a slow host share the widest bucket of the histogram.
+  EXPECT_GE(result.latency_max_us, result.latency_p99_us);
 }
 
 TEST_F(RunnerTest, QueriesInFlightAtTheEndAreCountedUnderEveryLoad) {

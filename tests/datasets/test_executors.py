@@ -189,7 +189,7 @@ class FakeRay:
 
             def node():
                 actor.asked += 1
-                if actor.asked == 2:  # at first nobody knows what became of it
+                if actor.asked == 2:  # at first the cluster does not know what became of it
                     raise Unavailable("no answer")
                 if not actor.lives:
                     raise Lost("it died")

@@ -17,6 +17,7 @@ from pmoss_env.backends.base import Backend
 from pmoss_env.backends.frames import pack_snapshot, unpack_snapshot
 from pmoss_env.backends.kernel_settings import switched, why_no_balancing
 from pmoss_env.baselines import Context, make_baseline
+from pmoss_env.errors import DescriptionError, UnsupportedError
 from pmoss_env.result_files import ResultFile
 from pmoss_env.types import HardwareSnapshot, LoadRegime, Schedule
 
@@ -24,6 +25,8 @@ from pmoss_env.types import HardwareSnapshot, LoadRegime, Schedule
 BALANCED = "os-default"
 #: What that goes by with the kernel's setting switched, and the setting.
 BALANCING = {f"{BALANCED}, AutoNUMA off": "0", f"{BALANCED}, AutoNUMA on": "1"}
+#: The one of BALANCING that models have, too.
+AUTO_NUMA = f"{BALANCED}, AutoNUMA on"
 #: What the first schedule goes by where it is measured once more, after all others.
 AGAIN = "{}, again"
 #: A throughput within this share of another one is the same.
@@ -41,13 +44,21 @@ def balancing_rows(backend: str, nodes: int | None) -> tuple[list[str], str]:
         backend: its name.
         nodes: NUMA nodes of this host; None for a model, whose default is without balancing.
     """
-    rows = list(BALANCING)
     if nodes is not None:
         without = why_no_balancing(nodes)
-        return ([], without) if without else (rows, "")
+        return ([], without) if without else (list(BALANCING), "")
     if "numa_balancing" in backend_options(backend):
-        return rows[-1:], ""
+        return [AUTO_NUMA], ""
     return [], f"the backend {backend!r} has no option numa_balancing"
+
+
+def check_one_setting(options: Mapping[str, Any]) -> None:
+    """Refuses options of a backend that would decide for a name of BALANCING: DescriptionError."""
+    if options.get("numa_balancing") is not None:
+        raise DescriptionError(
+            f"numa_balancing = {options['numa_balancing']!r}: {' and '.join(map(repr, BALANCING))} "
+            "have their own setting: leave the option out, or name os-default alone"
+        )
 
 
 def round_error(snapshot: HardwareSnapshot) -> float | None:
@@ -202,14 +213,23 @@ def measure_schedules(
     Args:
         names: of baselines, or of BALANCING.
         again: whether the first schedule is measured once more, at the end.
-        balanced: a model like ``backend``, but with automatic NUMA balancing on; it measures the
-            names of BALANCING. Without it, this host is switched for them.
+        balanced: a model like ``backend``, but with automatic NUMA balancing on, where ``names``
+            have AUTO_NUMA; this host is switched for the names of BALANCING instead.
         progress: called with (measured so far, to measure).
         on_schedule: called with (name, schedule) before each is measured.
 
     Returns:
         The snapshots in the order of ``names``, and one of the name AGAIN if asked for.
+
+    Raises:
+        UnsupportedError: a model has to measure AUTO_NUMA without ``balanced``.
+        BackendError: this host's setting cannot be switched.
     """
+    if AUTO_NUMA in names and balanced is None and not backend.measures_host:
+        raise UnsupportedError(
+            f"{AUTO_NUMA!r}: another backend measures it: give balanced=, made with "
+            "numa_balancing=True"
+        )
     machine, slices = backend.machine, backend.slices
     rules = [BALANCED if name in BALANCING else name for name in names]
     chosen = [
@@ -226,11 +246,11 @@ def measure_schedules(
         schedules[name] = baseline(Context(machine, slices, first, incumbent, rng, backend))
         if on_schedule and name not in BALANCING:
             on_schedule(name, schedules[name])
-        if balanced and name in BALANCING:
-            snapshots[name] = balanced.measure(schedules[name], seed=seed + done)
-            continue
-        with switched({"numa_balancing": BALANCING.get(name)}):
-            snapshots[name] = backend.measure(schedules[name], seed=seed + done)
+        setting, subject = BALANCING.get(name), backend
+        if not backend.measures_host:
+            setting, subject = None, balanced if balanced and name == AUTO_NUMA else backend
+        with switched({"numa_balancing": setting}):
+            snapshots[name] = subject.measure(schedules[name], seed=seed + done)
     if again:
         if progress:
             progress(total - 1, total)

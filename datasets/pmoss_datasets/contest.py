@@ -19,7 +19,6 @@ class Contest(ABC):
         compared: policies that a comparison takes where none are named; all if empty.
         simple: policies without an idea, which a learned agent has to beat.
         unplaced: what can be measured beside the policies, though no actions lead to it.
-        settings: rows of ``unplaced`` with another setting of the kernel; see with_settings().
         choices: what actions choose among, in a word.
         kind: what a policy makes of an episode, in a word.
         offers: what only some domains do; see check_offer().
@@ -31,7 +30,6 @@ class Contest(ABC):
     compared: tuple[str, ...] = ()
     simple: tuple[str, ...] = ()
     unplaced: tuple[str, ...] = ()
-    settings: tuple[str, ...] = ()
     choices: str = "choices"
     kind: str = "policy"
     offers: frozenset[Offer] = frozenset()
@@ -87,21 +85,10 @@ class Contest(ABC):
         """
         return None
 
-    def measure_unplaced(self, env: Any, judge: Any, name: str, seed: int) -> float:
-        """The outcome of one of ``unplaced`` in the present episode.
-
-        Args:
-            env: of make_env(), in the episode.
-
-        Raises:
-            UnsupportedError: there is no such thing in this domain.
-        """
-        raise UnsupportedError(f"{name!r}: only what actions lead to can be measured here")
-
     def with_settings(
         self, policies: Mapping[str, Policy], kwargs: Mapping[str, Any]
     ) -> tuple[dict[str, Policy], str]:
-        """The policies with those of ``settings`` that an environment can show beside them.
+        """The policies, and those with other settings of the kernel that can stand beside them.
 
         Args:
             kwargs: arguments of the environment; usual ones are added.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Annotated, Any
@@ -152,7 +152,7 @@ def _print_rounds(
 ) -> None:
     """Measures schedules in turn, and prints and exports what they serve."""
     from pmoss_env.backends import make_backend
-    from pmoss_env.measuring import BALANCING, measure_rounds
+    from pmoss_env.measuring import measure_rounds
 
     load = asked["load"]
     schedules: dict[str, Schedule] = {}
@@ -160,9 +160,7 @@ def _print_rounds(
         _add_callbacks(arguments, backend, seconds, progress)
         subject = make_backend(backend, **asked, **arguments)
         names, without = _with_balancing(names, subject, backend, arguments)
-        balanced = None
-        if set(names) & set(BALANCING) and not subject.measures_host:
-            balanced = make_backend(backend, **asked, **arguments, numa_balancing=True)
+        balanced = _balanced(names, subject, backend, {**asked, **arguments})
         measured = measure_rounds(
             subject,
             names,
@@ -204,10 +202,15 @@ def _over_rates(
     with Stages() as progress:
         _add_callbacks(arguments, backend, seconds, progress)
         for number, rate in enumerate(sorted(set(rates))):
-            subject = make_backend(backend, **{**asked, "load": f"open:{rate!r}"}, **arguments)
+            offered = {**asked, "load": f"open:{rate!r}", **arguments}
             progress("measuring", number, len(set(rates)))
-            with closing(subject):
-                for measured in measure_rounds(subject, names, rounds=rounds, seed=seed):
+            with ExitStack() as opened:
+                subject = opened.enter_context(closing(make_backend(backend, **offered)))
+                if balanced := _balanced(names, subject, backend, offered):
+                    opened.enter_context(closing(balanced))
+                for measured in measure_rounds(
+                    subject, names, rounds=rounds, seed=seed, balanced=balanced
+                ):
                     for name, snapshot in measured.items():
                         curve.setdefault((rate, name), []).append(snapshot)
     return curve
@@ -263,7 +266,22 @@ def _with_balancing(
         backend, subject.machine.nodes if subject.measures_host else None
     )
     behind = names.index(BALANCED) + 1
+    rows = [row for row in rows if row not in names]
     return [*names[:behind], *rows, *names[behind:]], without
+
+
+def _balanced(
+    names: list[str], subject: Backend, backend: str, arguments: dict[str, Any]
+) -> Backend | None:
+    """A model like ``subject`` with automatic NUMA balancing, where a name asks for it."""
+    from pmoss_env.backends import make_backend
+    from pmoss_env.measuring import AUTO_NUMA, BALANCING, check_one_setting
+
+    if {*BALANCING} & {*names}:
+        check_one_setting(arguments)
+    if AUTO_NUMA not in names or subject.measures_host:
+        return None
+    return make_backend(backend, **arguments, numa_balancing=True)
 
 
 def _asked(asked: dict[str, Any], env: list[str] | None, machine: str | None) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from pmoss_datasets.evaluation import read_results
 from pmoss_env import host_report
 from pmoss_env.backends.kernel_settings import switched
 from pmoss_env.cli.signals import resume_hint
-from pmoss_env.measuring import BALANCING
+from pmoss_env.measuring import AUTO_NUMA, BALANCED, BALANCING
 from tests.cli.invoking import PARENT, PMOSS, pmoss, pmoss_json, running
 
 
@@ -158,6 +158,8 @@ def test_two_schedules_are_explained(tmp_path: Path) -> None:
     schedule.write_text(json.dumps({"cores": [3] * 64}))
     assert "of the queries of lpt" in pmoss("explain", "lpt", str(schedule), *task)
     assert "queries than incumbent" in pmoss("explain", "best-fit", *task)
+    linux = pmoss("explain", BALANCED, AUTO_NUMA, "--machine", "milan-nps4")
+    assert f"{AUTO_NUMA} serves 12% more queries than {BALANCED}" in linux
     assert "two can be compared" in pmoss("explain", "lpt", "random", "best-fit", status=2)
     results = tmp_path / "r.jsonl"
     toy = ["-e", "machine=toy", "-e", "slices=8"]
@@ -201,6 +203,16 @@ def test_measure_on_the_model_and_on_this_host() -> None:
         assert shown == ["os-default", "os-default, AutoNUMA on", "lpt"]
     alone = pmoss(*linux, "analytic", "-o", "numa_balancing=true")
     assert "os-default" in alone and "AutoNUMA" not in alone
+    named = ("measure", BALANCED, AUTO_NUMA, f"{BALANCED}, AutoNUMA off", "--machine", "milan-nps4")
+    shown = [
+        line for line in pmoss(*named, "--backend", "analytic").splitlines() if "  os-" in line
+    ]
+    served = [re.split(" {2,}", line.strip())[1] for line in shown]
+    assert served[0] == served[2] < served[1]
+    over = pmoss(*named, "--backend", "analytic", "--rate", "80").splitlines()
+    assert [line.split()[-3] for line in over if line.strip().startswith("80 ")] == served
+    two = pmoss(*named, "--backend", "analytic", "-o", "numa_balancing=true", status=2)
+    assert "leave the option out, or name os-default alone" in two
     points = pmoss(
         *("measure", "--backend", "analytic", "--machine", "toy", "--index", "rtree"),
         *("--records", "50000", "--slices", "16"),

@@ -11,13 +11,12 @@ from pmoss_agents.checkpoints import SUFFIX
 from pmoss_agents.demo.host import Host
 from pmoss_agents.explaining import Comparison
 from pmoss_datasets.evaluation import Summary
-from pmoss_env.measuring import BALANCED, BALANCING
+from pmoss_env.measuring import AUTO_NUMA as AUTO_NUMA
+from pmoss_env.measuring import BALANCED
 
 #: What runs under the operating system alone: any worker answers, and the data lie where they were
 #: loaded.
 LINUX = BALANCED
-#: The same, with the kernel's automatic NUMA balancing.
-AUTO_NUMA = list(BALANCING)[-1]
 #: What the agent goes by in tables: as it ships, and after it has learned from this server's log.
 AGENT, TUNED = "generalist", "generalist, tuned"
 #: What measures nothing.

@@ -33,11 +33,12 @@ _LINK = re.compile(r"link(\d+)to(\d+)_gb_per_s")
 
 @dataclass(frozen=True)
 class Run:
-    """One schedule and what it measured."""
+    """One schedule and what it measured, with automatic NUMA balancing on, off, or as it is."""
 
     name: str
     schedule: Schedule
     snapshot: HardwareSnapshot
+    balancing: bool | None = None
 
 
 @dataclass(frozen=True, eq=False)

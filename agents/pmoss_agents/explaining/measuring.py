@@ -14,10 +14,12 @@ from pmoss_datasets.domain import check_offer, domain_of_env, find_domain
 from pmoss_datasets.evaluation import DEFAULT_ENV
 from pmoss_datasets.fairness import check_policy
 from pmoss_datasets.policies import Policy, SchedulePolicy
+from pmoss_datasets.schema import FIRST_DOMAIN
 from pmoss_datasets.spatial import scoring
 from pmoss_env.baselines import make_baseline
 from pmoss_env.baselines.context import Baseline
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
+from pmoss_env.measuring import BALANCING
 from pmoss_env.schedule_files import read_schedule
 from pmoss_env.types import Schedule
 
@@ -47,6 +49,8 @@ def explain(
     """
     tell = progress or (lambda what, done, total: None)
     schedules = {}
+    # Of automatic NUMA balancing; without a setting it stays as it is.
+    settings = {name: getattr(choice, "balancing", None) for name, choice in choices.items()}
     for done, (name, choice) in enumerate(choices.items()):
         tell("making schedules", done, 2)
         schedules[name] = _schedule(env, env_seed, choice)
@@ -57,8 +61,9 @@ def explain(
         for number in range(rounds):
             for done, (name, schedule) in enumerate(schedules.items(), 2 * number):
                 tell("measuring", done, 2 * rounds)
-                snapshot = backend.measure(schedule, seed=number)
-                measured[name].append(Run(name, schedule, snapshot))
+                with env.session.balanced(settings[name]) as own:
+                    snapshot = (own or backend).measure(schedule, seed=number)
+                measured[name].append(Run(name, schedule, snapshot, settings[name]))
     tell("measuring", 2 * rounds, 2 * rounds)
     before, after = (
         sorted(runs, key=lambda run: run.snapshot.throughput)[rounds // 2]
@@ -96,7 +101,8 @@ def explain_words(
     """Compares the schedules of two arguments.
 
     Args:
-        a: a baseline, an agent as of pmoss_agents.find_policy(), or a schedule file.
+        a: a baseline or a name of BALANCING, an agent as of pmoss_agents.find_policy(), or a
+            schedule file.
         options: of the episode, those that are given: "machine" and "backend" by name, "env" and
             "option" with arguments of the environment and the backend, and "seed".
 
@@ -129,6 +135,8 @@ def _choice(word: str) -> Any:
     """The choice that a word names, before there is an environment."""
     if word.endswith(".json"):
         return Path(word)
+    if word in BALANCING:
+        return find_domain(FIRST_DOMAIN).policy(word)
     if not pmoss_agents.names_policy(word):
         return make_baseline(word, shared=True)
     policy = pmoss_agents.find_policy(word)

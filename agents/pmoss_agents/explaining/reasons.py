@@ -36,7 +36,7 @@ def headline(comparison: Comparison) -> str:
     """One sentence: what the second schedule reaches, and what changed most to make it so."""
     a, b = comparison.before, comparison.after
     first, second = a.snapshot.throughput, b.snapshot.throughput
-    if a.schedule == b.schedule:
+    if (a.schedule, a.balancing) == (b.schedule, b.balancing):
         same = f"{b.name} and {a.name} are the same schedule"
         if first == second:
             return f"{same}, at {second:.4g} Mq/s."

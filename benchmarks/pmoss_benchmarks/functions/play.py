@@ -295,17 +295,16 @@ class Work:
         """Outcome and score of what can be measured only, per episode."""
         settings, references = self._settings, self._known_of(cell)
         measured: list[list[float | None]] = []
-        env = domain.make_env(world_of(cell))
+        env, policy = domain.make_env(world_of(cell)), domain.policy(cell["policy"])
         judge = domain.judge(env)
         for episode in range(settings.episodes):
             env_seed = episode_seed(EVALUATION_SEED + cell["seed"], episode)
-            env.reset(seed=env_seed)
-            judge.begin()
+            rollout = domain.play(env, policy, env_seed, judge)
             if env_seed not in references:
                 references[env_seed] = judge.reference(
                     env_seed, settings.search_budget, settings.random_schedules
                 )
-            outcome = domain.measure_unplaced(env, judge, cell["policy"], env_seed)
+            outcome = judge.outcome(rollout)  # without noise
             measured.append([outcome, score_of(outcome, *references[env_seed])])
         judge.close()
         env.close()

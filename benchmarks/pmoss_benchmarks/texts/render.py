@@ -30,8 +30,9 @@ from pmoss_benchmarks.study.function import load_function
 from pmoss_benchmarks.study.store import Results, file_of
 from pmoss_benchmarks.study.tables import interval, make_table, percent, select
 from pmoss_benchmarks.texts import papers
+from pmoss_datasets.domain import find_domain
+from pmoss_datasets.schema import FIRST_DOMAIN
 from pmoss_datasets.suite import load_task, splits
-from pmoss_env.baselines import information_of
 from pmoss_env.errors import (
     DatasetError,
     DescriptionError,
@@ -153,7 +154,7 @@ class Pages:
         return {
             "bars": self._bars,
             "function": lambda name: load_function(name),
-            "information_of": information_of,
+            "information_of": find_domain(FIRST_DOMAIN).knows,
             "link": self._link,
             "load_machine": load_machine,
             "load_task": load_task,

@@ -75,7 +75,7 @@ def replay(path: Path, progress: Progress | None = None, *, episodes: int | None
             }
             where = f"line {index + 2}: {row.policy}, seed {row.seed}, episode {row.episode}"
             try:
-                if not row.actions and row.policy in (*domain.unplaced, *domain.settings):
+                if not row.actions and row.policy in domain.unplaced:
                     played = domain.play(env, domain.policy(row.policy), env_seed)
                 else:
                     played = domain.rerun(env, env_seed, row.actions)

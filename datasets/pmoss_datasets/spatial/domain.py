@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
@@ -47,7 +46,7 @@ from pmoss_env.checks import check_type
 from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
 from pmoss_env.errors import DescriptionError, PmossError, UnknownNameError, UnsupportedError
 from pmoss_env.machines import Machine, load_machine
-from pmoss_env.measuring import BALANCED, BALANCING, balancing_rows
+from pmoss_env.measuring import AUTO_NUMA, BALANCED, BALANCING, balancing_rows
 from pmoss_env.types import COUNTER_NAMES, Float64Array
 from pmoss_env.workloads import load_workload
 
@@ -98,8 +97,7 @@ class SpatialDomain(Domain):
     )
     simple = ("grouped", "spread", "mixed", "random", "lpt")
     #: Workers share slices there.
-    unplaced = tuple(SHARED_BASELINES)
-    settings = tuple(BALANCING)
+    unplaced = (*SHARED_BASELINES, AUTO_NUMA)
     choices = "tiles"
     kind = "schedule"
     offers = frozenset({"undoing", "schedules"})
@@ -149,15 +147,15 @@ class SpatialDomain(Domain):
 
     def policy(self, name: str, *, budget: int | None = None) -> Policy:
         """A baseline as a policy, those of ``unplaced``, too."""
+        if name in BALANCING:
+            return SharedSchedule(BALANCED, BALANCING[name] == "1")
         if name in self.unplaced and budget is None:
             return SharedSchedule(name)
-        if name in self.settings:
-            return SharedSchedule(BALANCED, BALANCING[name] == "1")
         return SchedulePolicy(make_baseline(name, budget=budget))
 
     def takes_budget(self, name: str) -> bool:
         """Whether a baseline has a parameter ``budget``."""
-        return has_budget(name)
+        return has_budget(BALANCED if name in BALANCING else name)
 
     def check_recipe(self, recipe: Recipe) -> None:
         """Refuses unknown baselines, and budgets and visits of those that do not search."""
@@ -305,7 +303,7 @@ class SpatialDomain(Domain):
 
     def knows(self, name: str) -> str:
         """The information that a baseline may use, in words."""
-        return information_of(name)
+        return information_of(BALANCED if name in BALANCING else name)
 
     def scale(self, budget: int, draws: int) -> str:
         """What scores 0 and 100, in words."""
@@ -325,16 +323,6 @@ class SpatialDomain(Domain):
             except UnsupportedError as error:
                 return str(error)
         return None
-
-    def measure_unplaced(
-        self, env: SpatialSchedulingEnv, judge: Any, name: str, seed: int
-    ) -> float:
-        """Throughput of a schedule whose workers share slices, Mq/s."""
-        with closing(env.session.new_backend()) as backend:
-            schedule = make_baseline(name, shared=True)(
-                env.context(np.random.default_rng((seed, 2)))
-            )
-            return float(backend.measure(schedule, seed=0).throughput)
 
     def with_settings(
         self, policies: Mapping[str, Policy], kwargs: Mapping[str, Any]

@@ -30,6 +30,7 @@ from pmoss_env.errors import UnsupportedError
 from pmoss_env.interference import possible_draws
 from pmoss_env.machines import load_machine
 from pmoss_env.measurements import Measurements
+from pmoss_env.measuring import check_one_setting
 from pmoss_env.noise import Noise
 from pmoss_env.types import (
     Float32Array,
@@ -315,11 +316,14 @@ class Session:
 
         Raises:
             BackendError: the kernel's setting cannot be switched.
+            DescriptionError: the backend has its own setting.
             UnsupportedError: the backend has no such option.
         """
         if balancing is None:
             yield None
-        elif self.backend.measures_host:
+            return
+        check_one_setting(self._backend_arguments)
+        if self.backend.measures_host:
             with switched({"numa_balancing": str(int(balancing))}):
                 yield None
         else:

@@ -1,5 +1,6 @@
 """Policies that play worlds: trained, evaluated, kept, replayed, summarised."""
 
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -19,11 +20,14 @@ from pmoss_benchmarks.study.function import Run, name_of, settings_of
 from pmoss_benchmarks.study.runner import differences_of
 from pmoss_benchmarks.study.store import Results
 from pmoss_datasets.catalog import load
-from pmoss_datasets.evaluation import EpisodeResult
+from pmoss_datasets.domain import find_domain
+from pmoss_datasets.evaluation import EpisodeResult, episode_seed
 from pmoss_datasets.formats.d3rlpy import import_d3rlpy
 from pmoss_datasets.recipes import tier
 from pmoss_datasets.suite import TOY, load_task, obtain
+from pmoss_env.baselines import make_baseline
 from pmoss_env.errors import DescriptionError, UnknownNameError
+from pmoss_env.measuring import AUTO_NUMA
 from tests.replays import recheck
 from tests.sources import REPOSITORY
 
@@ -31,7 +35,7 @@ AGENT = "surrogate"
 FEW = {
     "tasks": (TOY,),
     "seeds": 2,
-    "policies": ("lpt", "local-search", "shared-everything", "exact"),
+    "policies": ("lpt", "local-search", "shared-everything", AUTO_NUMA, "exact"),
     "guests": {
         "best-fit + 3": Guest(rule="best-fit", measurements=3),
         "shipped": Guest(agent="pmoss/surrogate-busy-core-v0"),
@@ -75,6 +79,13 @@ def test_policies_that_do_not_learn_play_once_and_agents_once_a_training(rows) -
     }
     by_name = {(row["policy"], row["seed"]): row for row in rows}
     assert len(by_name["shared-everything", 0]["shared"]) == 2
+    domain, world = find_domain("spatial"), world_of(by_name[AUTO_NUMA, 0])
+    options = {"backend_options": {"numa_balancing": True}}
+    with closing(domain.make_env({**world, **options})) as balanced:
+        for number, (outcome, _) in enumerate(by_name[AUTO_NUMA, 0]["shared"]):
+            balanced.reset(seed=episode_seed(play.EVALUATION_SEED, number))
+            schedule = make_baseline("os-default", shared=True)(balanced.context(None))
+            assert outcome == balanced.backend.measure(schedule, seed=0).throughput
     agent = by_name[AGENT, 0]
     assert [updates for updates, _ in agent["curve"]] == [2, 4]
     assert agent["training"]["source"]["id"].endswith("/mixed-v0")

@@ -17,6 +17,7 @@ from pmoss_benchmarks.functions.trainings import (
     Settings,
     Training,
     Work,
+    best_rule,
     cells,
     over_linux,
     prepare,
@@ -25,6 +26,7 @@ from pmoss_benchmarks.functions.trainings import (
 from pmoss_benchmarks.study.function import Run
 from pmoss_datasets.suite import SHIPPED_ROOT, TOY
 from pmoss_env.errors import DescriptionError, UnknownNameError
+from pmoss_env.measuring import AUTO_NUMA as LINUX
 from tests.replays import recheck
 
 SMALL = {"members": 1, "updates": 2, "width": 8, "features": 4, "demands": 2, "rounds": 1}
@@ -69,11 +71,14 @@ def test_a_checkpoint_is_trained_once_and_plays_beside_all_rules(tmp_path, monke
 def test_an_agent_that_ships_plays_as_it_is(tmp_path: Path) -> None:
     shipped = Training(shipped="pmoss/generalist-v1")
     settings = Settings(
-        {"at once": shipped}, agent="generalist", tasks=(TOY,), rules=("lpt", "os-default"), **FEW
+        {"at once": shipped}, agent="generalist", tasks=(TOY,), rules=("lpt", LINUX), **FEW
     )
     run, (row,) = _work(settings, tmp_path)
     assert row["checkpoint"] == pretrained.card("pmoss/generalist-v1").sha256
     assert list(row["policies"]) == ["generalist"] and not row["learned"]
+    # What places no slice is no rule to beat.
+    row["rules"][LINUX]["score"] = 1000.0
+    assert best_rule(row) == "lpt"
     assert not list(tmp_path.glob("*.safetensors")) and recheck(trainings, run, row) == []
 
 

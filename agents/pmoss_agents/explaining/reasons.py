@@ -15,6 +15,8 @@ from pmoss_env.types import BoolArray
 SAME = 0.01
 #: A core takes this much longer than it works: something else runs there.
 SLOWED = 1.1
+#: The mean worker is busy for less of the time that the busiest one needs for a single slice.
+IDLE = 0.75
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,14 @@ class Reason:
 
 
 def headline(comparison: Comparison) -> str:
-    """One sentence: what the second schedule reaches, and what changed most to make it so."""
+    """What the second schedule reaches, and what changed most to make it so.
+
+    A further sentence says where one slice is all that a core does, and the others wait.
+    """
+    return _change_in_words(comparison) + _full_core(comparison.machine, comparison.after)
+
+
+def _change_in_words(comparison: Comparison) -> str:
     a, b = comparison.before, comparison.after
     first, second = a.snapshot.throughput, b.snapshot.throughput
     if (a.schedule, a.balancing) == (b.schedule, b.balancing):
@@ -58,6 +67,24 @@ def headline(comparison: Comparison) -> str:
     because = f": {_join(pro)}" if pro else ""
     although = f", although {con[0]}" if con else ""
     return f"{b.name} serves {share} {a.name} ({numbers}){because}{although}."
+
+
+def _full_core(machine: Machine, run: Run) -> str:
+    """Says which slice fills the busiest core alone while the others have time to spare."""
+    if run.schedule.routing != "core":
+        return ""
+    busy = per_core(machine, run.schedule, run.snapshot.counter("elapsed_us"))
+    worst = int(np.argmax(busy))
+    slices = np.flatnonzero(run.schedule.cores == worst)
+    used = float(busy[machine.workers].mean() / busy[worst]) if busy[worst] > 0 else 1.0
+    if slices.size != 1 or used >= IDLE or slowed_cores(machine, run)[worst]:
+        return ""
+    work = run.snapshot.counter("task_clock_us")
+    share = work[slices[0]] / work.sum()
+    return (
+        f" Slice {slices[0]} alone fills the busiest core: it does {share:.0%} of the work. No "
+        f"placement can split a slice; more slices may (-e slices={4 * run.schedule.cores.size})."
+    )
 
 
 def reasons(comparison: Comparison) -> list[Reason]:

@@ -1,6 +1,8 @@
 """Schedules from everywhere, played in one episode, and their differences explained."""
 
 import json
+import re
+from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
@@ -133,6 +135,13 @@ def test_the_sentence_names_the_cause(runs):
     lpt = runs["lpt"]
     slower = replace(lpt, snapshot=replace(lpt.snapshot, throughput=1.5))
     assert "the same schedule; two runs of it served" in headline(compare(machine, lpt, slower))
+
+
+def test_a_slice_that_fills_the_busiest_core_alone_is_named():
+    zipf = {"machine": "skylake-x-8n", "workload": "lookups-zipf-ordered", "slices": 64}
+    with closing(SPATIAL.make_env(zipf)) as env:
+        text = headline(explain(env, 0, {n: make_baseline(n, shared=True) for n in NAMES[-2:]}))
+    assert re.search(r"Slice \d+ alone .* does \d\d% of the work.*-e slices=256", text)
 
 
 def test_what_cannot_be_compared_is_refused(runs):

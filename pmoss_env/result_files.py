@@ -1,7 +1,7 @@
 """Files of results that a long command writes row by row and continues after an interruption.
 
 A file has JSON lines: a header with the settings of the results, then an object per row. Binary
-records are a base64 field with a checksum (see packed()). So damage ends at the next newline, and
+records are a text field with a checksum (see packed()). So damage ends at the next newline, and
 any tool can read the other rows.
 """
 
@@ -233,13 +233,23 @@ def _is_key(value: Any) -> bool:
 
 
 def packed(record: bytes) -> dict[str, Any]:
-    """The fields of a row with a binary record."""
-    return {"base64": base64.b64encode(record).decode("ascii"), "crc32": zlib.crc32(record)}
+    """The fields of a row with a binary record, compressed: much of an episode repeats itself."""
+    small = zlib.compress(record, 1)
+    return {"zlib": base64.b64encode(small).decode("ascii"), "crc32": zlib.crc32(record)}
 
 
 def unpacked(row: Mapping[str, Any]) -> bytes:
-    """The binary record of a row."""
-    return base64.b64decode(row["base64"], validate=True)
+    """The binary record of a row; rows of earlier versions are not compressed.
+
+    Raises:
+        ValueError: the text is damaged.
+    """
+    if "base64" in row:
+        return base64.b64decode(row["base64"], validate=True)
+    try:
+        return zlib.decompress(base64.b64decode(row["zlib"], validate=True))
+    except zlib.error as error:
+        raise ValueError(f"zlib: {error}") from error
 
 
 def _parsed(line: bytes) -> dict[str, Any] | None:
@@ -253,7 +263,7 @@ def _parsed(line: bytes) -> dict[str, Any] | None:
         # Rows of older versions have no checksum.
         if (code := row.pop(_SEAL, None)) is not None and code != _code(json.dumps(row)):
             return None
-        if "base64" in row and zlib.crc32(unpacked(row)) != row.get("crc32"):
+        if {"zlib", "base64"} & row.keys() and zlib.crc32(unpacked(row)) != row.get("crc32"):
             return None
     except (ValueError, TypeError):
         return None

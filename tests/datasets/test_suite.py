@@ -93,9 +93,9 @@ def test_no_data_hold_an_episode_of_an_evaluation(domain):
 
 def test_an_id_of_another_version_names_that_of_today():
     ids = suite.suite_ids(domain="continual")
-    assert ids and all(id_.endswith("-v1") for id_ in ids)
+    assert ids and all(id_.endswith("-v2") for id_ in ids)
     assert [suite.recipe_of(id_).id for id_ in ids] == ids
-    with pytest.raises(DescriptionError, match=r"another version of it: pmoss/.*/mixed-v1"):
+    with pytest.raises(DescriptionError, match=r"another version of it: pmoss/.*/mixed-v2"):
         suite.recipe_of("pmoss/skylake-x-8n-continual-jobs/mixed-v0")
     elder = suite.Recipe(domain="continual", version=0)
     assert elder.id.endswith("/mixed-v0")  # what is named goes before the domain's

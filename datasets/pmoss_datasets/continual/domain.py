@@ -54,8 +54,8 @@ class ContinualDomain(StepDomain):
 
     name = "continual"
     env_id = "pmoss/ContinualScheduling-v1"
-    data_version = 1  # 0: copies at the latency of idle memories
-    _noisy_version = 2  # with noise; 1: response times had none
+    data_version = 2  # 1: tiers of 300 episodes; 0: copies at the latency of idle memories
+    _noisy_version = 3  # with noise; 2: tiers of 300 episodes; 1: response times had none
     rules: ClassVar[Mapping[str, Rule]] = dict.fromkeys(POLICIES, any_legal)
     undecided = ("best-fit-once", "best-fit-10", "tries", "law-oracle", "thorough-law-oracle")
     zero = "stay"
@@ -151,15 +151,19 @@ class ContinualDomain(StepDomain):
         return tuple(name for name in self.policies() if name not in ORACLES)
 
     def tiers(self) -> Mapping[str, Mapping[str, Any]]:
-        """Mixtures of what a real system could run: no oracle among them."""
+        """Mixtures of what a real system could run: no oracle among them.
+
+        With 800 steps an episode of the usual task takes 30 MB in memory.
+        """
         good = [{"policy": name} for name in _PLANNERS]
         every = [{"policy": name} for name in self.opponents()]
-        return {
+        tiers = {
             "random": {"behaviours": [{"policy": "random"}], "seed": 1},
             "medium": {"behaviours": [{"policy": "repair", "epsilon": 0.3}], "seed": 3},
             "expert": {"behaviours": good, "seed": 5},
             "mixed": {"behaviours": every, "seed": 0},
         }
+        return {name: {**values, "episodes": 60} for name, values in tiers.items()}
 
 
 CONTINUAL = ContinualDomain()

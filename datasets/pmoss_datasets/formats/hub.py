@@ -21,7 +21,7 @@ from pmoss_datasets.folder import nothing_left, remove_leftovers, whole_folder
 from pmoss_datasets.formats.minari import EXPORTED, to_minari
 from pmoss_datasets.hub import CARD, COMPACT, size_category, write_frame
 from pmoss_datasets.index import COLUMNS, as_table, line
-from pmoss_datasets.storage import Dataset
+from pmoss_datasets.storage import Dataset, open_dataset
 from pmoss_datasets.suite import licence_of
 from pmoss_env.errors import DatasetError, DescriptionError
 from pmoss_env.files import read_json, write_atomically
@@ -101,8 +101,9 @@ def export(
     remove_leftovers(folder)
     _check_others(folder, [dataset.id for dataset in datasets])
     lines = []
-    for number, dataset in enumerate(datasets):
+    for number, given in enumerate(datasets):
         progress(number, len(datasets))
+        dataset = open_dataset(given.path)  # its columns are freed with it
         target = out / dataset.id
         if target.exists():
             _check_same(target, dataset, reward, form)

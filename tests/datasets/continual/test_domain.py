@@ -29,7 +29,7 @@ def dataset(tmp_path_factory):
 
 def test_every_step_is_the_live_one(dataset):
     assert dataset.metadata.id == (
-        "pmoss/toy-continual-jobs-epochs-5-moves-per-epoch-2-noise-1-slices-8/mixed-v2"
+        "pmoss/toy-continual-jobs-epochs-5-moves-per-epoch-2-noise-1-slices-8/mixed-v3"
     )
     tiles = dataset.machine.tiles
     assert dataset.metadata.parts == (9, tiles)

@@ -42,10 +42,10 @@ class SpatialAgent(Agent):
 
         Raises:
             CheckpointError: it has another grid, number of slices, placement order, observation or
-                set of counters.
+                set of counters; it is of another kind, or a vector of environments.
             UnsupportedError: its actions name nodes, which this agent cannot choose.
         """
-        env = getattr(env, "unwrapped", env)
+        env = bare_env(self.name, env)
         refuse_nodes(self.name, getattr(env, "actions_kind", "core"))
         self.check_task(_facts_of(env))
 
@@ -92,6 +92,27 @@ def task_of(dataset: Dataset, *, plans: bool = False, complete: bool = False) ->
         "readable": str(given.get("counters", "all")),
         "meta_names": list(meta_names(dataset.machine)),
     }
+
+
+def bare_env(who: str, env: Any) -> Any:
+    """An environment of spatial scheduling, or what is known of one, without its wrappers.
+
+    Raises:
+        CheckpointError: it is a vector of environments, or of another kind.
+    """
+    if (count := getattr(env, "num_envs", None)) is not None:
+        raise CheckpointError(
+            f"{who}: plays one environment, and this is a vector of {count}: check_env() takes one "
+            "of gymnasium.make(), and act() one row: {key: value[i] for each key} of row i"
+        )
+    bare = getattr(env, "unwrapped", env)
+    space = getattr(bare, "observation_space", None)
+    if space is not None and "position_mask" not in getattr(space, "spaces", {}):
+        raise CheckpointError(
+            f"{who}: {type(bare).__name__} is no environment of spatial scheduling: its "
+            "observations lack position_mask: make pmoss/SpatialScheduling-v0"
+        )
+    return bare
 
 
 def task_of_env(env: Any) -> dict[str, Any]:
@@ -149,9 +170,10 @@ class PaddedAgent:
 
         Raises:
             CheckpointError: its grid does not fit into the agent's, or it has another number of
-                slices, placement order, observation or set of counters.
+                slices, placement order, observation or set of counters; it is of another kind, or a
+                vector of environments.
         """
-        env = env.unwrapped
+        env = bare_env(self.agent.name, env)
         machine = env.machine
         refuse_nodes(self.agent.name, env.actions_kind)
         try:

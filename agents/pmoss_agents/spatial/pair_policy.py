@@ -253,9 +253,9 @@ class PairPolicy(PlanningAgent):
     ) -> Array:
         """See PlanningAgent.schedule."""
         assert self.network is not None
-        finite = torch.from_numpy(np.nan_to_num(counters, posinf=0.0).astype(np.float32))
+        rows = torch.from_numpy(counters)
         with torch.inference_mode():
-            scores = self.network(self.topology, finite, torch.from_numpy(columns).long())
+            scores = self.network(self.topology, rows, torch.from_numpy(columns).long())
             return greedy(scores, self.topology, max_per_core)
 
     # ---- keeping

@@ -1,5 +1,6 @@
 """The generalist: what it learns from made-up worlds, and how it plays elsewhere."""
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
@@ -13,7 +14,8 @@ from pmoss_datasets.evaluation import evaluate
 from pmoss_datasets.policies import SchedulePolicy
 from pmoss_datasets.spatial.world_sets import WorldSet, WorldsRecipe, make_worlds
 from pmoss_datasets.spatial.worlds import draw_world
-from pmoss_env.errors import DatasetError
+from pmoss_env.envs.spatial import SpatialSchedulingEnv
+from pmoss_env.errors import CheckpointError, DatasetError, DescriptionError
 from pmoss_env.machines import load_machine
 
 SMALL = {
@@ -206,3 +208,50 @@ def test_a_snapshot_without_a_query_fills_no_single_core(agent, worlds, value):
     agent.use(machine)
     plan = agent.planner(np.full_like(counters, value), columns.astype(np.int64)).plan()
     assert np.bincount(plan).max() < slices / 2
+
+
+@pytest.fixture
+def shown(agent):
+    """What an environment shows that the agent was asked about."""
+    env = SpatialSchedulingEnv(**TOY, observation="complete")
+    agent.check_env(env)
+    agent.reset()
+    return env.reset(seed=1)[0]
+
+
+@pytest.mark.parametrize(
+    ("change", "mask", "text"),
+    [
+        ({"slice": np.array([np.nan])}, None, r"\['slice'\] = \[nan\]: must be one number"),
+        ({"slice": np.ones(1)}, None, r"call env\.reset\(\)"),
+        ({"slice": np.zeros((2, 1))}, None, "must be one number"),
+        ({}, np.ones(3), r"a mask of 3 float64 values.* must have 8"),
+        ({}, np.zeros(8), "0 of them above 0"),
+        ({"position_mask": np.ones((3, 3))}, None, "a mask of 9 float64 values"),
+        ({"slice_counters": np.ones((2, 16, 21))}, None, "2 environments at once: it plays one"),
+        ({"slice_counters": np.full((16, 21), "many")}, None, r"type <U4 for 16 slices"),
+        ({"incumbent_tiles": np.full(16, np.nan)}, None, r"type float64: must be \(slices"),
+    ],
+)
+def test_an_observation_that_no_environment_shows_is_refused(agent, shown, change, mask, text):
+    with pytest.raises(DescriptionError, match=text):
+        agent.act({**shown, **change}, mask)
+
+
+@pytest.mark.parametrize("name", ["CartPole-v1", "pmoss/ThreadScheduling-v0", "vector", None])
+def test_another_environment_is_refused(agent, name):
+    if name == "vector":
+        env = gymnasium.make_vec("pmoss/SpatialScheduling-v0", num_envs=2, **TOY)
+    else:
+        env = gymnasium.make(name) if name else None
+    with pytest.raises(CheckpointError, match=r"spatial scheduling|vector of 2|no machine"):
+        agent.check_env(env)
+    with pytest.raises(DescriptionError, match=r"plan\(\) takes a Context"):
+        agent.plan(env, np.arange(16))
+
+
+@pytest.mark.parametrize(("value", "text"), [(0.0, "0"), (np.nan, "0"), (3.0, "the same")])
+def test_counters_without_information_are_answered_with_a_warning(agent, shown, value, text):
+    counters = np.full_like(shown["slice_counters"], value)
+    with pytest.warns(RuntimeWarning, match=f"counters of all slices are {text}: they tell no"):
+        assert 0 <= agent.act({**shown, "slice_counters": counters}) < 8

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -10,7 +12,8 @@ import numpy as np
 
 from pmoss_agents.agent import Array, Observation
 from pmoss_agents.network_agent import NetworkAgent
-from pmoss_agents.spatial.base import SpatialAgent, task_of
+from pmoss_agents.spatial.base import SpatialAgent, bare_env, task_of
+from pmoss_agents.spatial.planning.planner import cleaned
 from pmoss_agents.spatial.planning.topology import Topology
 from pmoss_agents.weights import torch_threads
 from pmoss_env.context import Context
@@ -62,8 +65,8 @@ class PlanningAgent(SpatialAgent, NetworkAgent[Any]):
         self._limits = Limits()
         self._tiles: Array | None = None
         self._nodes: Array | None = None
-        # What act() planned from: (slices, H) counters and (slices,) tiles; None after plan().
-        self._planned_from: tuple[Array, Array] | None = None
+        # What act() planned from: bytes of counters and tiles; None after plan().
+        self._planned_from: tuple[bytes, bytes] | None = None
 
     @abstractmethod
     def schedule(
@@ -72,7 +75,8 @@ class PlanningAgent(SpatialAgent, NetworkAgent[Any]):
         """(slices,) the worker of each slice, on the machine of use().
 
         Args:
-            counters: (slices, H) under the incumbent, those that it learned from.
+            counters: (slices, H) float32 of cleaned() under the incumbent; those that it learned
+                from.
             columns: (slices,) the worker of each slice in the incumbent.
             max_per_core: slices that a core may get; None: any number.
             trials: what may be measured; None: nothing.
@@ -97,13 +101,21 @@ class PlanningAgent(SpatialAgent, NetworkAgent[Any]):
             self._limits = Limits()
 
     def check_env(self, env: Any) -> None:
-        """Takes the environment's machine, any will do, and its constraints: act() keeps them."""
-        env = getattr(env, "unwrapped", env)
-        if (machine := getattr(env, "machine", None)) is not None:
-            self.use(machine)
-            session, self._limits = getattr(env, "session", None), Limits()
-            if session is not None:
-                self._limits = Limits(session.max_slices_per_core, session.slices_of_node)
+        """Takes the environment's machine, any will do, and its constraints: act() keeps them.
+
+        Raises:
+            CheckpointError: it is a vector of environments, or none of spatial scheduling.
+        """
+        bare = bare_env(self.name, env)
+        if (machine := getattr(bare, "machine", None)) is None:
+            raise CheckpointError(
+                f"{self.name}: {type(bare).__name__} has no machine to plan for: give it "
+                "gymnasium.make('pmoss/SpatialScheduling-v0', ...)"
+            )
+        self.use(machine)
+        session, self._limits = getattr(bare, "session", None), Limits()
+        if session is not None:
+            self._limits = Limits(session.max_slices_per_core, session.slices_of_node)
 
     def reset(self) -> None:
         """Begins an episode."""
@@ -117,8 +129,13 @@ class PlanningAgent(SpatialAgent, NetworkAgent[Any]):
 
         Raises:
             CheckpointError: nothing was learned yet.
-            DescriptionError: nothing runs that could have been measured.
+            DescriptionError: nothing runs that could have been measured; or it is no Context.
         """
+        if not isinstance(context, Context):
+            raise DescriptionError(
+                f"{self.name}: plan() takes a Context, which env.unwrapped.context(rng) gives, and "
+                f"no {type(context).__name__}"
+            )
         if context.snapshot is None or context.incumbent is None:
             raise DescriptionError(f"{self.name}: needs an incumbent and its snapshot")
         machine, measurements = context.machine, context.measurements
@@ -146,28 +163,60 @@ class PlanningAgent(SpatialAgent, NetworkAgent[Any]):
         """See Agent.act. Where actions name nodes, data are local as far as these have room.
 
         It plans anew where the observation is of another episode than the last one.
+
+        Raises:
+            CheckpointError: the observation lacks a key, or check_env() was not called.
+            DescriptionError: a value that no such environment shows, or a mask that allows nothing.
         """
-        if self._tiles is None or self._planned_from is not None:
-            for needed in ("slice_counters", "incumbent_tiles", "slice"):
-                if needed not in observation:
-                    raise CheckpointError(
-                        f"{self.name}: the observation lacks {needed}: make an environment of "
-                        "spatial scheduling with observation='complete'"
-                    )
+        plans = self._tiles is None or self._planned_from is not None
+        needed = ("slice", *(("slice_counters", "incumbent_tiles") if plans else ()))
+        for key in needed if action_mask is not None else (*needed, "position_mask"):
+            if key not in observation:
+                raise CheckpointError(
+                    f"{self.name}: the observation lacks {key}: make an environment of spatial "
+                    "scheduling with observation='complete'"
+                )
+        chooses_node = "node_mask" in observation
+        if plans:
             counters = np.asarray(observation["slice_counters"])
             tiles = np.asarray(observation["incumbent_tiles"])
-            if not self._has_planned_from(counters, tiles):
-                chooses_node = "node_mask" in observation
+            shown = counters.tobytes(), tiles.tobytes()
+            if shown != self._planned_from:
                 self._tiles, self._nodes = self._limited_tiles(counters, tiles, chooses_node), None
-                self._planned_from = counters.copy(), tiles.copy()
-        assert self._tiles is not None
-        slice_ = round(float(observation["slice"][0]) * self._tiles.size)
+                self._planned_from = shown
+        assert self._tiles is not None and self._machine is not None
+        slice_ = self._slice_of(observation)
         tile = int(self._tiles[slice_])
-        if "node_mask" in observation:
+        if chooses_node:
             return self._with_node(observation, slice_, tile, action_mask)
         mask = observation["position_mask"] if action_mask is None else action_mask
-        allowed = np.asarray(mask).reshape(-1) > 0
+        allowed = self._allowed(mask, self._machine.tiles)
         return tile if allowed[tile] else int(allowed.argmax())
+
+    def _slice_of(self, observation: Observation) -> int:
+        """The slice that is placed next."""
+        assert self._tiles is not None
+        shown, slices = np.asarray(observation["slice"]), self._tiles.size
+        is_number = shown.size == 1 and shown.dtype.kind in "iuf"
+        place = float(shown.reshape(-1)[0]) * slices if is_number else math.nan
+        if not -0.5 < place < slices - 0.5:  # nor is NaN
+            raise DescriptionError(
+                f"{self.name}: observation['slice'] = {shown}: must be one number, i / {slices} "
+                "for slice i; from 1 on all are placed: call env.reset()"
+            )
+        return round(place)
+
+    def _allowed(self, mask: Array, actions: int) -> Array:
+        """(actions,) whether each is allowed."""
+        mask = np.asarray(mask).reshape(-1)
+        allowed = mask > 0 if mask.dtype.kind in "biuf" else np.zeros(0, dtype=np.bool_)
+        if allowed.size != actions or not allowed.any():
+            raise DescriptionError(
+                f"{self.name}: a mask of {mask.size} {mask.dtype} values, {allowed.sum()} of them "
+                f"above 0: must have {actions}, and allow at least one action: see "
+                "info['action_mask']"
+            )
+        return allowed
 
     def _limited_tiles(self, counters: Array, tiles: Array, chooses_node: bool) -> Array:
         """_planned_tiles() within the limits of the environment.
@@ -188,12 +237,6 @@ class PlanningAgent(SpatialAgent, NetworkAgent[Any]):
         relocated_tiles: Array = self._machine.tile_of_core[schedule.cores]
         return relocated_tiles
 
-    def _has_planned_from(self, counters: Array, tiles: Array) -> bool:
-        if self._planned_from is None:
-            return False
-        same_counters = np.array_equal(counters, self._planned_from[0], equal_nan=True)
-        return same_counters and np.array_equal(tiles, self._planned_from[1])
-
     def _with_node(
         self, observation: Observation, slice_: int, tile: int, action_mask: Array | None
     ) -> int:
@@ -202,7 +245,8 @@ class PlanningAgent(SpatialAgent, NetworkAgent[Any]):
         machine, nodes = self._machine, np.asarray(observation["node_mask"])
         if action_mask is None:
             action_mask = np.asarray(observation["position_mask"]).reshape(-1, 1) * nodes
-        allowed = np.asarray(action_mask).reshape(-1, nodes.size) > 0
+        actions = machine.tiles * machine.nodes
+        allowed = self._allowed(action_mask, actions).reshape(-1, machine.nodes)
         if not allowed[tile].any():
             tile = int(allowed.any(1).argmax())
         node = int(machine.node_of_core[machine.core_of_tile[tile]])
@@ -211,7 +255,7 @@ class PlanningAgent(SpatialAgent, NetworkAgent[Any]):
         if not allowed[tile, node]:
             nearest = nearest_nodes(machine)[node]
             node = int(nearest[allowed[tile][nearest].argmax()])
-        return tile * nodes.size + node
+        return tile * machine.nodes + node
 
     def _planned_tiles(
         self,
@@ -224,20 +268,41 @@ class PlanningAgent(SpatialAgent, NetworkAgent[Any]):
         if not self.task:
             raise CheckpointError(f"{self.name}: call fit() or load a checkpoint first")
         topology, learned = self.topology, len(self.task["counters"])
-        if counters.ndim != 2 or len(counters) != tiles.size or counters.shape[1] < learned:
+        if counters.ndim == 3:
             raise DescriptionError(
-                f"{self.name}: counters of shape {counters.shape} for {tiles.size} slices: it was "
-                f"fitted for {learned} counters of each slice"
+                f"{self.name}: an observation of {len(counters)} environments at once: it plays "
+                "one: give an agent of its own to each, and {key: value[i] for each key} of row i"
             )
-        if tiles.size and not 0 <= tiles.min() <= tiles.max() < topology.column.size:
+        numbers = counters.dtype.kind in "biuf" and tiles.dtype.kind in "iu"
+        if not numbers or counters.ndim != 2 or not tiles.shape == counters.shape[:1] > (0,):
+            raise DescriptionError(
+                f"{self.name}: counters of shape {counters.shape} and type {counters.dtype} for "
+                f"{tiles.size} slices, on tiles of shape {tiles.shape} and type {tiles.dtype}: "
+                "must be (slices, counters) and (slices,) numbers"
+            )
+        if counters.shape[1] < learned:
+            raise DescriptionError(
+                f"{self.name}: {counters.shape[1]} counters of each slice: it was fitted for "
+                f"{learned}"
+            )
+        if not 0 <= tiles.min() <= tiles.max() < topology.column.size:
             raise DescriptionError(
                 f"{self.name}: the incumbent's tiles lie in [{tiles.min()}, {tiles.max()}], but "
                 f"the machine has {topology.column.size}: the snapshot is of another machine"
             )
+        counters = cleaned(self._own_counters(counters))
+        if len(counters) > 1 and (counters == counters[0]).all():
+            warnings.warn(
+                f"{self.name}: the counters of all slices are {'the same' if counters.any() else 0}"
+                ": they tell no slice from another, so the plan follows from topology and "
+                "incumbent alone; pmoss doctor says which counters a host has",
+                RuntimeWarning,
+                stacklevel=2,
+            )
         # What ran where no worker is counts as if it had run on the first one.
         columns = np.maximum(topology.column[tiles], 0)
         with torch_threads(self.config.threads):
-            chosen = self.schedule(self._own_counters(counters), columns, max_per_core, trials)
+            chosen = self.schedule(counters, columns, max_per_core, trials)
         return topology.tiles[chosen]
 
     def _own_counters(self, counters: Array) -> Array:

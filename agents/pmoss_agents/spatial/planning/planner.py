@@ -104,6 +104,13 @@ def fit_correction(errors: Sequence[Array], columns: Sequence[Array], nodes: Arr
     )
 
 
+def cleaned(counters: Array) -> Array:
+    """Counters as contiguous float32; an impossible value counts as 0."""
+    # A comparison with NaN is false.
+    counted = np.where((counters >= 0) & (counters < _ABSURD), counters, 0.0)
+    return np.ascontiguousarray(counted, dtype=np.float32)
+
+
 class Planner:
     """Looks for the schedule of which an ensemble expects most.
 
@@ -153,9 +160,7 @@ class Planner:
                 Without a single query slices count alike.
             columns: (S,) the worker of each slice.
         """
-        finite = np.nan_to_num(counters, posinf=0.0, neginf=0.0)
-        possible = np.where((finite >= 0) & (finite < _ABSURD), finite, 0.0)
-        counters = np.ascontiguousarray(possible, dtype=np.float32)
+        counters = cleaned(counters)
         self._times.clear()
         with torch.inference_mode():
             rows = torch.from_numpy(counters).unsqueeze(0), _batch(columns)

@@ -15,6 +15,7 @@ from pmoss_agents.spatial.planning.model import (
     at,
     exactly,
     layers,
+    linear,
     log,
 )
 from pmoss_agents.spatial.planning.topology import Sharing, Topology
@@ -101,9 +102,12 @@ class MixingModel(ThroughputModel):
         prediction = self.predict(topology, reading, columns.unsqueeze(1))
         return prediction.times.squeeze(1), prediction.total.squeeze(1)
 
-    def totals(self, topology: Sharing, reading: Reading, columns: Tensor) -> Tensor:
-        """See ThroughputModel.totals."""
-        return self.predict(topology, reading, columns.unsqueeze(0)).total.squeeze(0)
+    def several(
+        self, topology: Sharing, reading: Reading, columns: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """See ThroughputModel.several."""
+        prediction = self.predict(topology, reading, columns.unsqueeze(0))
+        return prediction.times.squeeze(0), prediction.total.squeeze(0)
 
     def predict(self, topology: Sharing, reading: Reading, columns: Tensor) -> Prediction:
         """Predicts n schedules for each incumbent, as forward() does up to rounding, but faster.
@@ -130,17 +134,23 @@ class MixingModel(ThroughputModel):
             core = core + F.linear(log(reading.demands.float().sum(1, keepdim=True)), of_machine)
         if self.sizes:
             core = core + F.linear(self._sizes(topology), of_sizes)
-        cores = F.linear(shared, of_shared) + core.unsqueeze(1)
+        cores = linear(shared, of_shared.contiguous()) + core.unsqueeze(1)
         slack: Tensor | float = 0.0
         if self.contexts:
             around, slack = self._around(topology, reading.cores, shared)
             cores = cores + F.linear(around, of_context)
         slices = F.linear(reading.slices, of_slice, first.bias).unsqueeze(1)
         hidden_layers, parts = self.time[1:], []
-        step = columns.shape[1] if torch.is_grad_enabled() else max(1, ROWS // columns.shape[2])
-        for start in range(0, columns.shape[1], step):
+        learns, schedules = torch.is_grad_enabled(), columns.shape[1]
+        step = schedules if learns else max(1, ROWS // columns.shape[2])
+        for start in range(0, schedules, step):
             some = slice(start, start + step)
-            hidden = placement[:, some].to(cores.dtype) @ cores[:, some] + slices
+            if learns or len(columns) > 1:
+                hidden = placement[:, some].to(cores.dtype) @ cores[:, some] + slices
+            else:  # the product only copies rows
+                chosen = zip(cores[0, some], columns[0, some], strict=True)
+                hidden = torch.stack([of.index_select(0, place) for of, place in chosen])
+                hidden = hidden.unsqueeze(0).add_(slices)
             parts.append(hidden_layers(hidden).squeeze(-1))
         times = torch.cat(parts, 1).float()
         if "measured" in self.inputs:
@@ -185,10 +195,13 @@ class MixingModel(ThroughputModel):
         shares = [level / level.sum(-1, keepdim=True).clamp(min=1.0) for level in levels]
         # Workers that fill a batch up are alike with none, not even with themselves.
         exist = levels[-1].diagonal(dim1=-2, dim2=-1).unsqueeze(-1)
+        is_full = isinstance(topology, Topology)  # a machine of its own fills nothing up
 
         def heard(values: Tensor) -> tuple[Tensor, ...]:
-            mean = (values * exist).sum(-2, keepdim=True) / exist.sum(-2, keepdim=True)
-            top = torch.where(exist > 0, values, -1e4).amax(-2, keepdim=True)
+            own = values if is_full else values * exist
+            mean = own.sum(-2, keepdim=True) / exist.sum(-2, keepdim=True)
+            own = values if is_full else torch.where(exist > 0, values, -1e4)
+            top = own.amax(-2, keepdim=True)
             near = [share.to(values.dtype) @ values for share in shares]
             return *near, *(whole.expand_as(values) for whole in (mean, top))
 

@@ -86,7 +86,10 @@ def linear(values: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor
 
 
 class _Layers(nn.Sequential):
-    """Layers of which the linear ones multiply by linear()."""
+    """Layers of which the linear ones multiply by linear().
+
+    Where nothing is learned, each SiLU writes into its inputs, even those of the first layer.
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         """As of nn.Sequential."""
@@ -95,7 +98,7 @@ class _Layers(nn.Sequential):
             if isinstance(layer, nn.Linear):
                 values = linear(values, layer.weight, layer.bias)
             else:
-                values = layer(values)
+                values = F.silu(values, inplace=torch.is_inference_mode_enabled())
         return values
 
 
@@ -362,10 +365,11 @@ class ThroughputModel(Reader):
         bound = top.squeeze(-1).log() + norm.log() / self.sharpness.exp()
         return times, self.scale - bound
 
-    def totals(self, topology: Sharing, reading: Reading, columns: Tensor) -> Tensor:
-        """(n,) logarithms of the throughput of (n, S) schedules, for one incumbent: P = 1."""
-        _, totals = self.forward(topology, reading.repeated(len(columns)), columns)
-        return totals
+    def several(
+        self, topology: Sharing, reading: Reading, columns: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """forward() of (n, S) schedules for one incumbent, P = 1, up to rounding: (n, S), (n,)."""
+        return self.forward(topology, reading.repeated(len(columns)), columns)
 
     def context(self, topology: Topology, reading: Reading, columns: Tensor) -> Tensor:
         """(W, contexts) further features of the cores under one schedule, P = 1."""
@@ -393,6 +397,8 @@ class ThroughputModel(Reader):
         if "sibling" in self.levels:
             sums["sibling"] = topology.siblings @ core, placement @ topology.siblings
         spread = {"cache": topology.cache, "node": topology.node}
+        # Where no worker has a sibling, what siblings bear is what the core bears.
+        repeats = "core" in self.levels and bool((topology.siblings.sum(0) == 1).all())
         # The first layer is linear: each part is done once, not once per slice and core.
         first = self.time[0]
         assert isinstance(first, nn.Linear)
@@ -421,10 +427,12 @@ class ThroughputModel(Reader):
             # In place: these are the largest arrays of a plan.
             hidden: Tensor | None = None
             for level, weight in zip(self.levels, weights, strict=True):
-                now, already = sums[level]
-                asked = now.unsqueeze(0) + own[rows] * (1 - already[rows]).unsqueeze(-1)
-                part = linear(log(asked), weight)
-                part = part[:, spread[level]] if level in spread else part
+                if not (repeats and level == "sibling"):
+                    now, already = sums[level]
+                    asked = now.unsqueeze(0) + own[rows] * (1 - already[rows]).unsqueeze(-1)
+                    asked = asked.add_(_LEAST).log_()
+                part = linear(asked, weight)
+                part = part.index_select(1, spread[level]) if level in spread else part
                 hidden = part if hidden is None else hidden.add_(part)
             placed = slices[rows].unsqueeze(1) + cores
             hidden = placed if hidden is None else hidden.add_(placed)

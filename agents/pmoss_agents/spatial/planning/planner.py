@@ -216,16 +216,15 @@ class Planner:
         are balanced for times that are dearer on some nodes, the others differ in a few slices.
         """
         times, prices = self.times(best), np.zeros(self._topology.workers)
-        top, spread = float(self._weighed(best[None])[0]), _PRICE_SPREAD
-        load = self._load(best)
+        (top,), (load,) = self._weighed([best])
+        spread = _PRICE_SPREAD
         for _ in range(self._looks):
             priced = [self._priced(times, prices, spread, best) for _ in range(_PRICED)]
             plans = [plan for plan, _ in priced] + self._changed(best, load)
-            worths = self._weighed(np.stack(plans))
+            worths, loads = self._weighed(plans)
             chosen = int(worths.argmax())
             if worths[chosen] > top:
-                best, top = plans[chosen], float(worths[chosen])
-                load = self._load(best)
+                best, top, load = plans[chosen], worths[chosen], loads[chosen]
                 prices = priced[chosen][1] if chosen < len(priced) else prices
             else:
                 spread *= 0.8
@@ -243,11 +242,6 @@ class Planner:
         dear, limit = times * np.exp(prices), self._max_per_core
         start = best if rng.random() < 0.5 else longest_first(dear, limit)
         return balance(dear, start, max_per_core=limit), prices
-
-    def _load(self, columns: Array) -> Array:
-        """(W,) microseconds that each worker is busy per query of the machine."""
-        logs = self._predicted(columns[None])[0].mean(0)[0]
-        return np.bincount(columns, self.shares * np.exp(logs), self._topology.workers)
 
     def _changed(self, best: Array, load: Array) -> list[Array]:
         """Plans in which slices leave the node of the fullest core, or that core's change."""
@@ -346,18 +340,29 @@ class Planner:
         worth: Array = -np.log(np.maximum(np.max(busy, axis=1), 1e-30))
         return worth
 
-    def _weighed(self, columns: Array) -> Array:
-        """worths() before anything is measured, up to rounding, but faster."""
-        chosen = torch.from_numpy(columns).long()
+    def _weighed(self, plans: Sequence[Array]) -> tuple[Array, Array]:
+        """worths() before anything is measured, up to rounding, but faster; and loads.
+
+        Returns:
+            (n,) float64, and (n, W) microseconds that each worker is busy per query of the machine.
+        """
+        # Other prices may lead to the same plan.
+        places = {plan.tobytes(): place for place, plan in enumerate(plans)}
+        different = [plans[place] for place in places.values()]
+        chosen = torch.from_numpy(np.stack(different)).long()
         with torch.inference_mode():
-            totals = torch.stack(
-                [
-                    member.totals(self._topology, reading, chosen)
-                    for member, reading in zip(self._members, self._readings, strict=True)
-                ]
-            )
-            worth = totals.mean(0) - self._pessimism * totals.std(0, correction=0)
-        return worth.double().numpy()
+            predictions = [
+                member.several(self._topology, reading, chosen)
+                for member, reading in zip(self._members, self._readings, strict=True)
+            ]
+            logs, totals = (torch.stack(part) for part in zip(*predictions, strict=True))
+            worths = totals.mean(0) - self._pessimism * totals.std(0, correction=0)
+            busy = self.shares * logs.double().mean(0).exp().numpy()
+        workers = self._topology.workers
+        loads = [np.bincount(*each, workers) for each in zip(different, busy, strict=True)]
+        row_of = {plan: row for row, plan in enumerate(places)}
+        rows = [row_of[plan.tobytes()] for plan in plans]
+        return worths.double().numpy()[rows], np.stack(loads)[rows]
 
     def _cautious(self, mean: Array, variance: Array, correction: Correction | None) -> Array:
         if correction is not None:

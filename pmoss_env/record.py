@@ -34,6 +34,7 @@ from pmoss_env.plugin_recordings import (
     save_instance,
 )
 from pmoss_env.workloads import Workload
+from pmoss_env.workloads.description import WORD_BYTES
 
 #: Called with the name of a stage, the work done and all work of the stage.
 Progress = Callable[[str, int, int], None]
@@ -72,7 +73,7 @@ def record(
 
     Raises:
         PluginError: no library, or it failed or crashed.
-        UnsupportedError: Valgrind is not installed; a workload on points.
+        UnsupportedError: Valgrind is not installed; a workload on points, or of large values.
         RecordingError: the tool failed.
         DescriptionError: an invalid workload.
         ValueError: invalid numbers.
@@ -81,6 +82,11 @@ def record(
     if holds_points(workload.index):
         raise UnsupportedError(
             f"workload {workload.name!r} is for an index on points, and a library holds keys"
+        )
+    if workload.value_bytes != WORD_BYTES:
+        raise UnsupportedError(
+            f"workload {workload.name!r}: value_bytes = {workload.value_bytes}: recordings are of "
+            f"values of {WORD_BYTES} bytes; measure larger ones with hardware"
         )
     valgrind = shutil.which("valgrind")
     if valgrind is None:

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import gymnasium
@@ -19,6 +20,8 @@ from pmoss_env.errors import BackendError, PluginError, UnsupportedError
 from pmoss_env.index_check import check_index
 from pmoss_env.indexes import index_kind, register_plugin
 from pmoss_env.machines import load_machine
+from pmoss_env.record import record
+from pmoss_env.workloads import Workload, load_workload
 from tests.native.builds import REPOSITORY
 from tests.native.examples import EXAMPLES, need_example
 
@@ -27,11 +30,11 @@ PMOSS = Path(sys.executable).with_name("pmoss")
 SMALL = {"slices": 16, "records": 20_000, "seconds": 0.1, "warmup_seconds": 0.02}
 
 
-def measure(library: Path, **options):
+def measure(library: Path, workload: str | Workload = "ycsb-a", **options):
     backend = make_backend(
         "hardware",
         machine="host",
-        workload="ycsb-a",
+        workload=workload,
         index=register_plugin(library),
         **SMALL,
         **options,
@@ -52,6 +55,23 @@ def test_a_library_that_cannot_be_loaded_is_one_error(faulty, fault, message, ow
     with pytest.raises(BackendError, match=message) as refused:
         measure(faulty(fault), own_process=own_process)
     assert "Traceback" not in str(refused.value)
+
+
+def test_large_values_are_served_or_refused_by_name(faulty) -> None:
+    large = replace(load_workload("ycsb-a"), value_bytes=1024)
+    snapshot = measure(faulty("words"), large)
+    assert snapshot.throughput > 0
+    grown = sum(snapshot.provenance["data"]["pages_by_node"].values())
+    if not snapshot.provenance["data"]["not_known"]:
+        assert grown > 0
+    wanted = "holds values of 8 bytes, and 1024 are asked for: give it open_words"
+    for own_process in (True, False):
+        for fault in ("good", "minor_0"):
+            with pytest.raises(BackendError, match=wanted) as refused:
+                measure(faulty(fault), large, own_process=own_process)
+            assert str(faulty(fault)) in str(refused.value)
+    with pytest.raises(UnsupportedError, match="value_bytes = 1024: recordings are of values of 8"):
+        record(faulty("words"), Path("none"), workload=large, slices=16, queries=10)
 
 
 def test_where_the_data_lie_is_reported(faulty) -> None:
@@ -94,6 +114,8 @@ def test_wrong_answers_are_named(faulty) -> None:
         ("prints", "writes to the standard output"),
         ("forks_at_once", r"starts processes \(fork\)"),
         ("pins", r"changes the CPUs of threads"),
+        ("words_in_parts", r"of the key \d+ gives parts of several values"),
+        ("words_cut", r"lookup.* gives parts of several values, or not all 24 bytes of one"),
     ],
 )
 def test_a_check_names_what_would_falsify_a_measurement(faulty, fault: str, message: str) -> None:

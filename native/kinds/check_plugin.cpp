@@ -23,6 +23,9 @@ namespace {
 constexpr std::uint32_t slices = 16;
 constexpr std::size_t longest_scan = 100;
 constexpr std::uint64_t few_operations = 2000;
+/// Of large values: bytes, and operations of each thread.
+constexpr std::array<std::uint32_t, 2> large_values = {24, 1024};
+constexpr std::uint64_t large_operations = 20'000;
 
 /// How many threads work on the same keys.
 unsigned sharing_threads(const PluginCheck& check) { return std::max(check.threads, 2U); }
@@ -30,8 +33,11 @@ unsigned sharing_threads(const PluginCheck& check) { return std::max(check.threa
 /// Counts the operations of all threads, and reports them to the caller.
 class CheckProgress {
  public:
-  explicit CheckProgress(const PluginCheck& check)
-      : check_(check), all_(check.operations * (check.threads + sharing_threads(check) + 2)) {}
+  /// `large`: what is done besides with large values, once for each of the sizes.
+  CheckProgress(const PluginCheck& check, const PluginCheck& large, std::uint64_t sizes)
+      : check_(check),
+        all_(check.operations * (check.threads + sharing_threads(check) + 2) +
+             sizes * large.operations * (large.threads + sharing_threads(large) + 1)) {}
 
   static constexpr std::uint64_t step = 1024;  ///< operations between two reports
 
@@ -512,6 +518,32 @@ std::string load_sorted(const std::shared_ptr<const PluginLibrary>& library,
          " slices, each found";
 }
 
+/// Operations on values of several words, each of which is read and written whole.
+std::string use_large_values(const std::shared_ptr<const PluginLibrary>& library,
+                             const PluginCheck& check, CheckProgress& progress) {
+  std::string sizes;
+  for (const std::uint32_t bytes : large_values) {
+    PluginIndex index(library, {slices, check.operations, bytes});
+    const PluginIndex::Thread thread(index);
+    Client alone(index, 15, check, progress);
+    alone.load(1000);
+    alone.run(check.operations, true);
+    std::vector<Client> clients;
+    for (unsigned number = 0; number < check.threads; ++number) {
+      clients.emplace_back(index, number, check, progress);
+    }
+    at_once(index, check.threads, [&](unsigned number) {
+      clients[number].load(1000);
+      clients[number].run(check.operations, false);
+      clients[number].look_through();
+    });
+    alone.look_through();
+    read_the_same(index, sharing_threads(check), check, progress);
+    sizes += (sizes.empty() ? "" : " and ") + std::to_string(bytes);
+  }
+  return "values of " + sizes + " bytes: every answer as in the models, and none in parts";
+}
+
 /// Throws PluginError for what is no size.
 std::string describe_bytes(const PluginIndex& index) {
   const std::string bytes = std::to_string(std::lround(index.bytes_per_record()));
@@ -536,7 +568,10 @@ std::vector<std::string> check_plugin(const std::string& path, const PluginCheck
   const SameCpus cpus(*library);
   std::vector<std::string> report{library->api().name};
   PluginIndex index(library, {slices, check.operations});
-  CheckProgress progress(check);
+  PluginCheck large = check;
+  large.operations = std::min(check.operations, large_operations);
+  const bool holds_large = library->api().open_words != nullptr;
+  CheckProgress progress(check, large, holds_large ? large_values.size() : 0);
   const auto each = std::to_string(check.operations);
   {
     const PluginIndex::Thread thread(index);
@@ -585,6 +620,8 @@ std::vector<std::string> check_plugin(const std::string& path, const PluginCheck
   report.push_back(index.has_scan() ? "scan: in order, nothing missed"
                                     : "scan is missing: workloads with scans are refused");
   report.push_back(load_sorted(library, check));
+  report.push_back(holds_large ? use_large_values(library, large, progress)
+                               : "open_words is missing: values have 8 bytes");
   report.push_back(look_at_memory(index));
   report.push_back(describe_bytes(index));
   {

@@ -31,6 +31,7 @@ std::string register_plugin(const std::string& path) {
         throw std::invalid_argument("the memory accesses of plugin '" + path +
                                     "' cannot be recorded: measure it on hardware");
       },
+      .large_values = true,
   });
   return name;
 }

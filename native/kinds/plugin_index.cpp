@@ -1,6 +1,7 @@
 #include "kinds/plugin_index.hpp"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <string>
 #include <utility>
@@ -9,6 +10,7 @@ namespace pmoss::kinds {
 namespace {
 
 constexpr std::uintptr_t page_bytes = 4096;
+constexpr std::size_t most_words = 1024 / sizeof(std::uint64_t);
 /// Of what a process can have: the kernel's half of the addresses is above. Nothing below it
 /// overflows when it is rounded up to pages.
 constexpr std::uintptr_t end_of_memory = ~std::uintptr_t{0} / 2 + 1;
@@ -65,13 +67,30 @@ struct Visited {
   static constexpr std::size_t most_pieces = std::size_t{1} << 20;
 };
 
+/// Memory of this thread for so many words, which the next call may use again.
+std::uint64_t* scratch(std::size_t words) {
+  thread_local std::vector<std::uint64_t> memory;
+  if (memory.size() < words) memory.resize(words);
+  return memory.data();
+}
+
 }  // namespace
 
 PluginIndex::PluginIndex(std::shared_ptr<const PluginLibrary> library, const Options& options)
-    : library_(std::move(library)), slices_(options.slices) {
+    : library_(std::move(library)),
+      slices_(options.slices),
+      words_(options.value_bytes / sizeof(std::uint64_t)) {
+  if (words_ > 1 && api().open_words == nullptr) {
+    throw library_->error("holds values of 8 bytes, and " + std::to_string(options.value_bytes) +
+                          " are asked for: give it open_words, insert_words and update_words of "
+                          "pmoss/index.h, or choose value_bytes = 8");
+  }
   const pmoss_index_options plugin_options{options.slices, options.expected_records};
-  pmoss_index* const opened = api().open(&plugin_options);
-  if (opened == nullptr) throw library_->error("open() gives NULL");
+  pmoss_index* const opened = words_ > 1 ? api().open_words(&plugin_options, options.value_bytes)
+                                         : api().open(&plugin_options);
+  if (opened == nullptr) {
+    throw library_->error(words_ > 1 ? "open_words() gives NULL" : "open() gives NULL");
+  }
   index_ = {opened, [library = library_](pmoss_index* index) { library->api().close(index); }};
 }
 
@@ -88,7 +107,7 @@ PluginIndex::Thread::~Thread() {
 
 double PluginIndex::bytes_per_record() const {
   const double bytes =
-      api().bytes_per_record != nullptr ? api().bytes_per_record(index_.get()) : 64;
+      api().bytes_per_record != nullptr ? api().bytes_per_record(index_.get()) : 56 + 8 * words_;
   if (!(bytes >= 0.0 && bytes < 1e9)) {
     throw library_->error("bytes_per_record() gives " + std::to_string(bytes));
   }
@@ -96,13 +115,65 @@ double PluginIndex::bytes_per_record() const {
 }
 
 void PluginIndex::load(std::span<const std::uint64_t> keys) {
-  constexpr std::size_t batch = 4096;
+  const std::size_t batch = 4096 / words_;
+  std::vector<std::uint64_t> words;  // where they are not the keys themselves
   for (std::size_t done = 0; done < keys.size(); done += batch) {
     const auto part = keys.subspan(done, std::min(batch, keys.size() - done));
-    if (!answer(api().load(index_.get(), part.data(), part.data(), part.size()), "load")) {
+    if (words_ > 1) {
+      words.clear();
+      for (const std::uint64_t key : part) words.insert(words.end(), words_, key);
+    }
+    const std::uint64_t* const values = words_ > 1 ? words.data() : part.data();
+    if (!answer(api().load(index_.get(), part.data(), values, part.size()), "load")) {
       fail(0, "load");
     }
   }
+}
+
+std::uint64_t PluginIndex::number_in(const std::uint64_t* value, std::uint64_t key,
+                                     const char* operation) const {
+  std::uint64_t different = 0;
+  for (std::uint32_t i = 1; i < words_; ++i) different |= value[i] ^ value[0];
+  if (different == 0) return value[0];
+  throw library_->error(std::string(operation) + "() of the key " + std::to_string(key) +
+                        " gives parts of several values, or not all " +
+                        std::to_string(words_ * sizeof(std::uint64_t)) + " bytes of one");
+}
+
+int PluginIndex::write_words(WriteWords write, std::uint64_t key, std::uint64_t value) const {
+  std::array<std::uint64_t, most_words> words;
+  std::fill_n(words.begin(), words_, value);
+  return write(index_.get(), key, words.data());
+}
+
+int PluginIndex::ask_words(std::uint64_t key, std::uint64_t& value) const {
+  std::array<std::uint64_t, most_words> words;
+  words.front() = words[words_ - 1] = ~key;  // where a library writes a part, the rest differs
+  const int status = api().lookup(index_.get(), key, words.data());
+  if (status == 1) value = number_in(words.data(), key, "lookup");
+  return status;
+}
+
+std::size_t PluginIndex::scan_words(std::uint64_t first, std::size_t limit, std::uint64_t* keys,
+                                    std::uint64_t* values) const {
+  std::uint64_t* const words = scratch(limit * words_);
+  const std::int64_t count = api().scan(index_.get(), first, limit, keys, words);
+  if (static_cast<std::uint64_t>(count) > limit) fail(count, "scan");
+  for (std::int64_t i = 0; i < count; ++i)
+    values[i] = number_in(words + i * words_, keys[i], "scan");
+  return static_cast<std::size_t>(count);
+}
+
+bool PluginIndex::batch_of_words(const std::uint64_t* keys, std::size_t count,
+                                 std::uint64_t* values, std::uint8_t* found) const {
+  std::uint64_t* const words = scratch(count * words_);
+  if (!answer(api().lookup_batch(index_.get(), keys, count, words, found), "lookup_batch")) {
+    return false;
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    if (found[i] == 1) values[i] = number_in(words + i * words_, keys[i], "lookup_batch");
+  }
+  return true;
 }
 
 void PluginIndex::load_sorted(std::uint32_t slice, std::span<const std::uint64_t> keys) {
@@ -137,9 +208,11 @@ void PluginIndex::lookup_batch(const std::uint64_t* keys, std::size_t count, std
   }
   static_assert(sizeof(bool) == 1);
   auto* const answers = reinterpret_cast<std::uint8_t*>(found);
-  if (!answer(api().lookup_batch(index_.get(), keys, count, values, answers), "lookup_batch")) {
-    fail(0, "lookup_batch");
-  }
+  const bool done =
+      words_ > 1
+          ? batch_of_words(keys, count, values, answers)
+          : answer(api().lookup_batch(index_.get(), keys, count, values, answers), "lookup_batch");
+  if (!done) fail(0, "lookup_batch");
   // One branch for all that can be wrong with all of them.
   std::uint64_t wrong = 0;
   for (std::size_t i = 0; i < count; ++i) {

@@ -25,7 +25,8 @@ struct MemoryPiece {
 /// library says that it failed, or if an answer cannot be right.
 ///
 /// Values are written by this project: a record's is its key, and an update adds less than
-/// `most_added`. So a lookup that finds anything else is wrong.
+/// `most_added`. So a lookup that finds anything else is wrong. A value of more than a word repeats
+/// that number in all its words. Each read looks at all of them: where they differ, it is wrong.
 class PluginIndex {
  public:
   static constexpr std::uint64_t most_added = std::uint64_t{1} << 48;
@@ -33,8 +34,10 @@ class PluginIndex {
   struct Options {
     std::uint32_t slices = 256;
     std::uint64_t expected_records = 0;
+    std::uint32_t value_bytes = sizeof(std::uint64_t);  ///< a multiple of 8, at most 1024
   };
 
+  /// Throws PluginError, also where the library cannot hold such values.
   PluginIndex(std::shared_ptr<const PluginLibrary> library, const Options& options);
 
   /// A thread that uses the index, from its first operation to its last one.
@@ -56,6 +59,7 @@ class PluginIndex {
   double bytes_per_record() const;
   bool has_scan() const noexcept { return api().scan != nullptr; }
   bool has_erase() const noexcept { return api().erase != nullptr; }
+  bool has_large_values() const noexcept { return words_ > 1; }
   /// Whether the misses of lookups in a batch overlap; else a batch is one lookup after the other.
   bool overlaps_lookups() const noexcept { return api().lookup_batch != nullptr; }
   bool tells_memory() const noexcept { return api().visit_memory != nullptr; }
@@ -63,18 +67,22 @@ class PluginIndex {
   /// Adds records whose values are their keys.
   void load(std::span<const std::uint64_t> keys);
   /// Whether all records of a slice may come at once.
-  bool loads_sorted() const noexcept { return api().load_sorted != nullptr; }
+  bool loads_sorted() const noexcept { return api().load_sorted != nullptr && words_ == 1; }
   /// The same for all records of a slice that has none. The keys ascend.
   void load_sorted(std::uint32_t slice, std::span<const std::uint64_t> keys);
   bool lookup(std::uint64_t key, std::uint64_t& value) const {
-    const int status = ask(key, value);
+    const int status = lookup_status(key, value);
     return is_right(status, key, value) || require_absent(status, key, value);
   }
-  // The same in two steps: between them a caller keeps nothing but the key. Each instruction and
-  // each saved register counts: the fewer there are, the more lookups whose data come from memory
-  // the processor keeps under way.
+  // The same of values of a word, in two steps: between them a caller keeps nothing but the key.
+  // Each instruction and each saved register counts: the fewer there are, the more lookups whose
+  // data come from memory the processor keeps under way.
   int ask(std::uint64_t key, std::uint64_t& value) const {
     return api().lookup(index_.get(), key, &value);
+  }
+  /// What the library says of a lookup; the number in a value of several words.
+  int lookup_status(std::uint64_t key, std::uint64_t& value) const {
+    return words_ > 1 ? ask_words(key, value) : ask(key, value);
   }
   /// Whether the record was found, with a value that it can have.
   static bool is_right(int status, std::uint64_t key, std::uint64_t value) {
@@ -83,12 +91,17 @@ class PluginIndex {
   /// False, or throws if the answer is anything but that there is no such key.
   bool require_absent(int status, std::uint64_t key, std::uint64_t value) const;
   bool insert(std::uint64_t key, std::uint64_t value) {
-    return answer(api().insert(index_.get(), key, value), "insert");
+    return answer(words_ > 1 ? write_words(api().insert_words, key, value)
+                             : api().insert(index_.get(), key, value),
+                  "insert");
   }
   bool update(std::uint64_t key, std::uint64_t value) {
-    return checked_update(ask_update(key, value));
+    return checked_update(update_status(key, value));
   }
-  /// The same in two steps, as those of a lookup.
+  int update_status(std::uint64_t key, std::uint64_t value) {
+    return words_ > 1 ? write_words(api().update_words, key, value) : ask_update(key, value);
+  }
+  /// The same of values of a word in two steps, as those of a lookup.
   int ask_update(std::uint64_t key, std::uint64_t value) {
     return api().update(index_.get(), key, value);
   }
@@ -105,6 +118,7 @@ class PluginIndex {
   /// The same, and looks at no record.
   std::size_t scan_unseen(std::uint64_t first, std::size_t limit, std::uint64_t* keys,
                           std::uint64_t* values) const {
+    if (words_ > 1) return scan_words(first, limit, keys, values);
     const std::int64_t count = api().scan(index_.get(), first, limit, keys, values);
     if (static_cast<std::uint64_t>(count) > limit) [[unlikely]]
       fail(count, "scan");
@@ -139,9 +153,44 @@ class PluginIndex {
   }
   [[noreturn]] void wrong(std::uint64_t key, std::uint64_t value, const char* operation) const;
 
+  // Values of several words.
+  using WriteWords = int (*)(pmoss_index*, std::uint64_t, const std::uint64_t*);
+  int write_words(WriteWords write, std::uint64_t key, std::uint64_t value) const;
+  int ask_words(std::uint64_t key, std::uint64_t& value) const;
+  std::size_t scan_words(std::uint64_t first, std::size_t limit, std::uint64_t* keys,
+                         std::uint64_t* values) const;
+  bool batch_of_words(const std::uint64_t* keys, std::size_t count, std::uint64_t* values,
+                      std::uint8_t* found) const;
+  /// The number that all words of a value repeat. Throws PluginError where they differ.
+  std::uint64_t number_in(const std::uint64_t* value, std::uint64_t key,
+                          const char* operation) const;
+
   std::shared_ptr<const PluginLibrary> library_;  // outlives the index
   std::uint32_t slices_;
+  std::uint32_t words_;  ///< of a value
   std::shared_ptr<pmoss_index> index_;
+};
+
+/// An index with values of several words, for an executor: no operation is in two steps.
+class PluginOfValues {
+ public:
+  explicit PluginOfValues(PluginIndex& index) : index_(index) {}
+
+  bool lookup(std::uint64_t key, std::uint64_t& value) const { return index_.lookup(key, value); }
+  bool insert(std::uint64_t key, std::uint64_t value) { return index_.insert(key, value); }
+  bool update(std::uint64_t key, std::uint64_t value) { return index_.update(key, value); }
+  std::size_t scan(std::uint64_t first, std::size_t limit, std::uint64_t* keys,
+                   std::uint64_t* values) const {
+    return index_.scan(first, limit, keys, values);
+  }
+  bool overlaps_lookups() const noexcept { return index_.overlaps_lookups(); }
+  void lookup_batch(const std::uint64_t* keys, std::size_t count, std::uint64_t* values,
+                    bool* found) const {
+    index_.lookup_batch(keys, count, values, found);
+  }
+
+ private:
+  PluginIndex& index_;
 };
 
 /// The memory of one slice, as the library tells it at every call.

@@ -52,6 +52,10 @@ PluginLibrary::PluginLibrary(const std::string& path) : path_(path) {
   require(api_.insert != nullptr, "insert");
   require(api_.update != nullptr, "update");
   require(api_.size != nullptr, "size");
+  if (api_.open_words != nullptr) {
+    require(api_.insert_words != nullptr, "insert_words");
+    require(api_.update_words != nullptr, "update_words");
+  }
 }
 
 PluginError PluginLibrary::error(const std::string& words) const {

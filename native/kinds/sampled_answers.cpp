@@ -20,14 +20,14 @@ class Questions {
   /// Returns the value.
   std::uint64_t require_found(std::uint64_t key) const {
     std::uint64_t value = 0;
-    if (!found("lookup", index_.ask(key, value))) missed("lookup", key);
+    if (!found("lookup", index_.lookup_status(key, value))) missed("lookup", key);
     require_value("lookup", key, value);
     return value;
   }
 
   void require_absent(std::uint64_t key) const {
     std::uint64_t value = 0;
-    if (found("lookup", index_.ask(key, value))) {
+    if (found("lookup", index_.lookup_status(key, value))) {
       wrong("lookup() finds the key " + std::to_string(key) + " with the value " +
             std::to_string(value) + ", which was never written: expected nothing");
     }
@@ -51,9 +51,9 @@ class Questions {
   void require_updated(std::uint64_t key) {
     const std::uint64_t before = require_found(key);
     for (const std::uint64_t value : {before == key ? key + 1 : key, before}) {
-      if (!found("update", index_.ask_update(key, value))) missed("update", key);
+      if (!found("update", index_.update_status(key, value))) missed("update", key);
       std::uint64_t read = 0;
-      if (!found("lookup", index_.ask(key, read))) missed("lookup", key);
+      if (!found("lookup", index_.lookup_status(key, read))) missed("lookup", key);
       if (read != value) {
         wrong("lookup() of the key " + std::to_string(key) + " gives the value " +
               std::to_string(read) + " after an update: expected " + std::to_string(value));

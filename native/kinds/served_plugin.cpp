@@ -11,7 +11,7 @@ namespace pmoss::kinds {
 ServedPlugin::ServedPlugin(std::shared_ptr<const PluginLibrary> library, const WorkloadSpec& spec,
                            std::uint32_t slices)
     : spec_((validate(spec), spec)),
-      index_(std::move(library), {slices, spec.records}),
+      index_(std::move(library), {slices, spec.records, spec.value_bytes}),
       answers_(spec, slices),
       begun_(slices) {
   if (spec.scan > 0.0 && !index_.has_scan()) {
@@ -114,6 +114,10 @@ runtime::InNodeMemory<runtime::QueryExecutor> ServedPlugin::executor(
   thread_local std::unique_ptr<PluginIndex::Thread> attached;
   attached.reset();
   attached = std::make_unique<PluginIndex::Thread>(index_);
+  if (index_.has_large_values()) {
+    return runtime::make_in<ExecutorOfKeys<PluginOfValues>>(memory, memory, values_,
+                                                            spec_.max_scan_length);
+  }
   return runtime::make_in<ExecutorOfKeys<PluginIndex>>(memory, memory, index_,
                                                        spec_.max_scan_length);
 }

@@ -60,6 +60,7 @@ class ServedPlugin final : public runtime::ServedIndex {
 
   WorkloadSpec spec_;
   PluginIndex index_;
+  PluginOfValues values_{index_};
   SampledAnswers answers_;
   double bytes_to_load_ = 0.0;
   std::vector<std::uint8_t> begun_;  ///< [slices] whether it may hold records

@@ -11,7 +11,7 @@ from typing import Any
 from pmoss_env.checks import check_keys, check_type
 from pmoss_env.errors import DescriptionError
 from pmoss_env.files import read_toml
-from pmoss_env.indexes import DEFAULT, holds_points, index_names, is_plugin
+from pmoss_env.indexes import DEFAULT, holds_points, index_names
 
 FRACTIONS = ("lookup", "insert", "scan", "update", "read_modify_write")
 DISTRIBUTIONS = ("uniform", "zipf", "zipf_ordered", "hot_range", "latest")
@@ -68,8 +68,9 @@ class Workload:
         read_modify_write: share of lookups that are followed by an update of the same key. As in
             YCSB, the index sees two operations, and both count as queries.
         value_bytes: of each record, a multiple of 8 up to 1024. Larger values than 8 are for the
-            B+-tree and the R-tree on the hardware backend: they lie beside the tree in the memory
-            of their slice, are read and written whole, and their pages move with it.
+            hardware backend, where they are read and written whole. In the B+-tree and the R-tree
+            they lie beside the tree in the memory of their slice, and their pages move with it. A
+            library holds them where it has open_words() of pmoss/index.h.
     """
 
     name: str
@@ -129,11 +130,6 @@ class Workload:
             raise DescriptionError(
                 f"index = {self.index!r}: must be one of {index_names()}; a library of yours must "
                 "be registered (pmoss_env.indexes.register_plugin)"
-            )
-        if self.value_bytes != WORD_BYTES and is_plugin(self.index):
-            raise DescriptionError(
-                f"value_bytes = {self.value_bytes}: the index {self.index!r} holds values of "
-                f"{WORD_BYTES} bytes; the B+-tree and the R-tree hold larger ones"
             )
         if holds_points(self.index):
             self._check_points()

@@ -17,6 +17,7 @@ struct pmoss_index {
   std::unique_ptr<rocksdb::DB> db;
   std::array<std::mutex, 256> writers;  // of a key: "was it there" and "put" are one step
   std::atomic<std::uint64_t> size{0};
+  std::size_t value_bytes = 8;
 };
 
 namespace {
@@ -39,8 +40,9 @@ rocksdb::WriteOptions unlogged() {
   return options;
 }
 
-pmoss_index* open(const pmoss_index_options*) {
+pmoss_index* open_words(const pmoss_index_options*, std::uint32_t value_bytes) {
   auto index = std::make_unique<pmoss_index>();
+  index->value_bytes = value_bytes;
   index->env.reset(rocksdb::NewMemEnv(rocksdb::Env::Default()));
   rocksdb::Options options;
   options.env = index->env.get();
@@ -56,11 +58,16 @@ void close(pmoss_index* index) {
   delete index;
 }
 
+rocksdb::Slice slice_of(const pmoss_index* index, const std::uint64_t* value) {
+  return {reinterpret_cast<const char*>(value), index->value_bytes};
+}
+
 int load(pmoss_index* index, const std::uint64_t* keys, const std::uint64_t* values,
          std::size_t count) {
   rocksdb::WriteBatch batch;
   for (std::size_t i = 0; i < count; ++i) {
-    if (!batch.Put(Word(keys[i]).slice(), Word(values[i]).slice()).ok()) return -1;
+    const std::uint64_t* const value = values + i * index->value_bytes / sizeof *values;
+    if (!batch.Put(Word(keys[i]).slice(), slice_of(index, value)).ok()) return -1;
   }
   index->size += count;
   return index->db->Write(unlogged(), &batch).ok() ? 1 : -1;
@@ -70,27 +77,33 @@ int lookup(pmoss_index* index, std::uint64_t key, std::uint64_t* value) {
   rocksdb::PinnableSlice stored;
   const auto status =
       index->db->Get({}, index->db->DefaultColumnFamily(), Word(key).slice(), &stored);
-  if (status.ok()) *value = Word::of(stored);
+  if (value != nullptr && status.ok()) __builtin_memcpy(value, stored.data(), stored.size());
   return status.ok() ? 1 : status.IsNotFound() ? 0 : -1;
 }
 
-int insert(pmoss_index* index, std::uint64_t key, std::uint64_t value) {
+int insert_words(pmoss_index* index, std::uint64_t key, const std::uint64_t* value) {
   const std::lock_guard lock(index->writers[(key >> 4) % index->writers.size()]);
-  std::uint64_t old = 0;
-  const int is_found = lookup(index, key, &old);
-  if (is_found < 0 || !index->db->Put(unlogged(), Word(key).slice(), Word(value).slice()).ok()) {
+  const int is_found = lookup(index, key, nullptr);
+  if (is_found < 0 || !index->db->Put(unlogged(), Word(key).slice(), slice_of(index, value)).ok()) {
     return -1;
   }
   if (is_found == 0) ++index->size;
   return 1 - is_found;
 }
 
-int update(pmoss_index* index, std::uint64_t key, std::uint64_t value) {
+int update_words(pmoss_index* index, std::uint64_t key, const std::uint64_t* value) {
   const std::lock_guard lock(index->writers[(key >> 4) % index->writers.size()]);
-  std::uint64_t old = 0;
-  const int is_found = lookup(index, key, &old);
+  const int is_found = lookup(index, key, nullptr);
   if (is_found != 1) return is_found;
-  return index->db->Put(unlogged(), Word(key).slice(), Word(value).slice()).ok() ? 1 : -1;
+  return index->db->Put(unlogged(), Word(key).slice(), slice_of(index, value)).ok() ? 1 : -1;
+}
+
+int insert(pmoss_index* index, std::uint64_t key, std::uint64_t value) {
+  return insert_words(index, key, &value);
+}
+
+int update(pmoss_index* index, std::uint64_t key, std::uint64_t value) {
+  return update_words(index, key, &value);
 }
 
 std::int64_t scan(pmoss_index* index, std::uint64_t first, std::size_t limit, std::uint64_t* keys,
@@ -99,7 +112,8 @@ std::int64_t scan(pmoss_index* index, std::uint64_t first, std::size_t limit, st
   std::size_t count = 0;
   for (at->Seek(Word(first).slice()); at->Valid() && count < limit; at->Next(), ++count) {
     keys[count] = Word::of(at->key());
-    values[count] = Word::of(at->value());
+    const rocksdb::Slice value = at->value();
+    __builtin_memcpy(values + count * value.size() / sizeof *values, value.data(), value.size());
   }
   return at->status().ok() ? static_cast<std::int64_t>(count) : -1;
 }
@@ -113,7 +127,7 @@ extern "C" const struct pmoss_index_api* pmoss_index_get_api(void) {
       .abi = PMOSS_INDEX_ABI,
       .struct_size = sizeof(struct pmoss_index_api),
       .name = "RocksDB in memory",
-      .open = open,
+      .open = [](const pmoss_index_options* options) { return open_words(options, 8); },
       .close = close,
       .load = load,
       .lookup = lookup,
@@ -121,6 +135,9 @@ extern "C" const struct pmoss_index_api* pmoss_index_get_api(void) {
       .update = update,
       .scan = scan,
       .size = size,
+      .open_words = open_words,
+      .insert_words = insert_words,
+      .update_words = update_words,
   };
   return &api;
 }

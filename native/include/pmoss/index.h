@@ -4,12 +4,13 @@
  * Build it with `cc -shared -fPIC`, check it with `pmoss index check ./libmine.so`, and run it with
  * `pmoss measure --index plugin:./libmine.so`. Nothing of pmoss is linked.
  *
- * Keys and values are 64-bit numbers. A slice is a key range; the index need not know slices. Every
- * function but open and close may be called by several threads at the same time, on the same keys.
- * Of several inserts of a new key one gives 1. Once an update has ended, no lookup gives an older
- * value. Every number is a key, 0 and 2^64 - 1 as well. A call must not fork, and must not change
- * signals or the CPUs of its thread, and writes nothing to the standard output. `pmoss index check`
- * holds a library against all of that.
+ * Keys are 64-bit numbers. So are values, unless the index can hold larger ones (see open_words). A
+ * slice is a key range; the index need not know slices. Every function but those that open and
+ * close may be called by several threads at the same time, on the same keys. Of several inserts of
+ * a new key one gives 1. Once an update has ended, no lookup gives an older value. Every number is
+ * a key, 0 and 2^64 - 1 as well. A call must not fork, and must not change signals or the CPUs of
+ * its thread, and writes nothing to the standard output. `pmoss index check` holds a library
+ * against all of that.
  */
 #ifndef PMOSS_INDEX_H
 #define PMOSS_INDEX_H
@@ -31,7 +32,7 @@ extern "C" {
 /* Changes when a library that was built before can no longer be used. */
 #define PMOSS_INDEX_ABI 1u
 /* Grows with each member that comes at the end. Libraries of all minor versions can be used. */
-#define PMOSS_INDEX_ABI_MINOR 1u
+#define PMOSS_INDEX_ABI_MINOR 2u
 
 /* What open() returns: whatever the library wants. */
 typedef struct pmoss_index pmoss_index;
@@ -97,6 +98,15 @@ struct pmoss_index_api {
   /* From minor version 1 on. 1 if the key was there and is gone now, or 0. Of several calls for one
    * key one gives 1, and no update brings it back. */
   int (*erase)(pmoss_index* index, uint64_t key) PMOSS_UNLESS_GIVEN;
+  /* From minor version 2 on, for values of more than 8 bytes: a multiple of 8, at most 1024. All
+   * three are there or none. They are called in place of open, insert and update. In the other
+   * functions each value then has `value_bytes`, and `values` holds one after the other.
+   * load_sorted is not called. No lookup and no scan gives a part of one value with a part of
+   * another. */
+  pmoss_index* (*open_words)(const struct pmoss_index_options* options,
+                             uint32_t value_bytes)PMOSS_UNLESS_GIVEN;
+  int (*insert_words)(pmoss_index* index, uint64_t key, const uint64_t* value) PMOSS_UNLESS_GIVEN;
+  int (*update_words)(pmoss_index* index, uint64_t key, const uint64_t* value) PMOSS_UNLESS_GIVEN;
 };
 
 /* What the library exports. */

@@ -18,6 +18,7 @@
 #include <thread>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 namespace {
 
@@ -206,6 +207,107 @@ int insert_pinned(pmoss_index* index, std::uint64_t key, std::uint64_t value) {
   return insert(index, key, value);
 }
 
+/// An index whose values may have several words.
+struct Sized : pmoss_index {
+  std::size_t words = 1;
+  std::map<std::uint64_t, std::vector<std::uint64_t>> large;  // under the same lock
+  bool in_parts = false;                                      // written outside of the lock
+  bool cut = false;                                           // read in part
+};
+Sized& sized(pmoss_index* index) { return *static_cast<Sized*>(index); }
+
+/// Relaxed: a value that is written meanwhile is then in parts, and no data race.
+void copy_words(const std::vector<std::uint64_t>& from, std::uint64_t* to, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    auto& word = const_cast<std::uint64_t&>(from[i]);
+    to[i] = std::atomic_ref(word).load(std::memory_order_relaxed);
+  }
+}
+int update_words(pmoss_index* index, std::uint64_t key, const std::uint64_t* value) {
+  Sized& own = sized(index);
+  std::unique_lock lock(own.lock);
+  const auto at = own.large.find(key);
+  if (at == own.large.end()) return 0;
+  if (own.in_parts) lock.unlock();
+  for (std::size_t i = 0; i < own.words; ++i) {
+    std::atomic_ref(at->second[i]).store(value[i], std::memory_order_relaxed);
+    if (!own.in_parts || i != own.words / 2) continue;
+    for (int times = 0; times < 50; ++times) std::this_thread::yield();
+  }
+  return 1;
+}
+int insert_words(pmoss_index* index, std::uint64_t key, const std::uint64_t* value) {
+  Sized& own = sized(index);
+  const std::unique_lock lock(own.lock);
+  return own.large.insert_or_assign(key, std::vector(value, value + own.words)).second ? 1 : 0;
+}
+
+template <bool InParts, bool Cut>
+pmoss_index* open_sized(const pmoss_index_options*, std::uint32_t bytes) {
+  auto* const index = new Sized;
+  index->words = bytes / sizeof(std::uint64_t);
+  index->in_parts = InParts;
+  index->cut = Cut;
+  return index;
+}
+
+/// Adds values of several words to the example.
+void add_words(struct pmoss_index_api& api) {
+  api.open = [](const pmoss_index_options*) -> pmoss_index* { return new Sized; };
+  api.open_words = open_sized<false, false>;
+  api.close = [](pmoss_index* index) { delete &sized(index); };
+  api.insert_words = insert_words;
+  api.update_words = update_words;
+  api.load = [](pmoss_index* index, const std::uint64_t* keys, const std::uint64_t* values,
+                std::size_t count) {
+    const std::size_t words = sized(index).words;
+    if (words == 1) return load(index, keys, values, count);
+    for (std::size_t i = 0; i < count; ++i) insert_words(index, keys[i], values + i * words);
+    return 1;
+  };
+  api.lookup = [](pmoss_index* index, std::uint64_t key, std::uint64_t* value) {
+    Sized& own = sized(index);
+    if (own.words == 1) return lookup(index, key, value);
+    const std::shared_lock lock(own.lock);
+    const auto at = own.large.find(key);
+    if (at == own.large.end()) return 0;
+    copy_words(at->second, value, own.cut ? 1 : own.words);
+    return 1;
+  };
+  api.erase = [](pmoss_index* index, std::uint64_t key) {
+    if (sized(index).words == 1) return erase(index, key);
+    const std::unique_lock lock(index->lock);
+    return static_cast<int>(sized(index).large.erase(key));
+  };
+  api.scan = [](pmoss_index* index, std::uint64_t first, std::size_t limit, std::uint64_t* keys,
+                std::uint64_t* values) -> std::int64_t {
+    const Sized& own = sized(index);
+    if (own.words == 1) return scan(index, first, limit, keys, values);
+    const std::shared_lock lock(index->lock);
+    std::size_t count = 0;
+    for (auto at = own.large.lower_bound(first); at != own.large.end() && count < limit; ++at) {
+      keys[count] = at->first;
+      copy_words(at->second, values + count++ * own.words, own.words);
+    }
+    return static_cast<std::int64_t>(count);
+  };
+  api.visit_memory = [](pmoss_index* index, std::uint64_t first, std::uint64_t last,
+                        pmoss_visit visit, void* context) {
+    const Sized& own = sized(index);
+    if (own.words == 1) return visit_memory(index, first, last, visit, context);
+    const std::shared_lock lock(index->lock);
+    for (auto at = own.large.lower_bound(first); at != own.large.end() && at->first <= last; ++at) {
+      visit(context, at->second.data(), own.words * sizeof(std::uint64_t));
+    }
+    return 1;
+  };
+  api.size = [](pmoss_index* index) -> std::uint64_t {
+    if (sized(index).words == 1) return size(index);
+    const std::shared_lock lock(index->lock);
+    return sized(index).large.size();
+  };
+}
+
 /// The file that this code was loaded from.
 std::string own_path() {
   Dl_info info{};
@@ -341,6 +443,17 @@ struct pmoss_index_api faulty(const std::string& fault) {
   }
   if (fault == "negative_record") api.bytes_per_record = [](pmoss_index*) { return -64.0; };
   add_evil(api, fault);
+  if (fault.starts_with("words")) add_words(api);
+  if (fault == "words_in_parts") {
+    api.open_words = open_sized<true, false>;
+    api.erase = nullptr;  // what is written outside of the lock must stay
+  }
+  if (fault == "words_cut") api.open_words = open_sized<false, true>;
+  if (fault == "no_insert_words") {
+    api.open_words = [](const pmoss_index_options*, std::uint32_t) -> pmoss_index* {
+      return nullptr;
+    };
+  }
   if (fault == "hidden") api.visit_memory = nullptr;
   if (fault == "no_scan") api.scan = nullptr;
   if (fault == "sorted") api.load_sorted = load_sorted;

@@ -35,11 +35,26 @@ std::string refusal(const std::string& name) {
 TEST(Plugin, AGoodOnePasses) {
   const auto report =
       check_plugin(library("good"), {.operations = 20'000, .threads = 4, .seed = 3});
-  ASSERT_EQ(report.size(), 10u);
+  ASSERT_EQ(report.size(), 11u);
   EXPECT_EQ(report[0], "std::map behind one lock");
   EXPECT_EQ(report[4], "erase: of several for one key one wins, for good");
   EXPECT_NE(report[6].find("load_sorted is missing"), std::string::npos);
-  EXPECT_NE(report[7].find("visit_memory"), std::string::npos);
+  EXPECT_EQ(report[7], "open_words is missing: values have 8 bytes");
+  EXPECT_NE(report[8].find("visit_memory"), std::string::npos);
+}
+
+TEST(Plugin, OneOfLargeValuesPasses) {
+  std::uint64_t done = 0, all = 0;
+  const auto report = check_plugin(
+      library("words"),
+      {.operations = 5'000, .threads = 3, .seed = 5, .progress = [&](auto now, auto of) {
+         done = now;
+         all = of;
+       }});
+  ASSERT_EQ(report.size(), 11u);
+  EXPECT_EQ(report[7],
+            "values of 24 and 1024 bytes: every answer as in the models, and none in parts");
+  EXPECT_EQ(done, all);
 }
 
 TEST(Plugin, ALibraryOfAnEarlierMinorVersionPasses) {
@@ -49,7 +64,7 @@ TEST(Plugin, ALibraryOfAnEarlierMinorVersionPasses) {
 
 TEST(Plugin, OurOwnTreePassesAsALibrary) {
   const auto report = check_plugin(PMOSS_BTREE_PLUGIN, {.operations = 20'000, .threads = 4});
-  ASSERT_EQ(report.size(), 10u);
+  ASSERT_EQ(report.size(), 11u);
   EXPECT_EQ(report[0], "the B+-tree of pmoss");
   EXPECT_EQ(report[6], "load_sorted: 20000 records in 16 slices, each found");
 }
@@ -61,7 +76,7 @@ TEST(Plugin, GivenLibrariesPass) {
   std::istringstream words(paths);
   for (std::string path; std::getline(words, path, ':');) {
     const auto report = check_plugin(path, {.operations = 4'000, .threads = 4, .seed = 7});
-    EXPECT_EQ(report.size(), 10u) << path;
+    EXPECT_EQ(report.size(), 11u) << path;
     std::printf("CHECKED %s\n", report[0].c_str());
   }
 }
@@ -87,6 +102,9 @@ TEST(Plugin, WrongOnesAreRefusedByName) {
       {"old_copies", "which is older than"},
       {"no_extremes", "insert() gives -1 at the key 0"},
       {"negative_record", "bytes_per_record() gives -64"},
+      {"words_in_parts", "gives parts of several values"},
+      {"words_cut", "or not all 24 bytes of one"},
+      {"no_insert_words", "insert_words is missing"},
   };
   for (const auto& [name, words] : wrong) {
     const std::string reason = refusal(name);
@@ -148,6 +166,41 @@ TEST(Plugin, IsServedAndItsPagesAreFound) {
   EXPECT_GT(placed.pages.total(), 100u);
   // The kernel moves pages to one node; it cannot interleave what a library has allocated.
   EXPECT_THROW(runner->measure(options(DataPlacement::interleaved), {}), runtime::PlacementRefused);
+}
+
+TEST(Plugin, LargeValuesAreServed) {
+  WorkloadSpec large = small();
+  large.value_bytes = 1024;
+  const IndexKind& kind = kind_named(register_plugin(library("words")));
+  const auto runner = make_runner(kind, large, {.slices = 16});
+  runner->load({});
+  EXPECT_EQ(runner->index().size(), 20'000u);
+  const auto result = served(*runner, options(DataPlacement::keep));
+  EXPECT_GT(result.executed, 0u);
+  EXPECT_EQ(result.not_found, 0u);
+  const auto refused = [&](const std::string& name) -> std::string {
+    try {
+      make_runner(kind_named(register_plugin(library(name))), large, {.slices = 16});
+    } catch (const PluginError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  for (const std::string name : {"good", "minor_0"}) {
+    EXPECT_EQ(refused(name),
+              "plugin '" + library(name) +
+                  "': holds values of 8 bytes, and 1024 are asked for: give it open_words, "
+                  "insert_words and update_words of pmoss/index.h, or choose value_bytes = 8");
+  }
+  // An answer that is not whole ends the measurement.
+  const auto cut =
+      make_runner(kind_named(register_plugin(library("words_cut"))), large, {.slices = 16});
+  EXPECT_THROW(
+      {
+        cut->load({});
+        cut->measure(options(DataPlacement::keep), {});
+      },
+      std::runtime_error);
 }
 
 TEST(Plugin, SlicesComeSortedAndAfterAFailureOnceMore) {
@@ -217,7 +270,7 @@ TEST(Plugin, ThreadsOfTheRuntimeAttachAndDetachThemselves) {
       make_runner(kind_named(register_plugin(library("attached"))), small(), {.slices = 16});
   runner->load({});
   EXPECT_GT(served(*runner, options(DataPlacement::keep)).executed, 0u);
-  EXPECT_EQ(check_plugin(library("attached"), {.operations = 5'000, .threads = 3}).size(), 10u);
+  EXPECT_EQ(check_plugin(library("attached"), {.operations = 5'000, .threads = 3}).size(), 11u);
 }
 
 }  // namespace

@@ -81,8 +81,11 @@ def export(
     from pmoss_datasets.hub import send
     from pmoss_datasets.suite import every_id, licence_of
 
+    # Better known before hours of work.
     if upload:
-        require("huggingface_hub")  # better known before hours of work
+        require("huggingface_hub")
+    if form is Form.parquet:
+        require("minari", "pyarrow")
     for name in agent or ():
         for write_folder in export_agent:
             folder = write_folder(name, out)

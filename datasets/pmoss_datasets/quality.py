@@ -11,6 +11,7 @@ observation (Charikar, Similarity Estimation Techniques from Rounding Algorithms
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,7 @@ def relative_outcomes(dataset: Dataset) -> Float64Array | None:
     return result
 
 
+@lru_cache(maxsize=1)  # an export asks three times in a row: for the index and for both cards
 def state_action_coverage(dataset: Dataset) -> float:
     """Different pairs of state and action, per pair that chance shows in the same states.
 

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import numpy as np
 
-from pmoss_benchmarks.functions import headroom
+from pmoss_benchmarks.functions import headroom, logged_pairs
 from pmoss_benchmarks.functions.fidelity import STRATA, Settings, cells, measure, stratified
 from pmoss_benchmarks.study.function import Run
+from pmoss_datasets.suite import MEASURED
 from pmoss_env.backends import make_backend
 from pmoss_env.baselines import Context, grouped
 
@@ -64,3 +65,11 @@ def test_search_is_never_worse_than_what_it_starts_from() -> None:
     assert row["simple"] > 0 and row["simulated_simple"] > 0
     assert row["headroom"] >= row["headroom_over_rules"] - 1e-12
     assert row == headroom.measure(run, cell)
+
+
+def test_a_rule_knows_which_of_two_schedules_served_more_on_a_host() -> None:
+    settings = logged_pairs.Settings(next(iter(MEASURED)), ("best-fit", "same times"), 60)
+    run = Run(settings, Path(), Path(), Path())
+    rule, kept = (logged_pairs.measure(run, cell) for cell in logged_pairs.cells(settings))
+    assert 0 < rule["clear"] < rule["pairs"] < 60
+    assert rule["clear_right"] > 0.8 > kept["clear_right"]

@@ -134,11 +134,11 @@ class MixingModel(ThroughputModel):
             core = core + F.linear(log(reading.demands.float().sum(1, keepdim=True)), of_machine)
         if self.sizes:
             core = core + F.linear(self._sizes(topology), of_sizes)
-        cores = linear(shared, of_shared.contiguous()) + core.unsqueeze(1)
+        cores = linear(shared, of_shared) + core.unsqueeze(1)
         slack: Tensor | float = 0.0
         if self.contexts:
             around, slack = self._around(topology, reading.cores, shared)
-            cores = cores + F.linear(around, of_context)
+            cores = cores + linear(around, of_context)
         slices = F.linear(reading.slices, of_slice, first.bias).unsqueeze(1)
         hidden_layers, parts = self.time[1:], []
         learns, schedules = torch.is_grad_enabled(), columns.shape[1]

@@ -38,8 +38,8 @@ _LEVELS = ("core", "sibling", "cache", "node")
 _LEAST = 1e-4
 #: Rows of hidden layers that are computed at a time: those of a few hundred KiB stay in a cache.
 ROWS = 1024
-#: Inputs of a linear layer that MKL adds up one after the other.
-_SUMMED_AT_ONCE = 192
+#: Inputs of a linear layer that MKL adds up one after the other, from so many rows on.
+_SUMMED_AT_ONCE, _LEAST_ROWS = 192, 4
 #: Whether PyTorch was built with oneDNN, and lets us call it.
 _ONEDNN = torch.backends.mkldnn.is_available() and hasattr(  # type: ignore[no-untyped-call]
     torch.ops.mkldnn, "_linear_pointwise"
@@ -73,16 +73,26 @@ def linear(values: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor
     """``F.linear`` for float32.
 
     Where nothing is learned, oneDNN multiplies: on processors of AMD it takes half the time of
-    MKL, which PyTorch asks. MKL adds up more inputs than _SUMMED_AT_ONCE in parts, so that the last
-    bits would differ.
+    MKL, which PyTorch asks. MKL adds up more inputs than _SUMMED_AT_ONCE in two halves, and so does
+    this: another order would change the last bits.
     """
     asks = _ONEDNN and torch.is_inference_mode_enabled() and values.device.type == "cpu"
     outputs, inputs = weight.shape
     # For one output it is no faster; where the rows of a weight lie apart, a thousand times slower.
-    if asks and outputs > 1 and inputs <= _SUMMED_AT_ONCE and weight.is_contiguous():
-        product: Tensor = torch.ops.mkldnn._linear_pointwise(values, weight, bias, "none", [], "")
+    if not asks or outputs == 1 or inputs > 2 * _SUMMED_AT_ONCE:
+        return F.linear(values, weight, bias)
+    ask = torch.ops.mkldnn._linear_pointwise
+    if inputs <= _SUMMED_AT_ONCE:
+        product: Tensor = ask(values, weight.contiguous(), bias, "none", [], "")
         return product
-    return F.linear(values, weight, bias)
+    # MKL adds up an odd number, or those of a few rows, in another way.
+    if inputs % 2 or values.numel() < _LEAST_ROWS * inputs:
+        return F.linear(values, weight, bias)
+    (first, second), (one, other) = (
+        [half.contiguous() for half in part.chunk(2, dim=-1)] for part in (values, weight)
+    )
+    added: Tensor = ask.binary(second, ask(first, one, bias, "none", [], ""), other, None, "add")
+    return added
 
 
 class _Layers(nn.Sequential):

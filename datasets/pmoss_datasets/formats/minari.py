@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +13,11 @@ import numpy as np
 
 from pmoss_datasets.card import card
 from pmoss_datasets.folder import check_target, import_h5py, whole_folder
-from pmoss_datasets.formats.episodes import check_one_part, worth
+from pmoss_datasets.formats.episodes import worth
 from pmoss_datasets.interfaces import Expander
 from pmoss_datasets.storage import Dataset
 from pmoss_env import __version__
-from pmoss_env.errors import UnknownNameError
+from pmoss_env.errors import DatasetError, UnknownNameError
 from pmoss_env.extras import require
 from pmoss_env.version import CONTINUED
 
@@ -66,7 +67,6 @@ def to_minari(
     minari, storage_class = _minari()
     if form == "parquet":
         require("pyarrow")
-    check_one_part(dataset, "Minari's form")
     target = Path(root) / dataset.metadata.id
     check_target(target, overwrite, what=EXPORTED)
     mode = dataset.reward(reward)
@@ -120,7 +120,7 @@ def _minari_metadata(dataset: Dataset, reward: str, version: str) -> dict[str, A
         "pmoss_reward": reward,
         "pmoss_checksum": dataset.checksum,
     }
-    if metadata.reference_scores:
+    with suppress(DatasetError):  # none, or nothing is better than what scores 0: no scale
         low, high = dataset.reference_returns(reward)
         scores = metadata.reference_scores[dataset.domain.references[1]]
         about |= {
@@ -185,8 +185,11 @@ def _arrays(
         shown = observations["observation"]
     ended = np.zeros(episode.steps, dtype=np.bool_)
     ended[-1] = True
+    actions = episode.actions.astype(np.int64)
+    if parts := getattr(dataset.metadata, "parts", ()):
+        actions = np.stack(np.unravel_index(actions, parts), axis=1)  # as MultiDiscrete has them
     return shown, {
-        "actions": episode.actions.astype(np.int64),
+        "actions": actions,
         "rewards": worth(dataset, number, reward),
         "terminations": ended,
         "truncations": np.zeros_like(ended),

@@ -1,11 +1,12 @@
 """Datasets and opponents of continual scheduling, and its planners."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from pmoss_datasets import Recipe, collect
+from pmoss_datasets import Recipe, collect, write_dataset
 from pmoss_datasets.continual.domain import CONTINUAL, ORACLES, POLICIES
 from pmoss_datasets.continual.fitting import Fit, co_tenants
 from pmoss_datasets.continual.rounds import RoundPolicy
@@ -42,20 +43,24 @@ def test_no_oracle_is_among_the_data_and_the_opponents(dataset):
     assert set(POLICIES) - set(ORACLES) <= set(CONTINUAL.opponents())
 
 
-def test_views_of_single_actions_say_so(dataset):
+def test_a_view_of_single_actions_says_so_and_minaris_form_holds_the_parts(dataset, tmp_path):
     from pmoss_datasets.formats.d3rlpy import to_d3rlpy
     from pmoss_datasets.formats.minari import to_minari
 
-    for view in (to_d3rlpy, lambda d: to_minari(d, "unused")):
-        with pytest.raises(UnsupportedError, match="actions of 2 parts"):
-            view(dataset)
+    with pytest.raises(UnsupportedError, match="actions of 2 parts"):
+        to_d3rlpy(dataset)
+    # Where nothing is better than what scores 0 there is no scale.
+    scores, (low, high) = dataset.metadata.reference_scores, CONTINUAL.references[:2]
+    turned = {**scores, low: scores[high], high: scores[low]}
+    metadata = replace(dataset.metadata, reference_scores=turned)
+    shown = to_minari(write_dataset(tmp_path / "own", list(dataset), metadata), tmp_path / "shared")
+    for episode, own in zip(shown, dataset, strict=True):
+        assert all(shown.action_space.contains(action) for action in episode.actions)
+        numbers = np.ravel_multi_index(tuple(episode.actions.T), dataset.metadata.parts)
+        assert np.array_equal(numbers, own.actions)
 
 
 def test_actions_of_other_parts_are_refused(dataset, tmp_path):
-    from dataclasses import replace
-
-    from pmoss_datasets import write_dataset
-
     wrong = replace(dataset.metadata, parts=(9, 9))
     with pytest.raises(DatasetError, match="parts"):
         write_dataset(tmp_path / "wrong", list(dataset), wrong)

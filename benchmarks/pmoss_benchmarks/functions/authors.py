@@ -60,11 +60,9 @@ _POINTS = 60
 
 
 def cells(settings: Settings) -> list[Cell]:
-    """Every world of every variant and machine; of machines that only trained the first."""
-    load, workload = settings.worlds()[0]
-    trained = [{"machine": m, "load": load, "workload": workload} for m in settings.trained_only]
+    """Every world of every variant and machine."""
     variants = [{"variant": name} for name in settings.variants] or [{}]
-    return trained + [
+    return [
         {"machine": machine, "load": load, "workload": workload, **variant}
         for variant in variants
         for machine, (load, workload) in product(settings.machines, settings.played())
@@ -74,8 +72,7 @@ def cells(settings: Settings) -> list[Cell]:
 def prepare(run: Run, progress: Progress) -> None:
     """Makes the data, trains the networks and lets them play, as far as that was not done."""
     settings = run.settings
-    machines = (*settings.machines, *settings.trained_only)
-    for variant, machine in product(settings.variants or ("",), machines):
+    for variant, machine in product(settings.variants or ("",), settings.machines):
         own = of_variant(run, variant)
         for seed in settings.training_seeds(machine):
             if not file_of(stem_of(own, machine, seed), ".npz").exists():
@@ -92,28 +89,27 @@ def measure(run: Run, cell: Cell) -> Row:
         what was served in each episode. ``networks``: of each training ``plays``, which hold by
         question what was ``served`` in each episode. The share of slices that ``agree`` is that
         with the closest logged schedule. Of some plays there are packed ``actions``, too.
-        ``trainings``, in a machine's first row, which is all of one that only trained: the
-        ``curve`` of each, and ``unseen``, loss and accuracy in further episodes.
+        ``trainings``, in a machine's first row: the ``curve`` of each, and ``unseen``, loss and
+        accuracy in further episodes.
     """
     run = of_variant(run, cell.get("variant", ""))
     settings = run.settings
-    seeds = settings.training_seeds(cell["machine"])
     first = settings.worlds()[0] == (cell["load"], cell["workload"])
-    trainings = [_training(run, cell["machine"], seed) for seed in seeds] if first else []
-    if cell["machine"] in settings.trained_only:
-        return {"new": False, "trainings": trainings, "networks": []}
+    seeds = settings.training_seeds(cell["machine"]) if first else ()
+    trainings = [_training(run, cell["machine"], seed) for seed in seeds]
     _, files, logged = files_of(run, cell["machine"], cell["load"], cell["workload"])
     with closing(_World(settings, cell, "logged")) as world:
         served = [world.serves(0, cores) for cores in files]
     best = files[int(np.argmax(logged))]
     tiles = load_machine(cell["machine"]).tile_of_core[best].tolist()
+    players = range(settings.seeds)
     return {
         "new": cell["workload"] not in settings.workloads,
         "env_seeds": env_seeds(settings),
         "trainings": trainings,
         "files": {"logged": logged, "served": served, "best": pack_actions(tiles)},
         "opponents": {keys: _opponents(settings, cell, keys, best) for keys in KEYS},
-        "networks": [{"seed": seed, "plays": _plays(run, cell, seed, files)} for seed in seeds],
+        "networks": [{"seed": seed, "plays": _plays(run, cell, seed, files)} for seed in players],
     }
 
 

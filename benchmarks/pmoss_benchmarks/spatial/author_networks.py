@@ -32,6 +32,7 @@ from pmoss_datasets.suite import obtain
 from pmoss_env.envs.spatial.observation import observed_counters
 from pmoss_env.files import write_atomically
 from pmoss_env.machines import load_machine
+from pmoss_env.workloads import load_workload
 
 #: The committed config of the paper's network.
 CONFIG = "decision-transformer-paper"
@@ -53,7 +54,6 @@ class Settings:
 
     Attributes:
         machines: with a network each.
-        trained_only: machines whose networks play nothing: what came of the training is all.
         workloads: of its data.
         loads: of its data.
         new_workloads: that are in no data, and are played as well.
@@ -61,8 +61,8 @@ class Settings:
         data: episodes of each workload and load; 0: as many as the tier has.
         changes: fields that override the committed config.
         variants: by name further ones, of a network each; empty: there is one network.
-        seeds: trainings of a machine.
-        seeds_of: of machines with another number of them.
+        seeds: trainings of a machine, whose networks play.
+        seeds_of: of machines with more trainings; the rows have no plays of these further ones.
         episodes: that are played of each workload, load and kind of keys.
         tries: answers to the usual question, drawn within the limit.
         unseen: further episodes of each workload and load whose actions the network predicts.
@@ -70,10 +70,9 @@ class Settings:
         agents: shipped agents that play the same episodes.
     """
 
-    AXES: ClassVar = ("machines", "trained_only", "seeds_of", "variants")
+    AXES: ClassVar = ("machines", "seeds_of", "variants")
 
     machines: tuple[str, ...]
-    trained_only: tuple[str, ...] = ()
     workloads: tuple[str, ...] = ("ycsb-a", "lookups", "scans")
     loads: tuple[str, ...] = ("closed", "saturated")
     new_workloads: tuple[str, ...] = ()
@@ -99,7 +98,7 @@ class Settings:
 
     def training_seeds(self, machine: str) -> range:
         """Of a machine's networks."""
-        return range(self.seeds_of.get(machine, self.seeds))
+        return range(max(self.seeds, self.seeds_of.get(machine, 0)))
 
 
 def of_variant(run: Run, name: str) -> Run:
@@ -268,7 +267,8 @@ def usual_answers(
     plays = Plays(
         np.arange(count), np.full(count, USUAL), np.ones(count, bool), np.full(count, limit)
     )
-    beginnings = _beginnings(settings, env_of(settings, cell))
+    env_kwargs = {**env_of(settings, cell), "index": load_workload(workload).index}
+    beginnings = _beginnings(settings, env_kwargs)
     return play_many(agent, beginnings, plays, seed=agent.config.seed, rows=_AT_ONCE)
 
 

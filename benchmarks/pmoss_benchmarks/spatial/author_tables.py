@@ -86,6 +86,7 @@ def _trainings(rows: Rows) -> TableOfRows:
         {
             "machine": row["machine"],
             **training,
+            "processor": training["learned_on"] or "one CPU",
             "last": training["curve"][-1],
             "reached": next((p for p in training["curve"] if p["accuracy"] > ACCURATE), None),
             "held": [p["held_out_accuracy"] for p in training["curve"] if "held_out_loss" in p][-1],
@@ -101,9 +102,10 @@ def _trainings(rows: Rows) -> TableOfRows:
         {
             "server": "`{machine}`",
             ">training": "{seed}",
+            "processor": "{processor}",
             ">updates": "{updates}",
-            f">seconds to {percent(ACCURATE)}": "{reached[seconds]:.0f}",
-            ">seconds": "{seconds:.0f}",
+            f">updates to {percent(ACCURATE)}": "{reached[update]}",
+            ">CPU seconds": "{last[cpu_seconds]:.0f}",
             ">accuracy": "{last[accuracy]:percent 1}",
             ">held out": "{held:percent 1}",
             ">further episodes": "{others:percent 1}",

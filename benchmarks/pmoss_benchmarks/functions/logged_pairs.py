@@ -41,7 +41,7 @@ class Settings:
 
     Attributes:
         dataset: of spatial scheduling; its folder or id.
-        forecasts: agents that ship and plan in a model, and keys of BALANCED.
+        forecasts: agents that ship and plan in a model, and keys of RULES.
         episodes: the first ones; 0: all.
     """
 
@@ -67,7 +67,7 @@ def measure(run: Run, cell: Cell) -> Row:
         ``unchanged``; the standard deviation ``noise`` of that logarithm.
     """
     name, data = cell["forecast"], load(run.settings.dataset, run.data)
-    forecast, machine = BALANCED.get(name) or _by_agent(name), data.machine
+    forecast, machine = RULES.get(name) or _by_agent(name), data.machine
     forecasts, measured, same = [], [], []
     for number in range(run.settings.episodes or len(data)):
         episode = data[number]
@@ -83,7 +83,7 @@ def measure(run: Run, cell: Cell) -> Row:
     clear = differ & (np.abs(true) > CLEAR * noise)
     right = np.sign(predicted) == np.sign(true)
     return {
-        "checkpoint": "" if name in BALANCED else card(name).sha256,
+        "checkpoint": "" if name in RULES else card(name).sha256,
         "counters": int((data.column("incumbent_counters") > 0).any((0, 1)).sum()),
         "pairs": int(differ.sum()),
         "right": float(right[differ].mean()),
@@ -133,4 +133,4 @@ def _kept_times(context: Context) -> Float64Array:
 
 
 #: Rules: by the times that best-fit predicts from the counters, and by times that stay as they are.
-BALANCED = {"best-fit": _by_times(predicted_times), "same times": _by_times(_kept_times)}
+RULES = {"best-fit": _by_times(predicted_times), "same times": _by_times(_kept_times)}

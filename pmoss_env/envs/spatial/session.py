@@ -331,11 +331,7 @@ class Session:
                 yield backend
 
     def end(self, throughput: float) -> None:
-        """Ends the episode after measure_final().
-
-        Args:
-            throughput: of the last measurement, with noise.
-        """
+        """Ends the episode after measure_final(), whose throughput it takes with noise, Mq/s."""
         assert self.final_shares is not None
         if self.arguments.noise and self._final_throughput:
             self.final_shares = self.final_shares * (throughput / self._final_throughput)

@@ -77,8 +77,8 @@ def test_an_agent_that_ships_plays_as_it_is(tmp_path: Path) -> None:
     assert row["checkpoint"] == pretrained.card("pmoss/generalist-v1").sha256
     assert list(row["policies"]) == ["generalist"] and not row["learned"]
     # What places no slice is no rule to beat.
-    row["rules"][LINUX]["score"] = 1000.0
-    assert best_rule(row) == "lpt"
+    ahead = {**row["rules"], LINUX: {**row["rules"][LINUX], "score": 1000.0}}
+    assert best_rule({**row, "rules": ahead}) == "lpt"
     assert not list(tmp_path.glob("*.safetensors")) and recheck(trainings, run, row) == []
 
 

@@ -64,7 +64,7 @@ def test_a_dataset_of_this_host_has_no_scores_and_says_that_it_does_not_repeat(t
     asked = CONTINUAL.asked({name: value for name, value in HERE.items() if name != "machine"})
     assert asked == {"env": HERE, "reference_episodes": 0}
     assert CONTINUAL.asked({"slices": 8}) == {"env": {"slices": 8}}
-    recipe = Recipe(domain="continual", **asked, **CONTINUAL.tiers()["random"], episodes=2)
+    recipe = Recipe(domain="continual", **asked, **{**CONTINUAL.tiers()["random"], "episodes": 2})
     dataset = collect(recipe, tmp_path / "here")
     dataset.verify()
     assert "it does not repeat" in card(dataset) and "same bits" not in card(dataset)

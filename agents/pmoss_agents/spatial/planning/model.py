@@ -79,15 +79,14 @@ def linear(values: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor
     asks = _ONEDNN and torch.is_inference_mode_enabled() and values.device.type == "cpu"
     outputs, inputs = weight.shape
     # For one output it is no faster; where the rows of a weight lie apart, a thousand times slower.
-    if not asks or outputs == 1 or inputs > 2 * _SUMMED_AT_ONCE:
+    # MKL adds up an odd number, or those of a few rows, in another way.
+    halves = inputs % 2 == 0 and values.numel() >= _LEAST_ROWS * inputs
+    once = inputs <= _SUMMED_AT_ONCE
+    if not asks or outputs == 1 or inputs > 2 * _SUMMED_AT_ONCE or not (once or halves):
         return F.linear(values, weight, bias)
     ask = torch.ops.mkldnn._linear_pointwise
-    if inputs <= _SUMMED_AT_ONCE:
-        product: Tensor = ask(values, weight.contiguous(), bias, "none", [], "")
-        return product
-    # MKL adds up an odd number, or those of a few rows, in another way.
-    if inputs % 2 or values.numel() < _LEAST_ROWS * inputs:
-        return F.linear(values, weight, bias)
+    if once:
+        return ask(values, weight.contiguous(), bias, "none", [], "")  # type: ignore[no-any-return]
     (first, second), (one, other) = (
         [half.contiguous() for half in part.chunk(2, dim=-1)] for part in (values, weight)
     )
@@ -96,10 +95,7 @@ def linear(values: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor
 
 
 class _Layers(nn.Sequential):
-    """Layers of which the linear ones multiply by linear().
-
-    Where nothing is learned, each SiLU writes into its inputs, even those of the first layer.
-    """
+    """Layers that multiply by linear(); where nothing is learned, SiLU writes into its inputs."""
 
     def forward(self, input: Tensor) -> Tensor:
         """As of nn.Sequential."""

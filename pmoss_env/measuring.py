@@ -127,7 +127,8 @@ class Comparison:
         records: in the index at the beginning of each measurement, in their order.
         ratio: throughput over the mean of the other schedule's.
         error: standard error of its logarithm: by the spread of the sweeping rounds, and by half
-            the difference of the other schedule's measurements.
+            the difference of the other schedule's measurements. Infinite if unknown: of too few
+            rounds, or where the other schedule served nothing.
     """
 
     again_mq_per_s: float
@@ -141,7 +142,8 @@ class Comparison:
     ) -> Comparison:
         """Compares ``middle`` with the same schedule before and after it."""
         ends = [before.throughput, again.throughput]
-        errors = [round_error(snapshot) or 0.0 for snapshot in (before, middle, again)]
+        known = [round_error(snapshot) for snapshot in (before, middle, again)]
+        errors = [math.inf if error is None else error for error in known]
         drift = math.log(ends[1] / ends[0]) / 2 if min(ends) > 0 else math.inf
         return cls(
             again.throughput,
@@ -149,7 +151,7 @@ class Comparison:
                 int(snapshot.provenance.get("records_before", 0))
                 for snapshot in (before, middle, again)
             ),
-            middle.throughput / fmean(ends) if fmean(ends) > 0 else math.nan,
+            middle.throughput / fmean(ends) if min(ends) > 0 else math.nan,
             math.hypot(errors[0] / 2, errors[1], errors[2] / 2, drift),
         )
 
@@ -178,7 +180,8 @@ def interval_of(ratio: float, error: float) -> tuple[float, float]:
 def mean_ratio(ratios: Sequence[tuple[float, float]]) -> tuple[float, float, float]:
     """The geometric mean of ratios, and its 95 % interval.
 
-    The interval is the wider one of two: by the errors of the ratios, and by their spread.
+    The interval is the wider one of two: by the errors of the ratios, and by their spread. Where
+    an error is unknown, the spread of at least three counts.
 
     Args:
         ratios: at least one, each with the standard error of its logarithm; positive.
@@ -186,15 +189,19 @@ def mean_ratio(ratios: Sequence[tuple[float, float]]) -> tuple[float, float, flo
     logs = [math.log(ratio) for ratio, _ in ratios]
     error = math.hypot(*(error for _, error in ratios)) / len(logs)
     if len(logs) > 1:
-        error = max(error, stdev(logs) / math.sqrt(len(logs)))
+        spread = stdev(logs) / math.sqrt(len(logs))
+        unknown = math.isinf(error) and len(logs) >= _LEAST_ROUNDS
+        error = spread if unknown else max(error, spread)
     mean = math.exp(fmean(logs))
     return mean, *interval_of(mean, error)
 
 
 def ratio_in_words(ratio: float | None, low: float | None, high: float | None) -> str:
     """A ratio and its interval, as tables show it; empty where nothing was served."""
-    if ratio is None or low is None or high is None or not math.isfinite(ratio * high):
+    if not ratio or not math.isfinite(ratio):
         return ""
+    if low is None or high is None or not math.isfinite(high):
+        return f"{ratio:.2f} [?]"
     return f"{ratio:.2f} [{low:.2f}, {high:.2f}]"
 
 

@@ -403,7 +403,7 @@ def _compared(
     if name in (first, again):
         return "", records
     compared = [Comparison.of(s[first], s[name], s[again]) for s in measured]
-    if any(not all(map(math.isfinite, (each.ratio, each.error))) for each in compared):
+    if any(not each.ratio > 0 for each in compared):
         return "", records
     return ratio_in_words(*mean_ratio([(each.ratio, each.error) for each in compared])), records
 

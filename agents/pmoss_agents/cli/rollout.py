@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from itertools import count
 from pathlib import Path
@@ -174,7 +175,12 @@ def _ratio(played: Sequence[Mapping[str, Any]], before: float, after: float) -> 
     from pmoss_env.measuring import mean_ratio, ratio_in_words
 
     compared = [row["comparison"] for row in played if row.get("comparison")]
-    ratios = [(each["ratio"], each["error"]) for each in compared if each["ratio_low"]]
+    ratios = [
+        # A file has null for infinity.
+        (each["ratio"], math.inf if each["error"] is None else each["error"])
+        for each in compared
+        if each["ratio"]
+    ]
     if ratios:
         return ratio_in_words(*mean_ratio(ratios))
     return f"{after / before:.2f}" if before else ""

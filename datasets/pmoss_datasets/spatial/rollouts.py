@@ -118,11 +118,13 @@ def _restored_on_host(
     measured = [after]
     while not differs and not _serves_as(before, measured) and len(measured) < _ATTEMPTS:
         measured.append(env.restore())
-    rate = float(np.median([snapshot.throughput for snapshot in measured]))
-    noisy = False
+    rate, noisy = measured[-1].throughput, False
     if not differs and not (
-        _serves_as(before, measured) and _margin(before, measured) <= _MOST_NOISE
+        _serves_as(before, measured)
+        and _rounds_are_enough(before, measured)
+        and _margin(before, measured) <= _MOST_NOISE
     ):
+        rate = float(np.median([snapshot.throughput for snapshot in measured]))
         noise = _noise(before, measured)
         noisy = bool(noise)
         ratio = rate / before.throughput if before.throughput else math.nan
@@ -131,10 +133,14 @@ def _restored_on_host(
 
 
 def _serves_as(before: HardwareSnapshot, measured: Sequence[HardwareSnapshot]) -> bool:
-    """Whether a throughput lies among later ones of the same schedule, within their noise."""
+    """Whether a later throughput of the same schedule is that of before, within their noise."""
     margin = 1 + _margin(before, measured)
     rates = [snapshot.throughput for snapshot in measured]
-    return min(rates) / margin <= before.throughput <= max(rates) * margin
+    return any(rate / margin <= before.throughput <= rate * margin for rate in rates)
+
+
+def _rounds_are_enough(before: HardwareSnapshot, measured: Sequence[HardwareSnapshot]) -> bool:
+    return all(round_error(snapshot) is not None for snapshot in (before, *measured))
 
 
 def _margin(before: HardwareSnapshot, measured: Sequence[HardwareSnapshot]) -> float:
@@ -146,7 +152,7 @@ def _noise(before: HardwareSnapshot, measured: Sequence[HardwareSnapshot]) -> st
     rates = [snapshot.throughput for snapshot in measured]
     if min(rates) <= 0 or before.throughput <= 0:
         return "a measurement served nothing"
-    if any(round_error(snapshot) is None for snapshot in (before, *measured)):
+    if not _rounds_are_enough(before, measured):
         return "too few sweeping rounds: measure for longer, or sweep more often"
     if (margin := _margin(before, measured)) > _MOST_NOISE:
         return f"its sweeping rounds leave {margin:.0%} to noise"

@@ -1,5 +1,6 @@
 """Policies that place slices, episode by episode, and go on after an interruption."""
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -288,6 +289,9 @@ def test_undone_means_served_again_within_noise() -> None:
         (Host([1.0, 1.0, 0.5, 0.7, 0.8]), r"0.70 of before \(measured again, .* 0.500 to 0.800"),
         (Host([1.0, 1.0, 0.6, 0.6, 0.6], busy=(1.0, 0.6)), "from 60% to 100% of their CPUs"),
         (Host([1.0, 1.0, 0.5, 0.5, 0.5], rounds=1), "too few sweeping rounds"),
+        # Equal rates by chance, and rates around the one of before, verify nothing.
+        (Host([1.0, 1.0, 1.0], rounds=2), r"1.00 of before \(too few sweeping rounds"),
+        (Host([1.0, 1.0, 2.6, 1.7, 0.7]), "measured again, it serves from 0.700 to 2.600"),
         (Host([1.0, 1.0, 1.0], spread=0.4), "its sweeping rounds leave 57% to noise"),
         (Host([1.0, 1.0, 0.0, 0.0, 0.0]), "a measurement served nothing"),
     ],
@@ -296,6 +300,21 @@ def test_a_host_that_is_too_noisy_to_tell_says_so(host: Host, reason: str) -> No
     restored = SPATIAL.restore(host)
     assert restored.noisy and not restored.verified
     assert re.search(reason, restored.differs[0]), restored.differs
+
+
+def test_without_rounds_a_ratio_has_no_interval() -> None:
+    compared = SPATIAL.restore(Host([1.0, 1.2, 1.0], rounds=2)).comparison
+    assert compared is not None and compared["ratio"] == pytest.approx(1.2)
+    assert compared["error"] is None and compared["ratio_high"] is None
+    assert measuring.ratio_in_words(1.2, 0.0, None) == "1.20 [?]"
+    assert measuring.ratio_in_words(*measuring.mean_ratio([(1.2, math.inf)])) == "1.20 [?]"
+    # Several comparisons have a spread.
+    _, low, high = measuring.mean_ratio([(1.1, math.inf), (1.2, math.inf), (1.3, math.inf)])
+    assert 1.0 < low < 1.2 < high < 1.4
+
+
+def test_what_was_verified_is_the_rate_that_is_shown() -> None:
+    assert SPATIAL.restore(Host([1.0, 1.5, 0.5, 1.01])).mq_per_s == pytest.approx(1.01)
 
 
 def test_what_rounds_show_as_noise_is_no_difference() -> None:

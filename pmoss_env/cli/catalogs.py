@@ -63,6 +63,7 @@ def _value(value: float | tuple[Any, ...]) -> str:
 def workloads(name: str | None = None, slices: int = 256, as_json: bool = False) -> None:
     """Lists the workloads, or shows one with the sizes of its slices."""
     from pmoss_env.workloads import load_workload, workload_names
+    from pmoss_env.workloads.description import FRACTIONS
 
     if name is not None:
         _workload(load_workload(name), slices)
@@ -71,8 +72,8 @@ def workloads(name: str | None = None, slices: int = 256, as_json: bool = False)
     for name in workload_names():
         w = load_workload(name)
         mix = ", ".join(
-            f"{share:.0%} {kind}"
-            for kind in ("lookup", "insert", "scan", "update")
+            f"{share:.0%} {kind.replace('_', '-')}"
+            for kind in FRACTIONS
             if (share := getattr(w, kind)) > 0
         )
         choice = f"{w.distribution} {w.theta:g}" if "zipf" in w.distribution else w.distribution

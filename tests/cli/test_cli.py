@@ -28,7 +28,10 @@ def test_catalogues_list_what_there_is() -> None:
     assert "engineering estimate" in " ".join(pmoss("list", "machines", "milan-nps4").split())
     shown = pmoss("list", "machines", "xeon-6240m-optane")
     assert "80.8 140.4 305 366" in shown and "87.42, 87.42, 26.4, 26.4" in shown
-    assert "ycsb-a" in pmoss("list", "workloads")
+    listed = json.loads(pmoss("list", "workloads", "--json"))
+    mixes = {row["name"]: row["operations"] for row in listed}
+    assert mixes["ycsb-core-f"] == "50% lookup, 50% read-modify-write"
+    assert mixes["ycsb-a"] == "50% lookup, 50% insert"
     assert "0 are empty" in pmoss("list", "workloads", "osm-a", "--slices", "64")
     assert "pmoss/toy-v0" in pmoss("list", "environments")
 

@@ -127,6 +127,9 @@ def export_placement(
     folder.mkdir(parents=True, exist_ok=True)
     for file, text in texts.items():
         write_atomically(folder / file, text)
+        if text.startswith("#!"):
+            mode = (folder / file).stat().st_mode
+            (folder / file).chmod(mode | (mode & 0o444) >> 2)  # whoever reads it may run it
     return [folder / file for file in texts]
 
 
@@ -158,7 +161,13 @@ def _cgroup(machine: Machine, units: list[Unit], name: str) -> dict[str, str]:
         *("#!/bin/sh", *_about(machine, name)),
         "# Makes a cgroup (version 2) for each unit; needs root.",
         f"# Usage: ./{name}.sh [PARENT], then: echo PID > PARENT/{name}/UNIT/cgroup.procs",
-        *("set -eu", "parent=${1:-/sys/fs/cgroup}", f'group="$parent/{name}"', 'mkdir -p "$group"'),
+        *("set -eu", "parent=${1:-/sys/fs/cgroup}", f'group="$parent/{name}"'),
+        # Elsewhere, as in version 1, the shell would write files that place nothing.
+        "controllers=",
+        '{ read -r controllers < "$parent/cgroup.controllers"; } 2>/dev/null || :',
+        *('case " $controllers " in', '  *" cpuset "*) ;;'),
+        '  *) echo "$parent: no cgroup of version 2 with cpuset" >&2; exit 1 ;;',
+        *("esac", 'mkdir -p "$group"'),
         'echo +cpuset > "$parent/cgroup.subtree_control"',
         'echo +cpuset > "$group/cgroup.subtree_control"',
     ]

@@ -92,7 +92,7 @@ def of_numactl(units: list[Unit], files: list[Path], folder: Path) -> Iterator[P
     fake.chmod(0o755)
     path = {"PATH": f"{fake.parent}:/usr/bin:/bin"}
     for unit in units:
-        words = ["sh", str(script), unit.name, "db", "two words"]
+        words = [str(script), unit.name, "db", "two words"]
         done = subprocess.run(words, env=path, capture_output=True, text=True, check=True)
         cpus, memory, *command = done.stdout.splitlines()
         option, _, nodes = memory.partition("=")
@@ -109,12 +109,26 @@ def of_cgroup(units: list[Unit], files: list[Path], folder: Path) -> Iterator[Pl
     (script,) = files
     parent = folder / "with space"  # a folder in place of the kernel's file system
     parent.mkdir()
-    subprocess.run(["sh", script, parent], check=True)
+    (parent / "cgroup.controllers").write_text("cpu cpuset io\n")
+    subprocess.run([script, parent], check=True)
     for group in (parent, parent / script.stem):
         assert (group / "cgroup.subtree_control").read_text() == "+cpuset\n"
     for group in (parent / script.stem).iterdir():
         if group.is_dir():
             yield group.name, *((group / f"cpuset.{n}").read_text() for n in ("cpus", "mems"))
+
+
+@pytest.mark.parametrize("controllers", [None, "", "cpu io cpusets\n"])
+def test_where_a_cgroup_places_nothing_the_script_fails(controllers, machine, tmp_path):
+    _, (script,) = exported("cgroup", machine, "grouped", tmp_path / "out")
+    parent = tmp_path / "cgroup"
+    parent.mkdir()
+    if controllers is not None:
+        (parent / "cgroup.controllers").write_text(controllers)
+    before = [*parent.iterdir()]
+    done = subprocess.run([script, parent], capture_output=True, text=True)
+    assert done.returncode == 1 and "no cgroup of version 2 with cpuset" in done.stderr
+    assert [*parent.iterdir()] == before
 
 
 def of_systemd(units: list[Unit], files: list[Path], folder: Path) -> Iterator[Placed]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -91,6 +92,23 @@ def check_index(
     return summary
 
 
+def _signals() -> set[str]:
+    """The signals that are blocked, ignored or caught, with that word; nothing if not known."""
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+    except OSError:
+        return set()
+    said = set()
+    for line in lines:
+        kind, _, mask = line.partition(":")
+        if word := {"SigBlk": "blocked", "SigIgn": "ignored", "SigCgt": "caught"}.get(kind):
+            bits = int(mask, 16)
+            # Those of the C library itself are not valid.
+            numbers = [n for n in signal.valid_signals() if bits >> (n - 1) & 1]
+            said |= {f"{getattr(number, 'name', int(number))} {word}" for number in numbers}
+    return said
+
+
 def _main(parent: int) -> None:
     """The child: checks a library, and sends its progress at most ten times a second."""
     die_with_parent(parent)
@@ -121,13 +139,20 @@ def _main(parent: int) -> None:
             send({"done": [done, total]})
             next_report = time.monotonic() + 0.1
 
+    handled = _signals()
     try:
         summary = _native.check_plugin(library, **request["arguments"], progress=report)
         ctypes.CDLL(None).fflush(None)  # what the library has printed into a buffer
         printed.seek(0)
         words = printed.readline(200).decode(errors="replace").strip()
         answer: dict[str, object] = {"summary": summary}
-        if printed.tell():
+        if changed := handled ^ _signals():
+            names = ", ".join(sorted(changed))
+            answer = {
+                "error": f"plugin {library!r}: the library changes what is done with signals "
+                f"({names}): of programs that use it, Ctrl-C and kill would no longer do their work"
+            }
+        elif printed.tell():
             answer = {
                 "error": f"plugin {library!r}: the library writes to the standard output, where "
                 f"results of a program belong: {words!r}"

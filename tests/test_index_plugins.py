@@ -112,6 +112,7 @@ def test_wrong_answers_are_named(faulty) -> None:
         ("leaks", r"memory grows by \d+ bytes for each lookup.*a leak"),
         ("forks", r"starts processes \(fork\)"),
         ("prints", "writes to the standard output"),
+        ("ignores_signals", r"changes what is done with signals \(SIGTERM ignored\)"),
         ("forks_at_once", r"starts processes \(fork\)"),
         ("pins", r"changes the CPUs of threads"),
         ("words_in_parts", r"of the key \d+ gives parts of several values"),

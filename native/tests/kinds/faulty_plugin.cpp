@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <csignal>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
@@ -358,6 +359,12 @@ void add_evil(struct pmoss_index_api& api, const std::string& fault) {
   if (fault == "prints") {
     api.open = [](const pmoss_index_options* options) {
       std::printf("hello from %s\n", own_name().c_str());
+      return good_api()->open(options);
+    };
+  }
+  if (fault == "ignores_signals") {
+    api.open = [](const pmoss_index_options* options) {
+      std::signal(SIGTERM, SIG_IGN);
       return good_api()->open(options);
     };
   }

@@ -27,7 +27,7 @@ GrowthOption = Annotated[
     typer.Option(
         min=0.0,
         help="Inserted records, as a share of RECORDS, above which the index is loaded anew "
-        "between epochs.",
+        "between trials.",
     ),
 ]
 

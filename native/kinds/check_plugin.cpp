@@ -317,6 +317,22 @@ std::string load_sorted(const std::shared_ptr<const PluginLibrary>& library,
          " slices, each found";
 }
 
+/// Operations of as many threads as asked for, each on keys of its own; then each looks through its
+/// records. Gives the clients.
+std::vector<Client> work_apart(PluginIndex& index, const PluginCheck& check,
+                               CheckProgress& progress) {
+  std::vector<Client> clients;
+  for (unsigned number = 0; number < check.threads; ++number) {
+    clients.emplace_back(index, number, check, progress);
+  }
+  at_once(index, check.threads, [&](unsigned number) {
+    clients[number].load(1000);
+    clients[number].run(check.operations, false);
+  });
+  at_once(index, check.threads, [&](unsigned number) { clients[number].look_through(); });
+  return clients;
+}
+
 /// Operations on values of several words, each of which is read and written whole.
 std::string use_large_values(const std::shared_ptr<const PluginLibrary>& library,
                              const PluginCheck& check, CheckProgress& progress) {
@@ -327,15 +343,7 @@ std::string use_large_values(const std::shared_ptr<const PluginLibrary>& library
     Client alone(index, 15, check, progress);
     alone.load(1000);
     alone.run(check.operations, true);
-    std::vector<Client> clients;
-    for (unsigned number = 0; number < check.threads; ++number) {
-      clients.emplace_back(index, number, check, progress);
-    }
-    at_once(index, check.threads, [&](unsigned number) {
-      clients[number].load(1000);
-      clients[number].run(check.operations, false);
-      clients[number].look_through();
-    });
+    work_apart(index, check, progress);
     alone.look_through();
     read_the_same(index, sharing_threads(check), check, progress);
     sizes += (sizes.empty() ? "" : " and ") + std::to_string(bytes);
@@ -385,15 +393,7 @@ std::vector<std::string> check_plugin(const std::string& path, const PluginCheck
                      " records, every answer as in the model");
   }
   const std::uint64_t before = index.size();
-  std::vector<Client> clients;
-  for (unsigned number = 0; number < check.threads; ++number) {
-    clients.emplace_back(index, number, check, progress);
-  }
-  at_once(index, check.threads, [&](unsigned number) {
-    clients[number].load(1000);
-    clients[number].run(check.operations, false);
-  });
-  at_once(index, check.threads, [&](unsigned number) { clients[number].look_through(); });
+  const std::vector<Client> clients = work_apart(index, check, progress);
   std::uint64_t records = before;
   for (const Client& client : clients) records += client.records();
   clients.front().require_size(records);

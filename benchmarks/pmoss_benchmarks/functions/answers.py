@@ -21,15 +21,14 @@ import numpy as np
 
 import pmoss_agents
 from pmoss_agents.checkpoints import SUFFIX
-from pmoss_agents.spatial.decision_transformer import DecisionTransformer
 from pmoss_benchmarks.functions import authors
 from pmoss_benchmarks.functions.declared import KINDS, SETTING, pairs
 from pmoss_benchmarks.offline.episodes import actions_of, pack_episodes, unpack_episodes
 from pmoss_benchmarks.spatial.author_networks import (
     USUAL,
     data_of,
-    file_of,
     files_of,
+    kept_network,
     stem_of,
     usual_answers,
 )
@@ -184,11 +183,10 @@ def _network_answers(run: Run, machine: str, workload: str) -> Any:
             return [tiles for play in plays if _is_usual(play) for tiles in actions_of(play)]
     if not mine:
         return NOT_TRAINED
-    path = file_of(stem_of(theirs, machine, 0), SUFFIX)
-    if not path.exists():
+    config = next(training["config"] for row in mine for training in row["trainings"])
+    agent = kept_network(theirs, machine, config)
+    if agent is None:
         return NOT_KEPT
-    agent = pmoss_agents.load(path, "decision-transformer")
-    assert isinstance(agent, DecisionTransformer)
     # It plays on the CPU, whatever it learned on.
     agent.config = replace(agent.config, device="cpu", precision="float32")
     return usual_answers(theirs.settings, agent, machine, workload)

@@ -29,7 +29,7 @@ from pmoss_benchmarks.spatial.author_networks import (
     env_seeds,
     file_of,
     files_of,
-    of_variant,
+    of_network,
     questions_of,
     stem_of,
     train,
@@ -73,7 +73,7 @@ def prepare(run: Run, progress: Progress) -> None:
     """Makes the data, trains the networks and lets them play, as far as that was not done."""
     settings = run.settings
     for variant, machine in product(settings.variants or ("",), settings.machines):
-        own = of_variant(run, variant)
+        own = of_network(run, machine, variant)
         for seed in settings.training_seeds(machine):
             if not file_of(stem_of(own, machine, seed), ".npz").exists():
                 train(own, machine, seed, progress)
@@ -92,7 +92,7 @@ def measure(run: Run, cell: Cell) -> Row:
         ``trainings``, in a machine's first row: the ``curve`` of each, and ``unseen``, loss and
         accuracy in further episodes.
     """
-    run = of_variant(run, cell.get("variant", ""))
+    run = of_network(run, cell["machine"], cell.get("variant", ""))
     settings = run.settings
     first = settings.worlds()[0] == (cell["load"], cell["workload"])
     seeds = settings.training_seeds(cell["machine"]) if first else ()

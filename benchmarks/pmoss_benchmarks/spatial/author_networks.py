@@ -60,6 +60,7 @@ class Settings:
         slices: of the index.
         data: episodes of each workload and load; 0: as many as the tier has.
         changes: fields that override the committed config.
+        changes_of: by machine further ones.
         variants: by name further ones, of a network each; empty: there is one network.
         seeds: trainings of a machine, whose networks play.
         seeds_of: of machines with more trainings; the rows have no plays of these further ones.
@@ -70,7 +71,7 @@ class Settings:
         agents: shipped agents that play the same episodes.
     """
 
-    AXES: ClassVar = ("machines", "seeds_of", "variants")
+    AXES: ClassVar = ("machines", "changes_of", "seeds_of", "variants")
 
     machines: tuple[str, ...]
     workloads: tuple[str, ...] = ("ycsb-a", "lookups", "scans")
@@ -79,6 +80,7 @@ class Settings:
     slices: int = 256
     data: int = 0
     changes: dict[str, Any] = field(default_factory=dict)
+    changes_of: dict[str, dict[str, Any]] = field(default_factory=dict)
     variants: dict[str, dict[str, Any]] = field(default_factory=dict)
     seeds: int = 1
     seeds_of: dict[str, int] = field(default_factory=dict)
@@ -101,10 +103,11 @@ class Settings:
         return range(max(self.seeds, self.seeds_of.get(machine, 0)))
 
 
-def of_variant(run: Run, name: str) -> Run:
-    """The run with the settings of one network; an unknown name is the network as it is."""
+def of_network(run: Run, machine: str, variant: str = "") -> Run:
+    """The run with the settings of one network; an unknown variant is the network as it is."""
     settings = run.settings
-    changes = {**settings.changes, **settings.variants.get(name, {})}
+    own = (settings.changes_of.get(machine, {}), settings.variants.get(variant, {}))
+    changes = {**settings.changes, **own[0], **own[1]}
     return replace(run, settings=replace(settings, changes=changes))
 
 
@@ -170,6 +173,16 @@ def stem_of(run: Run, machine: str, seed: int) -> Path:
 def file_of(stem: Path, suffix: str) -> Path:
     """One of the files of a training."""
     return stem.with_name(stem.name + suffix)
+
+
+def kept_network(run: Run, machine: str, config: Mapping[str, Any]) -> DecisionTransformer | None:
+    """A machine's first network, if weights that learned with this config are kept."""
+    for path in sorted(stem_of(run, machine, 0).parent.glob(f"{machine}-0-*{SUFFIX}")):
+        agent = pmoss_agents.load(path, "decision-transformer")
+        assert isinstance(agent, DecisionTransformer)
+        if json.loads(json.dumps(asdict(agent.config))) == config:
+            return agent
+    return None
 
 
 def train(run: Run, machine: str, seed: int, progress: Progress) -> None:

@@ -9,7 +9,14 @@ pytest.importorskip("torch")
 
 from pmoss_benchmarks.functions import authors
 from pmoss_benchmarks.functions.authors import cells, measure
-from pmoss_benchmarks.spatial.author_networks import KEYS, USUAL, WANTED, Settings, stem_of
+from pmoss_benchmarks.spatial.author_networks import (
+    KEYS,
+    USUAL,
+    WANTED,
+    Settings,
+    kept_network,
+    stem_of,
+)
 from pmoss_benchmarks.spatial.author_tables import NAMED, best_of_random, factors
 from pmoss_benchmarks.study.function import Run, silent
 from pmoss_env.machines import load_machine
@@ -100,6 +107,19 @@ def test_of_further_trainings_only_the_training_is_kept(run, row):
     assert further["trainings"][:1] == row["trainings"] and further["networks"] == row["networks"]
     assert len(authors.TABLES["default"]([further]).rows) == 2
     assert authors.summarise(settings, [further])["trainings"] == 2
+
+
+def test_a_machine_has_changes_of_its_own_and_weights_are_found_by_their_config(run, row):
+    settings = replace(run.settings, new_workloads=(), changes_of={"toy": {"updates": 2}})
+    made = replace(run, settings=settings)
+    authors.prepare(made, silent)
+    (cell,) = cells(settings)
+    (training,) = measure(made, cell)["trainings"]
+    assert training["config"]["updates"] == 2 and row["trainings"][0]["config"]["updates"] == 4
+    for wanted in (training, row["trainings"][0]):
+        agent = kept_network(made, "toy", wanted["config"])
+        assert agent is not None and agent.config.updates == wanted["updates"]
+    assert kept_network(made, "toy", {**training["config"], "seed": 9}) is None
 
 
 def test_variants_are_networks_of_their_own(run):

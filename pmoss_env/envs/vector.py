@@ -182,8 +182,9 @@ class BatchVectorEnv(
     def _step(self, actions: npt.NDArray[np.int64]) -> _Steps:
         ended = self._ended()
         resting = ended.copy()
-        checked = self._checked(actions, resting)
-        if starting := resting.nonzero()[0].tolist():
+        starting: Sequence[int] = resting.nonzero()[0].tolist()
+        checked = self._checked(actions, starting)
+        if starting:
             self._start(starting)
         observations = self._advance(checked, resting)
         over: Sequence[int] = ended.nonzero()[0].tolist()
@@ -273,8 +274,11 @@ class BatchVectorEnv(
         """All observations, fresh or read-only."""
 
     @abstractmethod
-    def _checked(self, actions: Any, resting: BoolArray) -> npt.NDArray[np.int64]:
-        """The valid actions, or IllegalActionError; those of ``resting`` rows are ignored."""
+    def _checked(self, actions: Any, starting: Sequence[int]) -> npt.NDArray[np.int64]:
+        """The actions, or IllegalActionError; rows that are ``starting`` may take masked ones.
+
+        Where no row starts, what the batch refuses itself need not be checked.
+        """
 
     @abstractmethod
     def _advance(self, actions: npt.NDArray[np.int64], resting: BoolArray) -> Observation:

@@ -48,7 +48,7 @@ class ContinualVectorEnv(BatchVectorEnv[ContinualSchedulingEnv]):
             return dict(self._shown)
         return {key: rows.copy() for key, rows in self._episodes.state.items()}
 
-    def _checked(self, actions: Any, resting: BoolArray) -> npt.NDArray[np.int64]:
+    def _checked(self, actions: Any, starting: Sequence[int]) -> npt.NDArray[np.int64]:
         chosen = self._whole_numbers(actions)
         outside = (chosen < 0) | (chosen >= self._limits)
         if outside.any():
@@ -58,8 +58,9 @@ class ContinualVectorEnv(BatchVectorEnv[ContinualSchedulingEnv]):
                 f"from 0 to {self._limits[part] - 1}"
             )
         if self._raises:
-            moving = np.flatnonzero((chosen[:, 0] < self._limits[0] - 1) & ~resting)
-            for i in moving.tolist():
+            moving = chosen[:, 0] < self._limits[0] - 1
+            moving[starting] = False
+            for i in np.flatnonzero(moving).tolist():
                 self._envs[i].refuse_masked(*chosen[i].tolist())
         return chosen
 

@@ -62,21 +62,29 @@ class SpatialVectorEnv(BatchVectorEnv[SpatialSchedulingEnv]):
         return self._batch.observe() if self._copy else dict(self._shown)
 
     def _advance(self, actions: npt.NDArray[np.int64], resting: BoolArray) -> Observation:
-        copies = self._batch.step(actions, resting, copy=self._copy)
+        try:
+            copies = self._batch.step(actions, resting, copy=self._copy)
+        except ValueError:
+            self._check_choices(actions)
+            raise
         return dict(self._shown) if copies is None else copies
 
-    def _checked(self, actions: Any, resting: BoolArray) -> npt.NDArray[np.int64]:
-        tiles = self._whole_numbers(actions)
-        unsigned = tiles.view(np.uint64)  # negative numbers become large ones
-        if np.maximum.reduce(unsigned) >= self._choices:
-            i = int(np.argmax(unsigned >= self._choices))
+    def _check_choices(self, tiles: npt.NDArray[np.int64]) -> None:
+        outside = (tiles < 0) | (tiles >= self._choices)
+        if outside.any():
+            i = int(np.argmax(outside))
             kind = "actions" if self._chooses_node else "tiles"
             raise IllegalActionError(
-                f"action {np.asarray(actions)[i]} of sub-environment {i}: {kind} are 0 to "
-                f"{self._choices - 1}"
+                f"action {tiles[i]} of sub-environment {i}: {kind} are 0 to {self._choices - 1}"
             )
+
+    def _checked(self, actions: Any, starting: Sequence[int]) -> npt.NDArray[np.int64]:
+        tiles = self._whole_numbers(actions)
+        if starting or self._raises:
+            self._check_choices(tiles)
         if self._raises:
-            masked = (self._episodes.masks[np.arange(self.num_envs), tiles] == 0) & ~resting
+            masked = self._episodes.masks[np.arange(self.num_envs), tiles] == 0
+            masked[starting] = False
             if masked.any():
                 i = int(np.argmax(masked))
                 raise IllegalActionError(

@@ -18,6 +18,12 @@ class SortedKeyFile:
     @property
     def size(self) -> int: ...
 
+class PointSet:
+    def __init__(self, size: int) -> None: ...
+    @property
+    def size(self) -> int: ...
+    def set(self, first: int, points: npt.NDArray[np.uint32]) -> None: ...
+
 class WorkloadSpec:
     def __init__(
         self,
@@ -34,6 +40,7 @@ class WorkloadSpec:
         seed: int = 0,
         key_space: str = "scattered",
         keys: SortedKeyFile | None = None,
+        points: PointSet | None = None,
         hot_share: float = 0.9,
         hot_fraction: float = 0.05,
         drift: float = 0.0,

@@ -97,7 +97,7 @@ std::vector<SharedTouches> reweighted(const SliceProfiles& base, const std::vect
 
 RTreeProfiler::RTreeProfiler(const WorkloadSpec& workload, std::uint32_t slices,
                              const recording::TraceOptions& options)
-    : workload_(workload), sample_(workload.space.kind, workload.records, grid_of(slices)) {
+    : workload_(workload), sample_(workload.space, workload.records, grid_of(slices)) {
   validate_points(workload);
   const auto trace = recording::record_rtree(evenly(workload), slices, options);
   inserting_ = inserting_share(*trace);

@@ -131,7 +131,7 @@ int main(int argc, char** argv) {
   std::vector<std::uint64_t> values;
   std::vector<PeerValue> peer_values;
   for (std::uint64_t record = 0; record < spec.records; ++record) {
-    points.push_back(pmoss::point_of_record(spec.space.kind, record));
+    points.push_back(pmoss::point_of_record(spec.space, record));
     values.push_back(record);
     peer_values.emplace_back(peer_point(points.back().x, points.back().y), record);
   }
@@ -148,7 +148,7 @@ int main(int argc, char** argv) {
   for (int round = 0; round < rounds; ++round) {
     std::vector<pmoss::Point> fresh;
     for (std::size_t i = 0; i < queries; ++i) {
-      fresh.push_back(pmoss::point_of_record(spec.space.kind, next + i));
+      fresh.push_back(pmoss::point_of_record(spec.space, next + i));
     }
     const double own = rate(queries, [&] {
       for (std::size_t i = 0; i < queries; ++i) tree.insert(fresh[i], next + i);

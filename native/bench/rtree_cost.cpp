@@ -23,7 +23,7 @@ void load(RTree& tree, const pmoss::WorkloadSpec& spec) {
   std::vector<pmoss::Point> points;
   std::vector<std::uint64_t> values;
   for (std::uint64_t record = 0; record < spec.records; ++record) {
-    points.push_back(pmoss::point_of_record(spec.space.kind, record));
+    points.push_back(pmoss::point_of_record(spec.space, record));
     values.push_back(record);
   }
   tree.bulk_load(points, values, 0.7);

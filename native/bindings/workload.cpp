@@ -53,26 +53,42 @@ const char* name_of(KeySpace::Kind kind) {
       return "clustered";
     case KeySpace::Kind::file:
       return "file";
+    case KeySpace::Kind::points:
+      return "points";
     case KeySpace::Kind::scattered:
       break;
   }
   return "scattered";
 }
 
-KeySpace key_space_of(const std::string& name, std::shared_ptr<SortedKeyFile> keys) {
+KeySpace key_space_of(const std::string& name, std::shared_ptr<SortedKeyFile> keys,
+                      std::shared_ptr<PointSet> points) {
   if (name == "scattered") return {KeySpace::Kind::scattered};
   if (name == "clustered") return {KeySpace::Kind::clustered};
   if (name == "file") return {KeySpace::Kind::file, std::move(keys)};
+  if (name == "points") return {KeySpace::Kind::points, nullptr, 0, std::move(points)};
   throw std::invalid_argument("key_space is '" + name +
-                              "'; it must be 'scattered', 'clustered' or 'file'");
+                              "'; it must be 'scattered', 'clustered', 'file' or 'points'");
+}
+
+using Coordinates = py::array_t<std::uint32_t, py::array::c_style>;
+
+void set_points(PointSet& set, std::uint64_t first, const Coordinates& points) {
+  if (points.ndim() != 2 || points.shape(1) != 2) {
+    throw std::invalid_argument("points must have two columns, x and y");
+  }
+  std::vector<Point> rows;
+  for (py::ssize_t i = 0; i < points.shape(0); ++i)
+    rows.push_back({points.at(i, 0), points.at(i, 1)});
+  set.set(first, rows);
 }
 
 WorkloadSpec make_spec(double lookup, double insert, double scan, double update,
                        const std::string& distribution, double theta, std::uint64_t zipf_items,
                        std::uint64_t records, std::uint32_t max_scan_length, std::uint64_t seed,
                        const std::string& key_space, std::shared_ptr<SortedKeyFile> keys,
-                       double hot_share, double hot_fraction, double drift,
-                       double read_modify_write, std::uint32_t value_bytes) {
+                       std::shared_ptr<PointSet> points, double hot_share, double hot_fraction,
+                       double drift, double read_modify_write, std::uint32_t value_bytes) {
   WorkloadSpec spec{lookup,
                     insert,
                     scan,
@@ -83,7 +99,7 @@ WorkloadSpec make_spec(double lookup, double insert, double scan, double update,
                     records,
                     max_scan_length,
                     seed,
-                    key_space_of(key_space, std::move(keys)),
+                    key_space_of(key_space, std::move(keys), std::move(points)),
                     hot_share,
                     hot_fraction,
                     drift,
@@ -141,6 +157,11 @@ void bind_spec(py::module_& module) {
       .def(py::init<const std::string&>(), py::arg("path"),
            py::call_guard<py::gil_scoped_release>())
       .def_property_readonly("size", &SortedKeyFile::size);
+  py::class_<PointSet, std::shared_ptr<PointSet>>(module, "PointSet", "Points of a user.")
+      .def(py::init<std::uint64_t>(), py::arg("size"))
+      .def_property_readonly("size", &PointSet::size)
+      .def("set", &set_points, py::arg("first"), py::arg("points"),
+           "Places the points number first, first + 1, ...: rows of x and y.");
 
   const WorkloadSpec standard;
   py::class_<WorkloadSpec>(module, "WorkloadSpec",
@@ -152,7 +173,7 @@ void bind_spec(py::module_& module) {
            py::arg("zipf_items") = standard.zipf_items, py::arg("records") = standard.records,
            py::arg("max_scan_length") = standard.max_scan_length, py::arg("seed") = standard.seed,
            py::arg("key_space") = name_of(standard.space.kind), py::arg("keys") = nullptr,
-           py::arg("hot_share") = standard.hot_share,
+           py::arg("points") = nullptr, py::arg("hot_share") = standard.hot_share,
            py::arg("hot_fraction") = standard.hot_fraction, py::arg("drift") = standard.drift,
            py::arg("read_modify_write") = standard.read_modify_write,
            py::arg("value_bytes") = standard.value_bytes)
@@ -191,7 +212,7 @@ void bind_spec(py::module_& module) {
       .def(
           "cell_shares",
           [](const WorkloadSpec& spec, std::uint32_t slices) {
-            return RecordSample(spec.space.kind, spec.records, grid_of(slices)).share();
+            return RecordSample(spec.space, spec.records, grid_of(slices)).share();
           },
           py::arg("slices"),
           "Share of the records, taken for points, that each cell of a grid holds; of a sample.")

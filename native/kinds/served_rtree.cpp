@@ -143,7 +143,7 @@ void ServedPoints<Tree, Migration>::load(std::uint32_t first, std::uint32_t last
   std::vector<std::vector<Point>> points(last - first);
   for (std::uint64_t record = 0; record < spec_.records; ++record) {
     if ((record & 0xfff) == 0 && cancelled()) return;
-    const Point point = point_of_record(spec_.space.kind, record);
+    const Point point = point_of_record(spec_.space, record);
     const std::uint32_t slice = tree_.grid().slice_of(point);
     if (slice >= first && slice < last) points[slice - first].push_back(point);
   }

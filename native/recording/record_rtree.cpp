@@ -32,7 +32,7 @@ void load(RTree& tree, const WorkloadSpec& spec) {
   std::vector<Point> points(spec.records);
   std::vector<std::uint64_t> values(spec.records);
   for (std::uint64_t record = 0; record < spec.records; ++record) {
-    points[record] = point_of_record(spec.space.kind, record);
+    points[record] = point_of_record(spec.space, record);
     values[record] = record;
   }
   tree.bulk_load(points, values, fill);

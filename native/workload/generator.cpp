@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "workload/points.hpp"
 #include "workload/sorted_key_file.hpp"
 
 namespace pmoss {
@@ -89,6 +90,12 @@ void validate(const WorkloadSpec& spec) {
              "be at most the " + std::to_string(spec.space.keys->size()) +
                  " different keys of the key file");
     }
+  } else if (spec.space.kind == KeySpace::Kind::points) {
+    if (spec.space.points == nullptr) refuse("key space", "points without a set", "have one");
+    if (spec.records > spec.space.points->size()) {
+      refuse("records", std::to_string(spec.records),
+             "be at most the " + std::to_string(spec.space.points->size()) + " points of the set");
+    }
   } else if (spec.records >= std::uint64_t{1} << 39) {
     refuse("records", std::to_string(spec.records), "be below 2^39");
   }
@@ -150,6 +157,7 @@ OperationGenerator::OperationGenerator(const WorkloadSpec& spec, std::uint64_t s
       next_insert_(first_insert_record),
       insert_stride_(insert_stride) {
   validate(spec);
+  if (spec.space.kind == KeySpace::Kind::points) refuse("key space", "of points", "be of keys");
   if (first_insert_record < spec.records) {
     refuse("first_insert_record", std::to_string(first_insert_record),
            "be at least records, which is " + std::to_string(spec.records));

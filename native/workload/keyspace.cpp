@@ -90,6 +90,7 @@ std::uint64_t KeySpace::position(std::uint64_t record, std::uint64_t seed) const
       return mix40(record, mix64(seed)) << (64 - position_bits);
     case Kind::file:
       return keys->position(record, seed);
+    case Kind::points:
     case Kind::scattered:
       break;
   }
@@ -110,6 +111,7 @@ std::uint64_t KeySpace::key_at(std::uint64_t position) const noexcept {
     }
     case Kind::file:
       return keys->key_at(position);
+    case Kind::points:
     case Kind::scattered:
       break;
   }
@@ -135,6 +137,7 @@ double KeySpace::share_below(std::uint64_t key) const noexcept {
     }
     case Kind::file:
       return keys->share_below(key);
+    case Kind::points:
     case Kind::scattered:
       break;
   }

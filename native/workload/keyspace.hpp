@@ -10,6 +10,7 @@
 
 namespace pmoss {
 
+class PointSet;
 class SortedKeyFile;
 
 /// How the keys of an index lie in the 64-bit range.
@@ -18,12 +19,14 @@ struct KeySpace {
     scattered,  ///< uniformly: hashed record numbers
     clustered,  ///< in clusters within clusters, as map data do: synthetic, the same for all seeds
     file,       ///< as the keys of a file, stretched over the whole range
+    points,     ///< of points alone: those of a user, see point_of_record()
   };
   Kind kind = Kind::scattered;
   std::shared_ptr<const SortedKeyFile> keys = nullptr;  ///< of kind file
   /// So many records, from number 0 on, lie in the order of their numbers, from a place that the
   /// seed chooses on and round the end: the hot ones of Zipf's are neighbours.
   std::uint64_t in_order = 0;
+  std::shared_ptr<const PointSet> points = nullptr;  ///< of kind points
 
   /// Place of record number `record` among all records in the order of their keys, in units of
   /// 2^-64: a bijection for each seed, so that hot records lie scattered (P-MOSS section 7.2); with

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <stdexcept>
 #include <string>
@@ -76,6 +77,16 @@ std::uint32_t clamped(double coordinate) {
   return static_cast<std::uint32_t>(std::clamp(coordinate, 0.0, plane_width - 1.0));
 }
 
+/// A bijection of the integers of so many bits that scatters its input.
+constexpr std::uint64_t scattered(std::uint64_t x, int bits) {
+  const std::uint64_t mask = (std::uint64_t{1} << bits) - 1;
+  const int half = bits / 2 + 1;
+  x = (x + data_seed) & mask;
+  x = ((x ^ x >> half) * 0x9e3779b97f4a7c15ULL) & mask;
+  x = ((x ^ x >> half) * 0xd6e8feb86659fd93ULL) & mask;
+  return x ^ x >> half;
+}
+
 Rectangle square_around(Point centre, double half) {
   return {clamped(centre.x - half), clamped(centre.y - half), clamped(centre.x + half),
           clamped(centre.y + half)};
@@ -102,14 +113,45 @@ Point point_of_record(KeySpace::Kind kind, std::uint64_t record) {
       return clustered_point(hash);
     default:
       throw std::invalid_argument(
-          "the key space is a file of keys; points are scattered or clustered");
+          "the key space is a file of keys; points are scattered, clustered or a user's");
   }
+}
+
+Point point_of_record(const KeySpace& space, std::uint64_t record) {
+  return space.kind == KeySpace::Kind::points ? space.points->of_record(record)
+                                              : point_of_record(space.kind, record);
+}
+
+PointSet::PointSet(std::uint64_t size) : size_(size), bits_(std::bit_width(size - 1)) {
+  if (size < 2) {
+    throw std::invalid_argument("size is " + std::to_string(size) + "; it must be at least 2");
+  }
+  points_ = std::make_unique<Point[]>(size);
+}
+
+void PointSet::set(std::uint64_t first, std::span<const Point> points) {
+  if (first > size_ || points.size() > size_ - first) {
+    throw std::invalid_argument(std::to_string(points.size()) + " points from number " +
+                                std::to_string(first) + " on were given to a set of " +
+                                std::to_string(size_));
+  }
+  std::copy(points.begin(), points.end(), points_.get() + first);
+}
+
+Point PointSet::of_record(std::uint64_t record) const noexcept {
+  std::uint64_t number = record % size_;
+  do number = scattered(number, bits_);
+  while (number >= size_);
+  Point point = points_[number];
+  const auto beside = static_cast<std::uint32_t>(record / size_);
+  point.x += point.x < 1U << 31 ? beside : -beside;
+  return point;
 }
 
 Rectangle hot_region(const WorkloadSpec& spec) {
   constexpr std::size_t samples = 8192;
   Random random(mix64(spec.seed));
-  const auto draw = [&] { return point_of_record(spec.space.kind, random.below(spec.records)); };
+  const auto draw = [&] { return point_of_record(spec.space, random.below(spec.records)); };
   const Point centre = draw();
   std::vector<std::uint32_t> distances(samples);
   for (auto& distance : distances) {
@@ -122,13 +164,13 @@ Rectangle hot_region(const WorkloadSpec& spec) {
   return square_around(centre, *wanted);
 }
 
-RecordSample::RecordSample(KeySpace::Kind kind, std::uint64_t records, const Grid& grid)
+RecordSample::RecordSample(const KeySpace& space, std::uint64_t records, const Grid& grid)
     : share_(grid.slices(), 0.0) {
   const std::uint64_t n = std::min<std::uint64_t>(records, most_points);
   points_.reserve(n);
   cells_.reserve(n);
   for (std::uint64_t i = 0; i < n; ++i) {
-    const Point point = point_of_record(kind, i);
+    const Point point = point_of_record(space, i);
     points_.push_back(point);
     cells_.push_back(grid.slice_of(point));
     share_[cells_.back()] += 1.0 / static_cast<double>(n);
@@ -201,7 +243,7 @@ std::uint64_t PointGenerator::choose_record() {
   std::uint64_t record = random_.below(spec_.records);
   if (hot_ && random_.uniform() < spec_.hot_share) {
     // The record in the middle is one of them, so this ends.
-    while (!hot_->contains(point_of_record(spec_.space.kind, record))) {
+    while (!hot_->contains(point_of_record(spec_.space, record))) {
       record = random_.below(spec_.records);
     }
   }
@@ -213,7 +255,7 @@ PointOperation PointGenerator::next() {
   const bool inserts = draw < spec_.insert;
   const std::uint64_t record = inserts ? next_insert_ : choose_record();
   if (inserts) next_insert_ += insert_stride_;
-  const Point point = point_of_record(spec_.space.kind, record);
+  const Point point = point_of_record(spec_.space, record);
   const Rectangle place = {point.x, point.y, point.x, point.y};
   if (inserts) return {Operation::Kind::insert, place, record, point, 0};
   if (draw >= spec_.insert + spec_.scan) return {Operation::Kind::lookup, place, record, point, 0};

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "workload/generator.hpp"
@@ -68,12 +70,35 @@ struct Grid {
 /// Throws std::invalid_argument unless slices lie in 1 .. 65536.
 Grid grid_of(std::uint32_t slices);
 
+/// Points of a user, such as those of a file. A fixed pseudo-random order numbers the records:
+/// files are often sorted, and a record's number must not tell its place.
+class PointSet {
+ public:
+  /// So many points, which set() places. Throws std::invalid_argument unless there are at least 2.
+  explicit PointSet(std::uint64_t size);
+
+  std::uint64_t size() const noexcept { return size_; }
+  /// Places the points number first, first + 1, ... in the order of the user; throws
+  /// std::invalid_argument for those behind the last.
+  void set(std::uint64_t first, std::span<const Point> points);
+
+  /// The records behind the last point lie beside those before.
+  Point of_record(std::uint64_t record) const noexcept;
+
+ private:
+  std::unique_ptr<Point[]> points_;
+  std::uint64_t size_;
+  int bits_;  // of the largest number
+};
+
 /// The place of a record; the same in all workload instances, as in a real data set. `scattered` is
 /// uniform. `clustered` is synthetic and stands in for OpenStreetMap's US Northeast. It is a random
 /// multiplicative cascade: the plane is halved both ways twelve times. Each time the four quarters
 /// share the points in proportions drawn at random. At the four coarsest levels one quarter in
-/// sixteen gets none (sea). Throws std::invalid_argument for `file`.
+/// sixteen gets none (sea). Throws std::invalid_argument for `file` and `points`.
 Point point_of_record(KeySpace::Kind kind, std::uint64_t record);
+/// The same, and of kind `points` PointSet::of_record().
+Point point_of_record(const KeySpace& space, std::uint64_t record);
 
 /// The hot region of an instance: a square around one of its records, cut at the borders, that
 /// holds about `hot_fraction` of all records.
@@ -86,7 +111,7 @@ class RecordSample {
   static constexpr std::uint64_t most_points = 1 << 18;
 
   /// Throws std::invalid_argument like point_of_record().
-  RecordSample(KeySpace::Kind kind, std::uint64_t records, const Grid& grid);
+  RecordSample(const KeySpace& space, std::uint64_t records, const Grid& grid);
 
   /// [cell] share of all records that lie in the cell.
   const std::vector<double>& share() const noexcept { return share_; }

@@ -13,9 +13,10 @@ from pmoss_env.indexes import holds_points
 from pmoss_env.machines import Machine
 from pmoss_env.machines.distances import PLAIN
 from pmoss_env.types import CoTenant
-from pmoss_env.workloads import SOSD, Workload
+from pmoss_env.workloads import POINTS, SOSD, Workload
 from pmoss_env.workloads.catalog import sorted_keys
 from pmoss_env.workloads.description import FRACTIONS, WORD_BYTES
+from pmoss_env.workloads.point_file import points_of_file
 
 _BYTES_PER_LINE = 64
 _LINES_PER_KIB = 1024 / _BYTES_PER_LINE
@@ -95,9 +96,10 @@ def native_workload(workload: Workload, seed: int = 0) -> _native.WorkloadSpec:
     """The C++ form of a workload instance.
 
     Raises:
-        DescriptionError: an invalid key file, or more records than it holds.
+        DescriptionError: an invalid file of keys or points, or more records than it holds.
     """
-    path = workload.keys.removeprefix(SOSD) if workload.keys.startswith(SOSD) else None
+    of_keys, of_points = (workload.keys.startswith(prefix) for prefix in (SOSD, POINTS))
+    path = workload.keys.partition(":")[2]
     try:
         return _native.WorkloadSpec(
             **{name: getattr(workload, name) for name in FRACTIONS},
@@ -107,8 +109,9 @@ def native_workload(workload: Workload, seed: int = 0) -> _native.WorkloadSpec:
             records=workload.records,
             max_scan_length=workload.max_scan_length,
             seed=seed,
-            key_space=workload.keys if path is None else "file",
-            keys=None if path is None else sorted_keys(path),
+            key_space="file" if of_keys else "points" if of_points else workload.keys,
+            keys=sorted_keys(path) if of_keys else None,
+            points=points_of_file(path) if of_points else None,
             hot_share=workload.hot_share,
             hot_fraction=workload.hot_fraction,
             drift=workload.drift,

@@ -39,7 +39,7 @@ _OF_OPEN_LOAD = [">lag us", ">waits", ">unanswered"]
 _CALLBACKS = ("progress", "on_round")
 RecordsOption = Annotated[
     int | None,
-    typer.Option(help="Records in the index (hardware: 1,000,000; else the workload's)."),
+    typer.Option(help="Records in the index; else the workload's (hardware: 1,000,000 at most)."),
 ]
 
 
@@ -63,8 +63,8 @@ def measure(
     workload: Annotated[
         str | None,
         typer.Option(
-            help="A name from `pmoss list workloads`, a file (.toml), or sosd:FILE for its keys. "
-            "Default: the usual one of the index. rtree-ranges (50 million points) takes a minute."
+            help="A name of `pmoss list workloads`, a file (.toml), sosd:FILE (keys), points:FILE "
+            "(.npy). Default: the usual one of the index. rtree-ranges (50M points) takes a minute."
         ),
     ] = None,
     slices: Annotated[int, typer.Option(help="Key ranges, or cells.")] = 256,
@@ -157,7 +157,7 @@ def _print_rounds(
     load = asked["load"]
     schedules: dict[str, Schedule] = {}
     with Stages() as progress:
-        _add_callbacks(arguments, backend, seconds, progress)
+        _add_callbacks(arguments, backend, asked["workload"], seconds, progress)
         subject = make_backend(backend, **asked, **arguments)
         names, without = _with_balancing(names, subject, backend, arguments)
         balanced = _balanced(names, subject, backend, {**asked, **arguments})
@@ -200,7 +200,7 @@ def _over_rates(
 
     curve: dict[tuple[float, str], list[HardwareSnapshot]] = {}
     with Stages() as progress:
-        _add_callbacks(arguments, backend, seconds, progress)
+        _add_callbacks(arguments, backend, asked["workload"], seconds, progress)
         for number, rate in enumerate(sorted(set(rates))):
             offered = {**asked, "load": f"open:{rate!r}", **arguments}
             progress("measuring", number, len(set(rates)))
@@ -262,9 +262,8 @@ def _with_balancing(
 
     if BALANCED not in names or "numa_balancing" in arguments:
         return names, ""
-    rows, without = balancing_rows(
-        backend, subject.machine.nodes if subject.measures_host else None
-    )
+    nodes = subject.machine.nodes if subject.measures_host else None
+    rows, without = balancing_rows(backend, nodes)
     behind = names.index(BALANCED) + 1
     rows = [row for row in rows if row not in names]
     return [*names[:behind], *rows, *names[behind:]], without
@@ -297,13 +296,14 @@ def _asked(asked: dict[str, Any], env: list[str] | None, machine: str | None) ->
 
 
 def _add_callbacks(
-    arguments: dict[str, Any], backend: str, seconds: float, progress: Stages
+    arguments: dict[str, Any], backend: str, workload: str, seconds: float, progress: Stages
 ) -> None:
     """Adds progress to the backend's arguments; on this host also defaults for its size."""
     from pmoss_env.backends import backend_class, backend_options
+    from pmoss_env.workloads import load_workload
 
     if backend_class(backend).measures_host:
-        size = arguments.setdefault("records", 1_000_000)
+        size = arguments.setdefault("records", min(1_000_000, load_workload(workload).records))
         arguments.setdefault("seconds", seconds)
         arguments["progress"] = lambda done: progress("loading the index", done, size)
         arguments["on_round"] = lambda of_round: progress.note(round_in_words(of_round))

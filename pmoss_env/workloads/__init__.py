@@ -3,6 +3,7 @@
 from pmoss_env.workloads.catalog import load_preset, load_workload, preset_names, workload_names
 from pmoss_env.workloads.description import (
     KEY_SPACES,
+    POINTS,
     SOSD,
     Workload,
     resized,
@@ -10,6 +11,7 @@ from pmoss_env.workloads.description import (
 
 __all__ = [
     "KEY_SPACES",
+    "POINTS",
     "SOSD",
     "Workload",
     "load_preset",

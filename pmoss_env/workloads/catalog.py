@@ -10,7 +10,8 @@ import pmoss_env._native as _native
 from pmoss_env.errors import DescriptionError, UnknownNameError
 from pmoss_env.files import FileStamp, check_regular, file_stamp
 from pmoss_env.search_paths import file_of, toml_files
-from pmoss_env.workloads.description import SOSD, Workload
+from pmoss_env.workloads.description import POINTS, SOSD, Workload
+from pmoss_env.workloads.point_file import points_of_file
 
 PRESETS = Path(__file__).parent / "presets"
 #: Group and variable that add folders of workload files; see pmoss_env.search_paths.
@@ -36,14 +37,18 @@ def load_preset(name: str) -> Workload:
 def load_workload(name: str) -> Workload:
     """Loads a workload: a preset, a file on the search path, or the path of a ``.toml`` file.
 
-    ``sosd:FILE`` is the preset ``lookups`` of all keys of a file in SOSD's format.
+    ``sosd:FILE`` is the preset ``lookups`` of all keys of a file in SOSD's format, ``points:FILE``
+    the ranges of ``rtree-ranges`` on all points of a file; see ``keys`` of Workload.
 
     Raises:
         UnknownNameError: no file has this name.
-        DescriptionError: an invalid or missing value, two files with this name, or no file of keys.
+        DescriptionError: an invalid or missing value, two files with this name, or no file of keys
+            or points.
     """
     if name.startswith(SOSD):
         return _lookups_of_keys(Path(name.removeprefix(SOSD)).absolute())
+    if name.startswith(POINTS):
+        return _ranges_of_points(Path(name.removeprefix(POINTS)).absolute())
     path = file_of(name, PRESETS, GROUP, VARIABLE)
     if path is None:
         raise UnknownNameError("workload", name, [*workload_names(), "path/to/workload.toml"])
@@ -58,6 +63,17 @@ def _lookups_of_keys(path: Path) -> Workload:
         source=str(path),
         records=sorted_keys(str(path)).size,
         keys=f"{SOSD}{path}",
+    )
+
+
+def _ranges_of_points(path: Path) -> Workload:
+    return replace(
+        load_preset("rtree-ranges"),
+        name=f"points-{path.name}",
+        description=f"Square ranges centred on uniformly drawn points of {path.name}",
+        source=str(path),
+        records=points_of_file(str(path)).size,
+        keys=f"{POINTS}{path}",
     )
 
 

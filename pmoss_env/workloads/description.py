@@ -15,9 +15,9 @@ from pmoss_env.indexes import DEFAULT, holds_points, index_names
 
 FRACTIONS = ("lookup", "insert", "scan", "update", "read_modify_write")
 DISTRIBUTIONS = ("uniform", "zipf", "zipf_ordered", "hot_range", "latest")
-#: Key spaces without a file; "sosd:<path>" takes the keys of a file.
+#: Key spaces without a file; "sosd:<path>" takes the keys of a file, "points:<path>" its points.
 KEY_SPACES = ("scattered", "clustered")
-SOSD = "sosd:"
+SOSD, POINTS = "sosd:", "points:"
 #: Bytes of a value that every index holds and the models know, and of the largest.
 WORD_BYTES, MAX_VALUE_BYTES = 8, 1024
 #: Largest values that the generator and the workers' queues support.
@@ -54,7 +54,11 @@ class Workload:
         keys: key space: "scattered" (uniform), "clustered" (clusters within clusters, as in map
             data; synthetic) or "sosd:<path>", a file in the format of the SOSD benchmark (a count
             and that many ascending keys, 64-bit, little-endian). Slices are key ranges of equal
-            width, so that they differ in size where keys are not uniform, and may be empty.
+            width, so that they differ in size where keys are not uniform, and may be empty. For an
+            R-tree "points:<path>": a file by ``np.save``, of an (n, 2) array of float64 or float32
+            in C order. The bounding box of its points becomes the plane: each coordinate is scaled
+            by its least and its largest value. A fixed pseudo-random order numbers the points.
+            Inserts take those behind the loaded ones, and then new ones beside those of the file.
         hot_share: for "hot_range": share of the choices in the hot range.
         hot_fraction: for "hot_range": share of the records in the hot range.
         drift: for "hot_range": share of the records by which the range moves per million choices of
@@ -106,9 +110,9 @@ class Workload:
             )
         if not 0 < self.theta <= 10:
             raise DescriptionError(f"theta = {self.theta}: must lie in (0, 10]")
-        if self.keys not in KEY_SPACES and not self.keys.startswith(SOSD):
+        if self.keys not in KEY_SPACES and not self.keys.startswith((SOSD, POINTS)):
             raise DescriptionError(
-                f"keys = {self.keys!r}: must be one of {KEY_SPACES} or {SOSD}<path>"
+                f"keys = {self.keys!r}: must be one of {KEY_SPACES}, {SOSD}<path> or {POINTS}<path>"
             )
         if not 0 <= self.hot_share <= 1:
             raise DescriptionError(f"hot_share = {self.hot_share}: must lie in [0, 1]")
@@ -133,6 +137,10 @@ class Workload:
             )
         if holds_points(self.index):
             self._check_points()
+        elif self.keys.startswith(POINTS):
+            raise DescriptionError(
+                f"keys = {self.keys!r}: index = {self.index!r} holds no points; use index = 'rtree'"
+            )
 
     def _check_points(self) -> None:
         """Checks for values that native/workload/points.hpp does not support."""
@@ -141,8 +149,10 @@ class Workload:
                 raise DescriptionError(f"{name} = {share}: must be 0, for points do not move")
         if self.distribution == "latest":
             raise DescriptionError("distribution = 'latest': points in the plane have no age")
-        if self.keys not in KEY_SPACES:
-            raise DescriptionError(f"keys = {self.keys!r}: of points must be one of {KEY_SPACES}")
+        if self.keys.startswith(SOSD):
+            raise DescriptionError(
+                f"keys = {self.keys!r}: of points must be one of {KEY_SPACES} or {POINTS}<path>"
+            )
         if self.distribution == "zipf_ordered":
             raise DescriptionError(
                 f"distribution = {self.distribution!r}: points in the plane have no order"

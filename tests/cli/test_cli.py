@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
 from pmoss_datasets.evaluation import read_results
@@ -226,6 +227,25 @@ def test_measure_on_the_model_and_on_this_host() -> None:
     assert "grouped, again" in output and "ratio [95 %]" in output and " .. " not in output
     assert output.count(" 20,000 ") == 3
     assert "task_clock_us" in output
+
+
+@pytest.mark.parametrize("backend", ["analytic", "hardware"])
+def test_points_of_a_file_are_measured(tmp_path: Path, backend: str) -> None:
+    points = np.random.default_rng(0).normal(size=(20_000, 2))
+    np.save(tmp_path / "cities.npy", points)
+    words = ("--workload", f"points:{tmp_path / 'cities.npy'}", "--slices", "16")
+    on = () if backend == "hardware" else ("--machine", "toy")
+    output = pmoss(
+        "measure", "grouped", "lpt", "--backend", backend, *on, "--seconds", "0.2", *words
+    )
+    assert "points-cities.npy" in output
+    # All are loaded, although the usual number on this host is larger.
+    assert output.count(" 20,000 ") == (3 if backend == "hardware" else 0)
+    assert " 20000 " in pmoss("list", "workloads", words[1])
+    few = pmoss("measure", "--backend", backend, *on, *words, "--records", "20001", status=2)
+    assert "at most the 20000 points" in " ".join(few.split())
+    (tmp_path / "cities.npy").write_bytes(b"")
+    assert "no .npy file" in " ".join(pmoss("measure", *words, status=2).split())
 
 
 def test_response_times_are_shown_and_drawn_over_offered_rates(tmp_path: Path) -> None:

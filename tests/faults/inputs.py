@@ -137,6 +137,10 @@ KINDS: dict[str, Kind] = {
             replace(load_workload("lookups"), keys=f"sosd:{f / 'keys'}", records=1000)
         ),
     ),
+    "points": Kind(
+        "points/points.npy",
+        lambda f: native_workload(load_workload(f"points:{f / 'points.npy'}")).cell_shares(4)[0],
+    ),
 }
 
 
@@ -154,7 +158,7 @@ def make(folder: Path) -> None:
     collect(Recipe(env=env, episodes=3, reference_episodes=0), folder / "data")
     for name in ("machine", "workload", "recipe", "config", "targets", "results", "rows"):
         (folder / name).mkdir()
-    for name in ("schedule", "server", "agent", "keys"):
+    for name in ("schedule", "server", "agent", "keys", "points"):
         (folder / name).mkdir()
     shutil.copy(MACHINES / "toy.toml", folder / "machine/machine.toml")
     shutil.copy(WORKLOADS / "ycsb-a.toml", folder / "workload/workload.toml")
@@ -180,3 +184,4 @@ def make(folder: Path) -> None:
     keys = np.arange(5000, dtype="<u8") * 977
     count = np.array([keys.size], dtype="<u8")
     (folder / "keys/keys").write_bytes(count.tobytes() + keys.tobytes())
+    np.save(folder / "points/points.npy", np.random.default_rng(0).normal(size=(2000, 2)))

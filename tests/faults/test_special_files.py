@@ -34,6 +34,10 @@ def _keys(path):
     return native_workload(replace(lines, keys=f"sosd:{path}"))
 
 
+def _points(path):
+    return load_workload(f"points:{path}")
+
+
 #: What reads a file of each kind; the name that the file must have.
 READERS = {
     "metadata.json": lambda path: open_dataset(path.parent),
@@ -47,6 +51,7 @@ READERS = {
     "server.xml": read_lstopo,
     "original.txt": read_rows,
     "keys": _keys,
+    "points.npy": _points,
     "agent.safetensors": pmoss_agents.load,
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <set>
 #include <stdexcept>
 #include <vector>
@@ -45,7 +46,7 @@ TEST(Points, ASampleKnowsWhereTheRecordsAre) {
   WorkloadSpec spec = ranges();
   spec.distribution = Distribution::hot_range;
   spec.hot_fraction = 0.05;
-  const RecordSample sample(KeySpace::Kind::clustered, spec.records, Grid{});
+  const RecordSample sample(spec.space, spec.records, Grid{});
   const Rectangle region = hot_region(spec);
   std::vector<double> share(256, 0.0), within(256, 0.0);
   for (std::uint64_t record = 0; record < spec.records; ++record) {
@@ -83,6 +84,88 @@ TEST(Points, ClusteredOnesLeaveSeaAndCrowdCities) {
   EXPECT_LT(empty, 256 * 4 / 10);
   EXPECT_GT(share.back(), 5.0 / 256);
   EXPECT_LT(share.back(), 0.15);
+}
+
+/// Sorted by x, as files often are; half of the points lie in the left tenth of the plane.
+std::shared_ptr<const PointSet> sorted_points(std::uint32_t n) {
+  const auto set = std::make_shared<PointSet>(n);
+  std::vector<Point> points(n);
+  for (std::uint32_t i = 0; i < n; ++i) {
+    const double part = i / (n - 1.0);
+    const double x = part < 0.5 ? 0.2 * part : 0.1 + 1.8 * (part - 0.5);
+    points[i] = {static_cast<std::uint32_t>(x * ~0U), ~0U / n * i};
+  }
+  set->set(0, points);
+  return set;
+}
+
+TEST(PointSet, RecordsAreItsPointsEachOnceInAnOrderOfItsOwn) {
+  for (const std::uint32_t n : {2U, 3U, 1000U, 1024U, 1025U}) {
+    const auto set = sorted_points(n);
+    std::set<std::uint32_t> places;
+    std::uint32_t steps = 0;
+    for (std::uint32_t record = 0; record < n; ++record) {
+      const std::uint32_t y = set->of_record(record).y;
+      places.insert(y);
+      steps += record > 0 && y > set->of_record(record - 1).y ? 1 : 0;
+    }
+    EXPECT_EQ(places.size(), n);
+    EXPECT_EQ(*places.rbegin(), ~0U / n * (n - 1));
+    if (n >= 1000) {
+      EXPECT_NEAR(steps, n / 2.0, 5 * std::sqrt(n / 12.0));
+    }
+  }
+}
+
+TEST(PointSet, TheOrderIsTheSameOnEveryMachine) {
+  const auto set = sorted_points(1000);
+  std::vector<std::uint32_t> order;
+  for (std::uint64_t r = 0; r < 5; ++r) order.push_back(set->of_record(r).y / (~0U / 1000));
+  EXPECT_EQ(order, (std::vector<std::uint32_t>{637, 14, 557, 902, 575}));
+}
+
+TEST(PointSet, TheFirstRecordsLieWhereAllDo) {
+  constexpr std::uint32_t n = 1'000'000;
+  const KeySpace space{.kind = KeySpace::Kind::points, .points = sorted_points(n)};
+  std::vector<double> share(256, 0.0);
+  for (std::uint64_t record = 0; record < n; ++record) {
+    share[Grid{}.slice_of(point_of_record(space, record))] += 1.0 / n;
+  }
+  const RecordSample sample(space, n, Grid{});
+  for (std::size_t cell = 0; cell < 256; ++cell) {
+    const double near = 5.0 * std::sqrt(share[cell] / RecordSample::most_points) + 1e-5;
+    EXPECT_NEAR(sample.share()[cell], share[cell], near) << cell;
+  }
+}
+
+TEST(PointSet, RecordsBehindTheLastLieBesideThoseBefore) {
+  const auto set = sorted_points(3);  // one of them in either corner
+  for (std::uint64_t record = 0; record < 3; ++record) {
+    const Point point = set->of_record(record);
+    for (const std::uint32_t lap : {1U, 2U, 100U}) {
+      const Point beside = set->of_record(record + std::uint64_t{3} * lap);
+      EXPECT_EQ(std::max(beside.x, point.x) - std::min(beside.x, point.x), lap);
+      EXPECT_EQ(beside.y, point.y);
+    }
+  }
+}
+
+TEST(PointSet, RefusesWhatItCannotHold) {
+  EXPECT_THROW(PointSet{0}, std::invalid_argument);
+  EXPECT_THROW(PointSet{1}, std::invalid_argument);
+  PointSet set(3);
+  const std::vector<Point> two(2);
+  set.set(1, two);
+  EXPECT_THROW(set.set(2, two), std::invalid_argument);
+  EXPECT_THROW(set.set(~std::uint64_t{0}, two), std::invalid_argument);
+  WorkloadSpec spec = ranges(4);
+  spec.space = {.kind = KeySpace::Kind::points};
+  EXPECT_THROW(validate_points(spec), std::invalid_argument);  // no set
+  spec.space.points = sorted_points(3);
+  EXPECT_THROW(validate_points(spec), std::invalid_argument);  // 4 records of 3 points
+  spec.records = 3;
+  validate_points(spec);
+  EXPECT_THROW(OperationGenerator(spec, 0, 3, 1), std::invalid_argument);  // no keys
 }
 
 TEST(Grid, CellsCoverThePlaneInRows) {

@@ -110,7 +110,8 @@ def export_placement(
     Args:
         mechanism: one of MECHANISMS.
         folder: of the files; made if it is not there.
-        name: of the placement, in names of files and units. Other characters become hyphens.
+        name: of the placement, in names of files and units. Other characters become hyphens. What
+            an earlier export of the same name wrote for further units is removed.
 
     Returns:
         The files.
@@ -125,6 +126,9 @@ def export_placement(
     name = re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")[:_MAX_NAME] or "placement"
     texts = MECHANISMS[mechanism](machine, units_of(machine, schedule), name)
     folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob(f"{name}-*.conf"):  # of units that this placement no longer has
+        if old.name not in texts and old.read_text().startswith(_head(name)):
+            old.unlink()
     for file, text in texts.items():
         write_atomically(folder / file, text)
         if text.startswith("#!"):
@@ -133,10 +137,15 @@ def export_placement(
     return [folder / file for file in texts]
 
 
+def _head(name: str) -> str:
+    """What the files of a placement begin with, before the version."""
+    return f"# Placement {name} by pmoss"
+
+
 def _about(machine: Machine, name: str) -> list[str]:
     """Comments for the head of a file."""
     routers = np.flatnonzero(np.array(machine.role_of_core) == "router")
-    text = [f"# Placement {name} by pmoss {__version__}."]
+    text = [f"{_head(name)} {__version__}."]
     if machine.name != "host":
         text.append("# CPUs and nodes are those of a description: compare them with lscpu.")
     if routers.size:

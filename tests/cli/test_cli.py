@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from pmoss_datasets.evaluation import read_results
-from pmoss_env import host_report
+from pmoss_env import host_report, measuring
 from pmoss_env.backends.kernel_settings import switched
 from pmoss_env.cli.signals import resume_hint
 from pmoss_env.measuring import AUTO_NUMA, BALANCED, BALANCING
@@ -227,6 +227,13 @@ def test_measure_on_the_model_and_on_this_host() -> None:
     assert "grouped, again" in output and "ratio [95 %]" in output and " .. " not in output
     assert output.count(" 20,000 ") == 3
     assert "task_clock_us" in output
+
+
+@pytest.mark.parametrize("name", list(BALANCING))
+def test_measure_names_a_setting_that_this_host_does_not_have(name, monkeypatch) -> None:
+    monkeypatch.setattr(measuring, "why_no_balancing", lambda nodes: "this host has one NUMA node")
+    refused = pmoss("measure", "lpt", name, "--records", "20000", "--slices", "16", status=2)
+    assert f"{name!r}: this host has one NUMA node: name os-default alone" in refused
 
 
 @pytest.mark.parametrize("backend", ["analytic", "hardware"])

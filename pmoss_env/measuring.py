@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean, stdev
@@ -59,6 +59,17 @@ def check_one_setting(options: Mapping[str, Any]) -> None:
             f"numa_balancing = {options['numa_balancing']!r}: {' and '.join(map(repr, BALANCING))} "
             "have their own setting: leave the option out, or name os-default alone"
         )
+
+
+def check_balancing(
+    names: Iterable[str], backend: str, nodes: int | None, options: Mapping[str, Any]
+) -> None:
+    """Refuses names of BALANCING that have no rows, or that options decide: DescriptionError."""
+    for name in names:
+        if name in BALANCING:
+            check_one_setting(options)
+            if without := balancing_rows(backend, nodes)[1]:
+                raise DescriptionError(f"{name!r}: {without}: name os-default alone")
 
 
 def round_error(snapshot: HardwareSnapshot) -> float | None:

@@ -274,15 +274,10 @@ def _balanced(
 ) -> Backend | None:
     """A model like ``subject`` with automatic NUMA balancing, where a name asks for it."""
     from pmoss_env.backends import make_backend
-    from pmoss_env.errors import DescriptionError
-    from pmoss_env.measuring import AUTO_NUMA, BALANCING, balancing_rows, check_one_setting
+    from pmoss_env.measuring import AUTO_NUMA, check_balancing
 
-    for name in names:
-        if name in BALANCING:
-            check_one_setting(arguments)
-            nodes = subject.machine.nodes if subject.measures_host else None
-            if without := balancing_rows(backend, nodes)[1]:
-                raise DescriptionError(f"{name!r}: {without}: name os-default alone")
+    nodes = subject.machine.nodes if subject.measures_host else None
+    check_balancing(names, backend, nodes, arguments)
     if AUTO_NUMA not in names or subject.measures_host:
         return None
     return make_backend(backend, **arguments, numa_balancing=True)

@@ -153,8 +153,8 @@ class Comparison:
     ) -> Comparison:
         """Compares ``middle`` with the same schedule before and after it."""
         ends = [before.throughput, again.throughput]
-        known = [round_error(snapshot) for snapshot in (before, middle, again)]
-        errors = [math.inf if error is None else error for error in known]
+        of_rounds = [round_error(snapshot) for snapshot in (before, middle, again)]
+        errors = [math.inf if error is None else error for error in of_rounds]
         drift = math.log(ends[1] / ends[0]) / 2 if min(ends) > 0 else math.inf
         return cls(
             again.throughput,

@@ -133,7 +133,7 @@ def export_placement(
         write_atomically(folder / file, text)
         if text.startswith("#!"):
             mode = (folder / file).stat().st_mode
-            (folder / file).chmod(mode | (mode & 0o444) >> 2)  # whoever reads it may run it
+            (folder / file).chmod(mode | (mode & 0o444) >> 2)  # to run for all who may read it
     return [folder / file for file in texts]
 
 

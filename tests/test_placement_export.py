@@ -182,12 +182,12 @@ def test_what_is_exported_holds_the_cpus_and_nodes_of_each_unit(machine, read, r
 
 def test_another_export_of_a_placement_leaves_no_unit_of_the_one_before(machine, tmp_path):
     spread = schedule_of(machine, "random")
-    one = machine.local_schedule(np.full(SLICES, spread.cores[0]))
+    crowded = machine.local_schedule(np.full(SLICES, spread.cores[0]))
     others = [tmp_path / "mine-own.conf", tmp_path / "mine-too-node1.conf"]
     others[0].write_text("[Service]\n")
     export_placement("systemd", machine, spread, tmp_path, "mine-too")
     assert len(export_placement("systemd", machine, spread, tmp_path, "mine")) > 1
-    (left,) = export_placement("systemd", machine, one, tmp_path, "mine")
+    (left,) = export_placement("systemd", machine, crowded, tmp_path, "mine")
     assert {*tmp_path.glob("mine-*.conf")} >= {left, *others}
     assert {*tmp_path.glob("mine-node*.conf")} == {left}
 

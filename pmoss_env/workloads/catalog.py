@@ -45,35 +45,30 @@ def load_workload(name: str) -> Workload:
         DescriptionError: an invalid or missing value, two files with this name, or no file of keys
             or points.
     """
-    if name.startswith(SOSD):
-        return _lookups_of_keys(Path(name.removeprefix(SOSD)).absolute())
-    if name.startswith(POINTS):
-        return _ranges_of_points(Path(name.removeprefix(POINTS)).absolute())
+    for prefix in (SOSD, POINTS):
+        if name.startswith(prefix):
+            return _of_file(prefix, Path(name.removeprefix(prefix)).absolute())
     path = file_of(name, PRESETS, GROUP, VARIABLE)
     if path is None:
         raise UnknownNameError("workload", name, [*workload_names(), "path/to/workload.toml"])
     return _load(path, file_stamp(path))
 
 
-def _lookups_of_keys(path: Path) -> Workload:
+def _of_file(prefix: str, path: Path) -> Workload:
+    """A preset on all keys or points of a file, which are drawn uniformly."""
+    if prefix == SOSD:
+        preset, queries = "lookups", "Point lookups of uniformly drawn keys"
+        records = sorted_keys(str(path)).size
+    else:
+        preset, queries = "rtree-ranges", "Square ranges centred on uniformly drawn points"
+        records = points_of_file(str(path)).size
     return replace(
-        load_preset("lookups"),
-        name=f"sosd-{path.name}",
-        description=f"Point lookups of uniformly drawn keys of {path.name}",
+        load_preset(preset),
+        name=f"{prefix.strip(':')}-{path.name}",
+        description=f"{queries} of {path.name}",
         source=str(path),
-        records=sorted_keys(str(path)).size,
-        keys=f"{SOSD}{path}",
-    )
-
-
-def _ranges_of_points(path: Path) -> Workload:
-    return replace(
-        load_preset("rtree-ranges"),
-        name=f"points-{path.name}",
-        description=f"Square ranges centred on uniformly drawn points of {path.name}",
-        source=str(path),
-        records=points_of_file(str(path)).size,
-        keys=f"{POINTS}{path}",
+        records=records,
+        keys=f"{prefix}{path}",
     )
 
 

@@ -47,6 +47,31 @@ def check_groups(
     return tuple(name for name in allowed if name in given)
 
 
+class _Shared(NamedTuple):
+    """How the tiles of a machine share its caches and nodes.
+
+    Attributes:
+        members: of each level (tiles, groups), 1 = the tile is of the group; groups go by number.
+        sizes: (tiles, 3) logarithms of how many workers share cache, node and machine; 0: none.
+    """
+
+    members: dict[str, Tensor]
+    sizes: Tensor
+
+    @classmethod
+    def of(cls, places: Tensor) -> _Shared:
+        """Of (2, tiles) places, see places_of()."""
+        members = {}
+        for level, place in zip(LEVELS, places, strict=True):
+            groups = torch.arange(int(place.max()) + 1, device=places.device)
+            members[level] = (place[:, None] == groups).float()
+        worker = places >= 0
+        alike = (places[:, :, None] == places[:, None, :]) & worker[:, :, None]
+        whole = worker[1].sum() * worker[1]
+        counts = torch.cat([alike.sum(-1).T, whole.unsqueeze(1)], 1)
+        return cls(members, torch.log(counts.clamp(min=1).float()))
+
+
 class TileInputs(nn.Module):
     """A linear layer over all inputs of each core tile, every sum multiplied only once.
 
@@ -70,6 +95,7 @@ class TileInputs(nn.Module):
         super().__init__()
         self.groups = check_groups(groups)
         self.register_buffer("places", torch.full((len(LEVELS), tiles), -1, dtype=torch.int64))
+        self._known: tuple[Tensor, int, _Shared] | None = None
         self.masks = nn.Linear(2, outputs)
         self.scales, self.weights = nn.ModuleDict(), nn.ModuleDict()
         for name in self.sums():
@@ -128,12 +154,17 @@ class TileInputs(nn.Module):
         """(..., groups, H) sums of (..., tiles, H) over the places of a level."""
         if level == "machine":
             return view.sum(-2, keepdim=True)
-        return self.member(level).to(view.dtype).T @ view
+        return self._shared().members[level].to(view.dtype).T @ view
 
-    def member(self, level: str) -> Tensor:
-        """(tiles, groups) 1 = the tile is of the group; groups go by their number."""
-        place = self.places[LEVELS.index(level)]
-        return place[:, None] == torch.arange(int(place.max()) + 1, device=place.device)
+    def _shared(self) -> _Shared:
+        """What follows from the places, which change with the machine alone."""
+        places = self.places
+        if places.is_inference():  # it counts no changes
+            return _Shared.of(places)
+        if self._known is None or self._known[0] is not places or self._known[1] != places._version:
+            with torch.inference_mode(False):  # it may learn later
+                self._known = places, places._version, _Shared.of(places)
+        return self._known[2]
 
     def standardised(self, state: Mapping[str, Tensor]) -> list[Tensor]:
         """The counters and their sums, standardised: what forward() multiplies.
@@ -168,29 +199,22 @@ class TileInputs(nn.Module):
         """(B, n, tiles, outputs) of B x n states; see StateEncoder.forward()."""
         masks = torch.stack([state["view_mask"], state["position_mask"]], -1)
         parts = self.standardised(state) if standardised is None else standardised
-        total: Tensor = self.masks(masks)
+        # A layer gives a view, and what is added to a view in place is copied for its gradient.
+        total: Tensor = self.masks(masks).clone()
         for name, part in zip(self.sums(), parts, strict=False):
             weighted = self.weights[name](part)
             if name == "slice":
                 weighted = weighted.unsqueeze(2)
             level = name.split("_")[0]
             if level in LEVELS:
-                weighted = self.member(level).to(weighted.dtype) @ weighted
+                weighted = self._shared().members[level].to(weighted.dtype) @ weighted
             # In place: no gradient needs what was there before.
             total += weighted
             if name == "core_placed" and self.joins:
                 total += self.weights["core_joined"](parts[-1])
         if "topology" in self.groups:
-            total += self.topology(self.sizes())
+            total += self.topology(self._shared().sizes)
         return total
-
-    def sizes(self) -> Tensor:
-        """(tiles, 3) logarithms of how many workers share cache, node and machine; 0: no worker."""
-        worker = self.places >= 0
-        alike = (self.places[:, :, None] == self.places[:, None, :]) & worker[:, :, None]
-        shared = alike.sum(-1).T
-        whole = worker[1].sum() * worker[1]
-        return torch.log(torch.cat([shared, whole.unsqueeze(1)], 1).clamp(min=1).float())
 
 
 class StateEncoder(nn.Module):

@@ -90,6 +90,36 @@ def test_each_tile_sees_the_sums_of_its_own_places():
     np.testing.assert_array_equal(changed, tiles_with(MILAN, MILAN.llc_of_core, cache))
 
 
+def test_a_layer_that_acted_learns_and_takes_another_machine():
+    layer, state = inputs(MILAN)
+    with torch.inference_mode():
+        acted = layer(state)
+    learned = layer(state)
+    assert torch.equal(acted, learned)
+    learned.sum().backward()
+    gradient = layer.weights["cache_placed"].weight.grad
+    assert gradient is not None and gradient.abs().sum() > 0
+    layer.set_places(Layout(MILAN).places[:, ::-1])
+    fresh, _ = inputs(MILAN)
+    fresh.set_places(Layout(MILAN).places[:, ::-1])
+    assert torch.equal(layer(state), fresh(state))
+    assert not torch.equal(layer(state), learned)
+    fresh.load_state_dict(inputs(MILAN)[0].state_dict())
+    assert torch.equal(fresh(state), learned)
+
+
+def test_no_sum_is_copied_whole_for_its_gradient():
+    layer, state = inputs(MILAN)
+    seen, waiting = set(), [layer(state).grad_fn]
+    while waiting:
+        node = waiting.pop()
+        if node is not None and node not in seen:
+            seen.add(node)
+            waiting += [before for before, _ in node.next_functions]
+    assert len(seen) > 20
+    assert not [node for node in seen if node.name().endswith("CopySlices")]
+
+
 @pytest.mark.parametrize("given", [[], ["load"], ["core", "core"], "core"])
 def test_groups_that_make_no_sense_are_refused(given):
     with pytest.raises(DescriptionError, match=r"inputs = .*: must be a list of some of slice"):

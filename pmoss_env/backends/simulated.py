@@ -63,7 +63,8 @@ class SimulatedBackend(SubjectBackend):
     Args:
         records: number of records in the index; None: the workload's.
         queries: number of queries that are recorded per instance and executed per measurement; the
-            first half warms the caches. None: enough for the machine and the workload.
+            first half warms the caches. None: enough for the machine and the workload. With far
+            fewer, queues still fill while it measures, and an overloaded core costs too little.
         line_sampling: one cache line in this many is simulated, in proportionally smaller caches.
         dispatch: "ideal" (queries reach their workers at once) or "modelled" (routers dispatch
             them and take the machine's ``dispatch_ns`` for each).

@@ -98,6 +98,7 @@ class Settings:
         episodes: of the evaluation, in each world.
         seeds: of each training.
         budget: evaluations of the search that scores 100.
+        random_schedules: whose mean scores 0, in each episode.
         references: tasks in whose own worlds the references score 100 instead.
     """
 
@@ -121,6 +122,7 @@ class Settings:
     episodes: int = 20
     seeds: int = 1
     budget: int = 2000
+    random_schedules: int = 100
     references: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -302,6 +304,7 @@ def _play(
         [SEED],
         settings.episodes,
         search_budget=settings.budget,
+        random_schedules=settings.random_schedules,
         references=_references(run, cell["world"]),
     ).rows
     played = {}

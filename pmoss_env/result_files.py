@@ -177,8 +177,8 @@ class ResultFile:
                 self.rows[self._key_of(row)] = row
             self._end = position
         if damaged:
-            words = "a damaged row is" if damaged == 1 else f"{damaged} damaged rows are"
-            _log.warning("%s: %s dropped; what is missing is done again", self.path, words)
+            words = f"{_in_words(damaged)} dropped; what is missing is done again"
+            _log.warning("%s: %s", self.path, words)
         os.ftruncate(self._file, self._end)
         if self._end == 0:
             self._write(json.dumps(self._header))
@@ -218,7 +218,25 @@ def read_rows(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     header, *rows = map(_parsed, lines or [b""])
     if header is None:
         raise DatasetError(f"{path}: is not a file of results: choose another file")
-    return header, [row for row in rows if row is not None]
+    whole = [row for row in rows if row is not None]
+    if damaged := _damaged(lines[1:], rows):
+        _log.warning("%s: %s left out", path, _in_words(damaged))
+    return header, whole
+
+
+def damaged_rows(path: Path) -> int:
+    """How many rows of a file are damaged; a last one that is still being written is not."""
+    lines = read_bytes(path).splitlines(keepends=True)
+    return _damaged(lines, list(map(_parsed, lines)))
+
+
+def _damaged(lines: Sequence[bytes], rows: Sequence[Mapping[str, Any] | None]) -> int:
+    pairs = zip(lines, rows, strict=True)
+    return sum(row is None and line.endswith(b"\n") for line, row in pairs)
+
+
+def _in_words(damaged: int) -> str:
+    return "a damaged row is" if damaged == 1 else f"{damaged} damaged rows are"
 
 
 def write_rows(path: Path, header: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> None:

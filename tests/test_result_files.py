@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pmoss_env.errors import DatasetError
-from pmoss_env.result_files import ResultFile, packed, read_rows, unpacked
+from pmoss_env.result_files import ResultFile, damaged_rows, packed, read_rows, unpacked
 from pmoss_env.version import CONTINUED, __version__
 
 HEADER = {"kind": "test", "env": {"slices": 4}, "tuple": (1, 2)}
@@ -100,7 +100,11 @@ def test_a_damaged_row_costs_only_itself(tmp_path: Path, caplog: pytest.LogCaptu
     assert {row["a"]: unpacked(row) for row in rows(path)}[1] == b"two\n\xff"
     assert unpacked({"base64": "dHdv"}) == b"two"  # of an earlier version
     path.write_bytes(whole.replace(b'{"a": 1', b'{"b": 1').replace(b'{"a": 2', b'["a": 2'))
-    assert [row["a"] for row in rows(path)] == [0]
+    assert [row["a"] for row in read_rows(path)[1]] == [0]
+    assert "2 damaged rows are left out" in caplog.text and damaged_rows(path) == 2
+    path.write_bytes(whole[:-1])  # the last row is still being written
+    assert damaged_rows(path) == 0 and [row["a"] for row in read_rows(path)[1]] == [0, 1]
+    assert [row["a"] for row in rows(path)] == [0, 1]
     # What cannot name a row names none.
     header, *_ = filled(path).splitlines(keepends=True)
     path.write_bytes(header + b'{"a": [1]}\n{"a": null}\n')

@@ -94,7 +94,7 @@ def in_words(message: str, known: Iterable[str], values: Any) -> str:
     if "missing required" in what:
         return f"{inside}{names[0]}: is missing"
     if not names:
-        return f"{path}: {what[0].lower()}{what[1:]}"
+        return f"{path}: {what[0].lower()}{what[1:]}" if path else what
     value = values
     # msgspec writes [...] where it does not say which part: the whole is shown.
     for key in re.findall(r"\w+", path.partition("[...]")[0]):

@@ -22,9 +22,7 @@ EnvOption = Annotated[
 ]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set", help="key=value of the agent's config, or of the study's settings; likewise."
-    ),
+    typer.Option("--set", help="key=value of the config or settings; repeatable, value as JSON."),
 ]
 MachineOption = Annotated[
     str | None, typer.Option(help="A name from `pmoss list machines`, or host; as -e machine=...")

@@ -144,7 +144,8 @@ def test_lists_are_json_on_request() -> None:
     assert "pmoss/toy-v0" in {each["id"] for each in environments}
     assert {each["name"]: each["nodes"] for each in pmoss_json("list", "machines")}["toy"] == 2
     assert pmoss_json("list", "agents", "spatial")[0]["domain"] == "spatial"
-    assert pmoss_json("list", "agents", "cql")["config"]["batch_size"] == 64
+    config = pmoss_json("list", "agents", "cql")["config"]
+    assert config["updates"] == 600 and config["n_steps"] == 16 and config["gamma"] == 1.0
     assert "Did you mean 'cql'" in pmoss("list", "agents", "cqll", status=2)
     assert pmoss_json("list", "workloads")
     assert {"id", "episodes", "mean outcome", "MB"} <= set(pmoss_json("list", "datasets")[0])

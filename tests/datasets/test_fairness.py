@@ -20,7 +20,7 @@ from pmoss_datasets.fairness import (
     reads_environment,
     shown_environment,
 )
-from pmoss_datasets.policies import Measured, SchedulePolicy, planned_actions
+from pmoss_datasets.policies import Measured, SchedulePolicy, SharedSchedule, planned_actions
 from pmoss_datasets.stepwise.policies import DomainRule
 from pmoss_env.baselines import best_fit, local_search, lpt, uses
 from pmoss_env.errors import DescriptionError, UnsupportedError
@@ -57,6 +57,16 @@ class Planning:
 
 def play(policy, **how):
     return evaluate(ENV, {"x": policy}, [5], 2, search_budget=200, random_schedules=5, **how).rows
+
+
+def test_only_linux_may_end_an_episode_without_actions():
+    class Shared(SharedSchedule):
+        def schedule(self, context):
+            return super().schedule(context)
+
+    assert [row.actions for row in play(SharedSchedule("os-default"))] == [(), ()]
+    with pytest.raises(UnsupportedError, match="no actions lead"):
+        play(Shared("os-default"))
 
 
 def test_a_planner_is_handed_no_model() -> None:

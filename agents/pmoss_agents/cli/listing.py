@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING
+from dataclasses import asdict, is_dataclass
+from typing import TYPE_CHECKING, Any
 
 from pmoss_env.cli.console import console, show_json, show_rows
 from pmoss_env.cli.listing import Request
@@ -39,17 +39,32 @@ def list_agents(asked: Request) -> None:
 
 
 def _show(listing: Listing, as_json: bool) -> None:
-    """Shows an agent that can be trained, with the fields of its config that are committed."""
+    """Shows an agent that can be trained, with its config; that of some tasks differs."""
     from pmoss_agents.configs import committed_config
 
-    config = committed_config(listing.name, "")
+    defaults, committed = _defaults(listing.name), committed_config(listing.name, "")
+    config = {**defaults, **committed}
     if as_json:
         show_json({**asdict(listing), "config": config})
         return
     extra = f"; needs the extra {listing.extra}" if listing.extra else ""
     console.print(f"{listing.name}: learns from {_LEARNS[listing.learns]}{extra}", style="bold")
     console.print(f"class {listing.path}", highlight=False, soft_wrap=True)
-    show_rows("Committed config", ["setting", "value"], list(config.items()), False)
+    usual = [(name, value, defaults.get(name, value)) for name, value in config.items()]
+    rows = [(name, value, "" if value == default else default) for name, value, default in usual]
+    show_rows("Config", ["setting", "value", "default, where another"], rows, False)
+
+
+def _defaults(name: str) -> dict[str, Any]:
+    """The config of an agent's class; empty where it cannot be imported, or has none."""
+    from pmoss_agents.registry import agent_class
+    from pmoss_env.errors import PmossError
+
+    try:
+        kind = getattr(agent_class(name), "Config", None)
+    except PmossError:
+        return {}
+    return asdict(kind()) if isinstance(kind, type) and is_dataclass(kind) else {}
 
 
 def _list_all(domain: str | None, as_json: bool) -> None:

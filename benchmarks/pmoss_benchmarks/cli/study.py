@@ -172,7 +172,7 @@ def replay(
 ) -> None:
     """Make stored rows again, and compare them to the last bit.
 
-    Ends with status 1 where a value differs.
+    Ends with status 1 where a value differs, or a row is damaged.
 
     Example: pmoss study replay headroom --share 0.1
 
@@ -201,6 +201,7 @@ def _replay(
     """Replays a study; returns whether all values are equal."""
     from pmoss_benchmarks.study.runner import replay_study
     from pmoss_benchmarks.study.store import read_stored
+    from pmoss_env.result_files import damaged_rows
 
     results = _results(root)
     study = results.study(name)
@@ -211,8 +212,10 @@ def _replay(
         )
     for line in differences:
         console.print(line, highlight=False, soft_wrap=True)
-    console.print(f"{stored.path}: {len(differences)} values differ")
-    return not differences
+    damaged = damaged_rows(stored.path)
+    lost = f", {damaged} rows are damaged" if damaged else ""
+    console.print(f"{stored.path}: {len(differences)} values differ{lost}", soft_wrap=True)
+    return not differences and not damaged
 
 
 @app.command()

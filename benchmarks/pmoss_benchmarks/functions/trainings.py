@@ -291,15 +291,12 @@ def _rules(settings: Settings) -> dict[str, Policy]:
 
 
 def _play(
-    run: Run,
-    cell: Mapping[str, Any],
-    policies: Mapping[str, Policy],
-    observation: str = "complete",
+    run: Run, cell: Mapping[str, Any], policies: Mapping[str, Policy], shown: str = "complete"
 ) -> dict[str, dict[str, Any]]:
     """By policy the mean ``score``, the mean ``throughput`` in Mq/s, and ``scores`` by episode."""
     settings = run.settings
     rows = evaluate(
-        {**world_of(settings, cell), "observation": observation},
+        {**world_of(settings, cell), "observation": shown},
         policies,
         [SEED],
         settings.episodes,

@@ -18,7 +18,7 @@ import platform
 import struct
 import sys
 from collections.abc import Iterable, Iterator
-from importlib.util import find_spec
+from importlib import import_module
 from pathlib import Path
 
 from pmoss_env.errors import PlatformError
@@ -184,9 +184,9 @@ def _needed() -> Iterator[Path]:
     yield from map(Path, (*_SYSTEM, *_FACTS, f"/proc/{os.getpid()}"))
     yield from map(Path, (sys.prefix, sys.base_prefix, sys.exec_prefix))
     yield from (Path(p) for p in sys.path if Path(p).name in ("site-packages", "dist-packages"))
+    # Imported now: the folder in which Python would look for them is that of a checkout, perhaps.
     for name in _OUR_PACKAGES:
-        spec = find_spec(name)
-        yield from map(Path, (spec.submodule_search_locations or ()) if spec else ())
+        yield from map(Path, import_module(name).__path__)
     native = sys.modules.get("pmoss_env._native")
     if native is not None and native.__file__:
         yield Path(native.__file__)
@@ -201,10 +201,6 @@ def _read_only(library: ctypes.CDLL, readable: Iterable[Path]) -> None:
     size = 8 if version < _NETWORK[0] else 16 if version < _SCOPES[0] else 24
     rules = _call(library.syscall, _CREATE_RULESET, asked, ctypes.c_size_t(size), 0)
     try:
-        # Python looks for modules by the names in these folders.
-        for path in map(Path, sys.path):
-            if path.is_dir():
-                _allow(library, rules, path, _READ_DIR)
         for path in {Path(os.path.realpath(path)) for path in readable}:
             if path.exists():
                 _allow(library, rules, path, _READ_FILE | (_READ_DIR if path.is_dir() else 0))

@@ -69,7 +69,7 @@ def run_study(
     check_executor(executor, processes)
     function = load_function(study.function)
     values = {**study.settings, **(study.small if small else {}), **(changes or {})}
-    origin = f"{study.path} with {', '.join(changes)}" if changes else str(study.path)
+    origin = f"{study.path} and --set" if changes else str(study.path)
     settings = settings_of(function, values, origin)
     cells = {name_of(cell): cell for cell in function.cells(settings)}
     if not cells:

@@ -139,7 +139,7 @@ def play(
     observation, info = env.reset(seed=seed, options=dict(options) or None)
     if judge is not None:
         judge.begin()
-    if isinstance(policy, SharedSchedule):
+    if type(policy) is SharedSchedule:  # no class of others may skip the actions
         schedule = policy.schedule(env.context(stream_for(policy, seed)))
         return finish(env, schedule, policy.balancing)
     counted = counted_for(policy, getattr(judge, "searchable", None))

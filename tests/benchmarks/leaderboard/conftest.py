@@ -11,6 +11,7 @@ import pytest
 from pmoss_benchmarks.leaderboard.board import play_house
 from pmoss_benchmarks.leaderboard.confinement import can_confine
 from pmoss_benchmarks.leaderboard.rounds import Round, Tier, commit, read_round, reveal
+from tests.sources import REPOSITORY
 
 TASK = "toy-btree-ycsb-a-busy-core"
 TIER = Tier("analytic", (TASK,), 2, 5, 50)
@@ -126,7 +127,7 @@ REFUSED = {
             ("syscall", 438, 0, 0, 0), ("fanotify_init", 0, 0),
         )""",
     "ListsFolders": """
-        for name in ("/", "/proc", "/tmp", "/etc", "/var"):
+        for name in ("/", "/proc", "/tmp", "/etc", "/var", CHECKOUT, CHECKOUT + "/benchmarks"):
             try:
                 raise ValueError(f"{name}: {os.listdir(name)}")
             except PermissionError as error:
@@ -168,7 +169,7 @@ OTHERS = {
 
 
 def _module() -> str:
-    parts = [textwrap.dedent(MODULE)]
+    parts = [textwrap.dedent(MODULE), f"CHECKOUT = {str(REPOSITORY)!r}"]
     for name, code in {**REFUSED, **OTHERS}.items():
         body = textwrap.indent(textwrap.dedent(code).strip(), 8 * " ")
         parts.append(f"class {name}(First):\n    def reset(self):\n{body}\n")

@@ -212,7 +212,7 @@ def test_a_list_of_several_rows_is_stored_once(tmp_path: Path) -> None:
         read_stored(path)
 
 
-def test_the_commands_show_what_is_stored(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_commands_show_what_is_stored(checkout, monkeypatch, caplog):
     monkeypatch.chdir(checkout)
 
     pmoss("study", "run", "small", "--set", "instances=2", "--out", "own.jsonl")
@@ -227,6 +227,13 @@ def test_the_commands_show_what_is_stored(checkout: Path, monkeypatch: pytest.Mo
     frame = pmoss_benchmarks.read("small", checkout)
     assert list(frame["interference"]) == ["none", "busy_core", "cache_thrash"]
     assert frame["search"].dtype == float
+    path = Results(checkout)["small"].path
+    text = path.read_text()
+    path.write_text(text.replace('"search": ', '"search": 1', 1))
+    pmoss("study", "show", "small")
+    assert "a damaged row is left out" in caplog.text
+    told = pmoss("study", "replay", "small", "--share", "0", status=1)
+    assert "0 values differ, 1 rows are damaged" in told
 
 
 def test_a_frame_has_a_row_for_each_episode_of_each_policy() -> None:

@@ -136,7 +136,7 @@ def runs_of(rows: Mapping[str, Iterable[EpisodeResult]]) -> dict[str, Float64Arr
     """For each policy the (tasks, runs) scores: means over the episodes of a task and seed.
 
     Policies that did not play every episode of every task are left out: their statistics would be
-    of other tasks than those of the others.
+    of other tasks than those of the others. So are seeds that did not play every task.
 
     Args:
         rows: of each task.
@@ -150,12 +150,14 @@ def runs_of(rows: Mapping[str, Iterable[EpisodeResult]]) -> dict[str, Float64Arr
                 seeds.setdefault(row.seed, []).append(row.score)
                 played.setdefault(row.policy, set()).add((task, row.env_seed))
     everything = set().union(*played.values())
-    return {
+    runs = {
         policy: _matrix([tasks[task] for task in rows])
         for policy, tasks in cells.items()
-        if played[policy] == everything and len({len(seeds) for seeds in tasks.values()}) == 1
+        if played[policy] == everything
     }
+    return {policy: scores for policy, scores in runs.items() if scores.size}
 
 
 def _matrix(tasks: Sequence[Mapping[int, list[float]]]) -> Float64Array:
-    return np.array([[np.mean(seeds[seed]) for seed in sorted(seeds)] for seeds in tasks])
+    common = sorted(set.intersection(*map(set, tasks)))
+    return np.array([[np.mean(seeds[seed]) for seed in common] for seeds in tasks])

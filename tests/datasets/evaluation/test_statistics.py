@@ -124,6 +124,8 @@ def test_runs_are_means_over_episodes_and_policies_that_missed_a_task_are_left_o
     runs = runs_of(rows)
     assert list(runs) == ["a"]
     assert runs["a"].tolist() == [[3.0, 5.0], [6.0, 7.0]]
+    rows["easy"].append(score_row("a", 3, 100.0))  # a training that the hard task does not have yet
+    assert runs_of(rows)["a"].tolist() == runs["a"].tolist()
 
 
 SHAPES = ((1, 5), (3, 5), (17, 2), (4, 8))

@@ -94,8 +94,8 @@ def check_indexes() -> None:
         _native.set_search_isa(isa)
         tree = _native.BTree(slices=16)
         tree.insert(keys, values)
-        found, got = tree.lookup(keys)
-        assert found.all() and (got == values).all(), f"the B+-tree is wrong with {isa}"
+        is_held, got = tree.lookup(keys)
+        assert is_held.all() and (got == values).all(), f"the B+-tree is wrong with {isa}"
         assert (tree.scan(0, keys.size)[0] == np.unique(keys)).all(), f"scans with {isa} are wrong"
     points = rng.integers(0, 1 << 32, (20_000, 2), dtype=np.uint64)
     rtree = _native.RTree(slices=16)

@@ -338,6 +338,19 @@ def test_a_training_without_a_checkpoint_can_begin_again(tmp_path, monkeypatch, 
     assert log.read_text() == before
     assert "saved to" in pmoss(*words, "--overwrite")
     assert len(log.read_text().splitlines()) == 4
+    # Behind a checkpoint, the command that goes on is named.
+    save = DecisionTransformer.save
+
+    def saves(agent, path):
+        save(agent, path)
+        raise stop
+
+    with monkeypatch.context() as broken:
+        broken.setattr(DecisionTransformer, "save", saves)
+        pmoss(*words, "--overwrite", status=130 if isinstance(stop, KeyboardInterrupt) else 2)
+    assert f"{out} goes on by the same command with --resume, without agent" in resume_hint()
+    assert "saved to" in pmoss(*words[:5], "--resume")
+    assert len(log.read_text().splitlines()) == 4
 
 
 def test_a_log_of_something_else_is_not_replaced(tmp_path: Path) -> None:

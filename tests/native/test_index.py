@@ -48,8 +48,8 @@ def test_any_operations_match_a_dict(operations, slices, starts):
     assert len(tree) == tree.size == len(model)
 
     asked = [*model, *starts]
-    found, values = tree.lookup(asked)
-    assert found.tolist() == [key in model for key in asked]
+    is_held, values = tree.lookup(asked)
+    assert is_held.tolist() == [key in model for key in asked]
     assert values.tolist() == [model.get(key, 0) for key in asked]
 
     ordered = sorted(model)

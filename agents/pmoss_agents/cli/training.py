@@ -268,9 +268,9 @@ def _learned(
                 if validation is not None:
                     validation.discard()
                 set_resume_hint("no checkpoint was written yet: give the same command again")
-            elif file_stamp(out) != before or resume:
+            else:
                 set_resume_hint(
-                    f"{out} goes on by `pmoss train DATA {out} --resume`, without agent and --set"
+                    f"{out} goes on by the same command with --resume, without agent and --set"
                 )
             raise
     return metrics

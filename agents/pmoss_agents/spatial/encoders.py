@@ -95,7 +95,7 @@ class TileInputs(nn.Module):
         super().__init__()
         self.groups = check_groups(groups)
         self.register_buffer("places", torch.full((len(LEVELS), tiles), -1, dtype=torch.int64))
-        self._known: tuple[Tensor, int, _Shared] | None = None
+        self._cached: tuple[Tensor, int, _Shared] | None = None
         self.masks = nn.Linear(2, outputs)
         self.scales, self.weights = nn.ModuleDict(), nn.ModuleDict()
         for name in self.sums():
@@ -158,13 +158,13 @@ class TileInputs(nn.Module):
 
     def _shared(self) -> _Shared:
         """What follows from the places, which change with the machine alone."""
-        places = self.places
+        places, cached = self.places, self._cached
         if places.is_inference():  # it counts no changes
             return _Shared.of(places)
-        if self._known is None or self._known[0] is not places or self._known[1] != places._version:
+        if cached is None or cached[0] is not places or cached[1] != places._version:
             with torch.inference_mode(False):  # it may learn later
-                self._known = places, places._version, _Shared.of(places)
-        return self._known[2]
+                self._cached = cached = places, places._version, _Shared.of(places)
+        return cached[2]
 
     def standardised(self, state: Mapping[str, Tensor]) -> list[Tensor]:
         """The counters and their sums, standardised: what forward() multiplies.

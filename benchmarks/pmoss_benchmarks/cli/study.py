@@ -213,7 +213,7 @@ def _replay(
     for line in differences:
         console.print(line, highlight=False, soft_wrap=True)
     damaged = damaged_rows(stored.path)
-    lost = f", {damaged} rows are damaged" if damaged else ""
+    lost = f"; damaged rows: {damaged}" if damaged else ""
     console.print(f"{stored.path}: {len(differences)} values differ{lost}", soft_wrap=True)
     return not differences and not damaged
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pmoss_benchmarks.spatial.combinations import Combined, model_and_server
-from pmoss_benchmarks.study.function import Cell, Row, Run
+from pmoss_benchmarks.study.function import Cell, Row, Run, check_counts
 from pmoss_benchmarks.study.tables import means
 from pmoss_env.backends import IncrementalBackend
 from pmoss_env.baselines import (
@@ -60,6 +60,9 @@ class Settings(Combined):
     slices: int = 256
     seed: int = 1
     simulated: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        check_counts(self, "instances", "random_schedules", "budget", "slices")
 
 
 def cells(settings: Settings) -> list[Cell]:

@@ -110,14 +110,14 @@ def test_a_layer_that_acted_learns_and_takes_another_machine():
 
 def test_no_sum_is_copied_whole_for_its_gradient():
     layer, state = inputs(MILAN)
-    seen, waiting = set(), [layer(state).grad_fn]
+    visited, waiting = set(), [layer(state).grad_fn]
     while waiting:
         node = waiting.pop()
-        if node is not None and node not in seen:
-            seen.add(node)
+        if node is not None and node not in visited:
+            visited.add(node)
             waiting += [before for before, _ in node.next_functions]
-    assert len(seen) > 20
-    assert not [node for node in seen if node.name().endswith("CopySlices")]
+    assert len(visited) > 20
+    assert not [node for node in visited if node.name().endswith("CopySlices")]
 
 
 @pytest.mark.parametrize("given", [[], ["load"], ["core", "core"], "core"])

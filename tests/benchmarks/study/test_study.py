@@ -232,8 +232,10 @@ def test_the_commands_show_what_is_stored(checkout, monkeypatch, caplog):
     path.write_text(text.replace('"search": ', '"search": 1', 1))
     pmoss("study", "show", "small")
     assert "a damaged row is left out" in caplog.text
-    told = pmoss("study", "replay", "small", "--share", "0", status=1)
-    assert "0 values differ, 1 rows are damaged" in told
+    wrong = pmoss("study", "run", "small", "--set", "instances=0", status=2)
+    assert "small.toml and --set: instances = 0: must be at least 1" in wrong
+    output = pmoss("study", "replay", "small", "--share", "0", status=1)
+    assert "0 values differ; damaged rows: 1" in output
 
 
 def test_a_frame_has_a_row_for_each_episode_of_each_policy() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 
 class PmossError(Exception):
@@ -16,7 +16,8 @@ class UnknownNameError(PmossError, KeyError):
         names = sorted(known)
         close = closest(str(name), names)
         hint = f" Did you mean {close!r}?" if close else ""
-        choices = f"Known: {', '.join(names)}" if names else "There is none: leave it out"
+        shown = few(names) if close else ", ".join(names)
+        choices = f"Known: {shown}" if names else "There is none: leave it out"
         self.message = f"unknown {kind} {name!r}.{hint} {choices}"
         self._arguments = (kind, name, names)
         super().__init__(self.message)
@@ -27,6 +28,13 @@ class UnknownNameError(PmossError, KeyError):
 
     def __str__(self) -> str:
         return self.message
+
+
+def few(names: Sequence[str], count: int = 8) -> str:
+    """Names in a row; of many only the first ones, and how many more there are."""
+    if len(names) <= count + 1:
+        return ", ".join(names)
+    return f"{', '.join(names[:count])} and {len(names) - count} more"
 
 
 def closest(name: str, known: Iterable[str]) -> str:
@@ -47,7 +55,7 @@ def unknown_key(where: str, key: str, known: Iterable[str]) -> str:
     names = sorted(known)
     close = closest(key, names)
     hint = f"did you mean {close!r}? " if close else ""
-    return f"{where}: unknown; {hint}known are {', '.join(names)}"
+    return f"{where}: unknown; {hint}known are {few(names) if close else ', '.join(names)}"
 
 
 class DescriptionError(PmossError, ValueError):

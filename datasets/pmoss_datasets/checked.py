@@ -21,6 +21,8 @@ _WORDS = {
     "array": "a list",
     "object": "a table",
 }
+#: Likewise, by the sign of msgspec's bound.
+_BOUNDS = {">=": "at least", ">": "above", "<=": "at most", "<": "below"}
 _MESSAGE = re.compile(r"(?P<what>.*?)(?: - at `\$\.?(?P<path>.*)`)?", re.DOTALL)
 
 
@@ -99,6 +101,8 @@ def in_words(message: str, known: Iterable[str], values: Any) -> str:
     # msgspec writes [...] where it does not say which part: the whole is shown.
     for key in re.findall(r"\w+", path.partition("[...]")[0]):
         value = value[int(key)] if key.isdigit() else _part(value, key)
+    if bound := re.search(r"` ([<>]=?) (\S+)$", what):
+        return f"{path} = {value!r}: must be {_BOUNDS[bound[1]]} {bound[2]}"
     return f"{path} = {value!r}: must be {_WORDS.get(names[0], names[0])}"
 
 

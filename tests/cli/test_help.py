@@ -146,7 +146,8 @@ def test_lists_are_json_on_request() -> None:
     assert pmoss_json("list", "agents", "spatial")[0]["domain"] == "spatial"
     config = pmoss_json("list", "agents", "cql")["config"]
     assert config["updates"] == 600 and config["n_steps"] == 16 and config["gamma"] == 1.0
-    assert "Did you mean 'cql'" in pmoss("list", "agents", "cqll", status=2)
+    wrong = pmoss("list", "agents", "cqll", status=2)
+    assert "Did you mean 'cql'? Known: " in wrong and " more" in wrong
     assert pmoss_json("list", "workloads")
     assert {"id", "episodes", "mean outcome", "MB"} <= set(pmoss_json("list", "datasets")[0])
     assert {"summary", "checks", "events"} <= set(pmoss_json("doctor"))

@@ -22,7 +22,7 @@ from pmoss_benchmarks.access_path.measurements import (
     draw_figures,
 )
 from pmoss_benchmarks.access_path.models import ModelScores, compare
-from pmoss_benchmarks.study.function import Cell, Row, Rows, Run
+from pmoss_benchmarks.study.function import Cell, Count, Row, Rows, Run
 from pmoss_benchmarks.validation.targets import judge
 from pmoss_datasets.access_path.scans import (
     AccessPathDataset,
@@ -50,8 +50,8 @@ class Settings:
         repeats: of each.
     """
 
-    combinations: int = 2048
-    repeats: int = 50
+    combinations: Count = 2048
+    repeats: Count = 50
 
 
 def cells(settings: Settings) -> list[Cell]:

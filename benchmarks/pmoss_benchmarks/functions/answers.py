@@ -32,7 +32,7 @@ from pmoss_benchmarks.spatial.author_networks import (
     stem_of,
     usual_answers,
 )
-from pmoss_benchmarks.study.function import Cell, Progress, Row, Run, settings_of, silent
+from pmoss_benchmarks.study.function import Cell, Count, Progress, Row, Run, settings_of, silent
 from pmoss_benchmarks.study.store import StoredStudy, read_stored
 from pmoss_benchmarks.study.store import file_of as results_of
 from pmoss_benchmarks.validation.laboratory import Laboratory
@@ -71,7 +71,7 @@ class Settings:
     changes: dict[str, Any] = field(default_factory=dict)
     generalist: str = "pmoss/generalist-v1"
     surrogate: dict[str, Any] = field(default_factory=dict)
-    episodes: int = 4
+    episodes: Count = 4
 
 
 def cells(settings: Settings) -> list[Cell]:

@@ -17,7 +17,7 @@ import numpy as np
 from pmoss_agents import find_policy
 from pmoss_benchmarks.functions.references import SEED, reference_rows, world_of
 from pmoss_benchmarks.offline.training import learned
-from pmoss_benchmarks.study.function import Cell, Figure, Progress, Row, Rows, Run
+from pmoss_benchmarks.study.function import Cell, Count, Figure, Progress, Row, Rows, Run
 from pmoss_benchmarks.study.tables import TableOfRows, grouped, interval
 from pmoss_datasets.domain import find_domain
 from pmoss_datasets.evaluation import episode_seed, paired_difference
@@ -80,8 +80,8 @@ class Settings:
     tasks: tuple[str, ...]
     noises: tuple[float, ...] = (0.0, 1.0)
     agents: dict[str, str] = field(default_factory=dict)
-    seeds: int = 1
-    episodes: int = 20
+    seeds: Count = 1
+    episodes: Count = 20
     most: int = 10
     tier: str = "mixed"
     changes: dict[str, Any] = field(default_factory=dict)

@@ -20,7 +20,7 @@ import numpy as np
 from pmoss_agents import find_policy, pretrained
 from pmoss_agents.policies import short_name
 from pmoss_benchmarks.offline.episodes import pack_episodes, unpack_episodes
-from pmoss_benchmarks.study.function import Cell, Row, Rows, Run, check_counts, check_names
+from pmoss_benchmarks.study.function import Cell, Count, Row, Rows, Run, check_names
 from pmoss_benchmarks.study.store import file_of, read_stored
 from pmoss_benchmarks.study.tables import TableOfRows, interval
 from pmoss_datasets.continual.domain import CONTINUAL, ORACLES, POLICIES
@@ -94,15 +94,14 @@ class Settings:
 
     drift: str = "jobs"
     env: dict[str, Any] = field(default_factory=lambda: {"noise": 1.0})
-    episodes: int = 30
-    tuning: int = 4
-    tuning_epochs: int = 40
+    episodes: Count = 30
+    tuning: Count = 4
+    tuning_epochs: Count = 40
     tuned_by: str = ""
     policies: tuple[str, ...] = tuple(GRIDS)
     agents: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        check_counts(self, "episodes", "tuning", "tuning_epochs")
         check_names("policy", self.policies, GRIDS)
         if "law-oracle" not in self.policies or not set(self.policies) - set(ORACLES):
             raise DescriptionError(

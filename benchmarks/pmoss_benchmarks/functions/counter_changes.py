@@ -18,7 +18,7 @@ from pmoss_agents.explaining.differences import Comparison
 from pmoss_agents.explaining.measuring import Choice, explain
 from pmoss_benchmarks.offline.episodes import play_again
 from pmoss_benchmarks.offline.ratios import SHARED
-from pmoss_benchmarks.study.function import Cell, Figure, Row, Rows, Run
+from pmoss_benchmarks.study.function import Cell, Count, Figure, Row, Rows, Run
 from pmoss_benchmarks.study.store import StoredStudy, file_of, read_stored
 from pmoss_benchmarks.study.tables import TableOfRows
 from pmoss_datasets.domain import find_domain
@@ -71,7 +71,7 @@ class Settings:
     tasks: tuple[str, ...]
     after: tuple[str, ...]
     before: str = "os-default"
-    episodes: int = 10
+    episodes: Count = 10
 
     def __post_init__(self) -> None:
         find_baseline(self.before, shared=True)

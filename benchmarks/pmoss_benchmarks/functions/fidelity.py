@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pmoss_benchmarks.spatial.combinations import Combined, model_and_server
-from pmoss_benchmarks.study.function import Cell, Row, Run
+from pmoss_benchmarks.study.function import Cell, Count, Row, Run
 from pmoss_env.backends import IncrementalBackend
 from pmoss_env.backends.base import Backend
 from pmoss_env.baselines import (
@@ -53,9 +53,9 @@ class Settings(Combined):
         simulated: options of the simulated backend.
     """
 
-    schedules: int = 100
+    schedules: Count = 100
     moves: int = 60
-    slices: int = 256
+    slices: Count = 256
     seed: int = 1
     simulated: dict[str, Any] | None = None
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pmoss_benchmarks.spatial.combinations import Combined, model_and_server
-from pmoss_benchmarks.study.function import Cell, Row, Run, check_counts
+from pmoss_benchmarks.study.function import Cell, Count, Row, Run
 from pmoss_benchmarks.study.tables import means
 from pmoss_env.backends import IncrementalBackend
 from pmoss_env.baselines import (
@@ -53,16 +53,13 @@ class Settings(Combined):
     workloads: tuple[str, ...] = ()
     indexes: tuple[str, ...] = ()
     interference: tuple[str, ...] = tuple(INTERFERENCE)
-    instances: int = 5
+    instances: Count = 5
     confirmed: int = 2
-    random_schedules: int = 20
-    budget: int = 4000
-    slices: int = 256
+    random_schedules: Count = 20
+    budget: Count = 4000
+    slices: Count = 256
     seed: int = 1
     simulated: dict[str, Any] | None = None
-
-    def __post_init__(self) -> None:
-        check_counts(self, "instances", "random_schedules", "budget", "slices")
 
 
 def cells(settings: Settings) -> list[Cell]:

@@ -25,7 +25,7 @@ from pmoss_agents.spatial.generalist import Generalist
 from pmoss_agents.spatial.planning import ELAPSED, QUERIES, MixingModel
 from pmoss_agents.weights import torch_threads
 from pmoss_benchmarks.functions.references import SEED
-from pmoss_benchmarks.study.function import Cell, Figure, Row, Rows, Run
+from pmoss_benchmarks.study.function import Cell, Count, Figure, Row, Rows, Run
 from pmoss_benchmarks.study.tables import TableOfRows, interval
 from pmoss_datasets.evaluation import episode_seed, paired_difference
 from pmoss_datasets.spatial.scoring import SpatialJudge
@@ -70,10 +70,10 @@ class Settings:
     worlds: tuple[tuple[str, str, str], ...]
     agent: str = "pmoss/generalist-v1"
     rules: tuple[str, ...] = ("best-fit", "greedy-marginal", "lpt", "two-level", "grouped")
-    episodes: int = 2
+    episodes: Count = 2
     changes: dict[str, Any] = field(default_factory=dict)
-    steps: int = 16
-    budget: int = 2000
+    steps: Count = 16
+    budget: Count = 2000
 
 
 def cells(settings: Settings) -> list[Cell]:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from pmoss_benchmarks.performance import environments, programs, runtime
 from pmoss_benchmarks.performance.programs import Figure
-from pmoss_benchmarks.study.function import Cell, Row, Rows, Run, check_names
+from pmoss_benchmarks.study.function import Cell, Count, Row, Rows, Run, check_names
 from pmoss_benchmarks.study.tables import TableOfRows, grouped
 from pmoss_env.checks import check_whole
 from pmoss_env.errors import DescriptionError
@@ -64,8 +64,8 @@ class Settings:
 
     host: str = ""
     parts: tuple[str, ...] = tuple(PARTS)
-    rounds: int = 7
-    keys: int = 30_000_000
+    rounds: Count = 7
+    keys: Count = 30_000_000
     goals: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

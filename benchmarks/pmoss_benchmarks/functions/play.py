@@ -42,10 +42,10 @@ from pmoss_benchmarks.offline.tracks import Track, has_references, load_track
 from pmoss_benchmarks.offline.training import kept_training
 from pmoss_benchmarks.study.function import (
     Cell,
+    Count,
     Progress,
     Row,
     Run,
-    check_counts,
     check_names,
     settings_of,
 )
@@ -106,7 +106,7 @@ class Settings:
     tasks: tuple[str, ...]
     tracks: tuple[str, ...] = ("same-task",)
     only: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    seeds: int = 5
+    seeds: Count = 5
     policies: tuple[str, ...] = ()
     guests: dict[str, Guest] = field(default_factory=dict)
     logged: dict[str, float] = field(default_factory=dict)
@@ -117,13 +117,13 @@ class Settings:
     starts: dict[str, str] = field(default_factory=dict)
     last: bool = True
     tier: str = "mixed"
-    episodes: int = 4
-    validation_episodes: int = 4
-    checkpoints: int = 5
-    search_budget: int = 2000
+    episodes: Count = 4
+    validation_episodes: Count = 4
+    checkpoints: Count = 5
+    search_budget: Count = 2000
     long_search: int = 0
     common: bool = False
-    random_schedules: int = 100
+    random_schedules: Count = 100
 
     def __post_init__(self) -> None:
         for name in self.tasks:
@@ -132,7 +132,6 @@ class Settings:
             load_track(name)
         for domain in self.domains:
             tier(self.tier, domain.name)
-        check_counts(self, "seeds", "episodes", "validation_episodes", "checkpoints")
         for name in self.agents:
             if agent_class(name).domain not in ("", *(domain.name for domain in self.domains)):
                 raise UnknownNameError("agent of these tasks", name, ())

@@ -17,7 +17,16 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pmoss_benchmarks.spatial.bound import LeastTimes, upper_bound
-from pmoss_benchmarks.study.function import Cell, Progress, Row, Rows, Run, identity_of, silent
+from pmoss_benchmarks.study.function import (
+    Cell,
+    Count,
+    Progress,
+    Row,
+    Rows,
+    Run,
+    identity_of,
+    silent,
+)
 from pmoss_benchmarks.study.store import file_of, header_to_go_on
 from pmoss_benchmarks.study.tables import TableOfRows, grouped
 from pmoss_datasets.domain import find_domain
@@ -63,11 +72,11 @@ class Settings:
     AXES: ClassVar = ("tasks", "episodes", "episodes_of")
 
     tasks: tuple[str, ...]
-    episodes: int = 100
+    episodes: Count = 100
     episodes_of: dict[str, int] = field(default_factory=dict)
     seed: int = SEED
     budget: int = LONG_BUDGET
-    random_schedules: int = 100
+    random_schedules: Count = 100
 
     def __post_init__(self) -> None:
         for name in self.tasks:

@@ -19,7 +19,7 @@ import numpy as np
 import pmoss_agents
 from pmoss_agents.threads import run_episode
 from pmoss_agents.threads.bandits import ThreadLinUCB
-from pmoss_benchmarks.study.function import Cell, Row, Rows, Run
+from pmoss_benchmarks.study.function import Cell, Count, Row, Rows, Run
 from pmoss_benchmarks.study.tables import TableOfRows, bold_inside
 from pmoss_benchmarks.threads.studies import (
     LEARNED,
@@ -76,7 +76,7 @@ class Settings:
     AXES: ClassVar = ("kinds",)
 
     kinds: tuple[str, ...] = ("alpha", "reward", "cause")
-    seeds: int = 3
+    seeds: Count = 3
 
 
 def cells(settings: Settings) -> list[Cell]:

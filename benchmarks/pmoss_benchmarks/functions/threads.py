@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from pmoss_benchmarks.study.function import Cell, Figure, Row, Rows, Run
+from pmoss_benchmarks.study.function import Cell, Count, Figure, Row, Rows, Run
 from pmoss_benchmarks.study.tables import TableOfRows
 from pmoss_benchmarks.threads.studies import (
     LEARNED,
@@ -51,7 +51,7 @@ class Settings:
 
     AXES: ClassVar = ()
 
-    seeds: int = 3
+    seeds: Count = 3
 
 
 def cells(settings: Settings) -> list[Cell]:

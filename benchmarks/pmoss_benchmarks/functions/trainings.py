@@ -27,7 +27,7 @@ from pmoss_benchmarks.functions.references import SEED, reference_ends
 from pmoss_benchmarks.offline.guests import search_from
 from pmoss_benchmarks.offline.tracks import has_references, load_track
 from pmoss_benchmarks.offline.training import trained
-from pmoss_benchmarks.study.function import Cell, Progress, Row, Rows, Run, silent
+from pmoss_benchmarks.study.function import Cell, Count, Progress, Row, Rows, Run, silent
 from pmoss_benchmarks.study.tables import TableOfRows, grouped, interval, side
 from pmoss_datasets import Dataset, Recipe
 from pmoss_datasets.domain import find_domain
@@ -111,18 +111,18 @@ class Settings:
     tasks: tuple[str, ...] = ()
     tracks: tuple[str, ...] = ("same-task",)
     machines: tuple[str, ...] = ()
-    slices: int = 256
+    slices: Count = 256
     workloads: tuple[str, ...] = ("ycsb-a",)
     interference: tuple[str, ...] = ("none",)
     conditions: dict[str, dict[str, Any]] = field(default_factory=dict)
     tier: str = "mixed"
-    data: int = 100
+    data: Count = 100
     rules: tuple[str, ...] = ()
     measurements: int = 0
-    episodes: int = 20
-    seeds: int = 1
-    budget: int = 2000
-    random_schedules: int = 100
+    episodes: Count = 20
+    seeds: Count = 1
+    budget: Count = 2000
+    random_schedules: Count = 100
     references: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

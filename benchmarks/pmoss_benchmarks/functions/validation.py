@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from pmoss_benchmarks.study.function import Cell, Progress, Row, Rows, Run, check_names
+from pmoss_benchmarks.study.function import Cell, Count, Progress, Row, Rows, Run, check_names
 from pmoss_benchmarks.study.tables import TableOfRows, table_of
 from pmoss_benchmarks.validation.laboratory import Laboratory
 from pmoss_benchmarks.validation.targets import TARGETS, Target, choose
@@ -39,7 +39,7 @@ class Settings:
     fidelity: Literal["analytic", "simulated"]
     cases: tuple[str, ...] = ()
     numbers: tuple[str, ...] = ()
-    instances: int = 1
+    instances: Count = 1
     simulated: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:

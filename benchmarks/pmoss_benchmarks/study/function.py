@@ -32,12 +32,12 @@ from dataclasses import asdict, dataclass, fields
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import msgspec
 
 from pmoss_benchmarks.study.description import convert
-from pmoss_env.errors import DescriptionError, UnknownNameError
+from pmoss_env.errors import UnknownNameError
 
 PACKAGE = "pmoss_benchmarks.functions"
 #: Functions of other packages: a name and its module.
@@ -49,6 +49,8 @@ else:
     # Commands that draw nothing do without matplotlib.
     Figure = Any
 
+#: A setting that counts something.
+Count = Annotated[int, msgspec.Meta(ge=1)]
 Cell = dict[str, Any]
 Row = dict[str, Any]
 #: As they are stored.
@@ -116,13 +118,6 @@ def check_names(kind: str, names: Iterable[str], known: Collection[str]) -> None
     for name in names:
         if name not in known:
             raise UnknownNameError(kind, name, known)
-
-
-def check_counts(settings: Any, *names: str) -> None:
-    """Refuses settings of these names that are below 1: DescriptionError."""
-    for name in names:
-        if (value := getattr(settings, name)) < 1:
-            raise DescriptionError(f"{name} = {value}: must be at least 1")
 
 
 def identity_of(settings: Any) -> dict[str, Any]:

@@ -34,7 +34,7 @@ from pmoss_benchmarks.study.store import (
     read_stored,
 )
 from pmoss_datasets.executors import check_executor, run_tasks
-from pmoss_env.errors import DatasetError, DescriptionError, PmossError, UnsupportedError
+from pmoss_env.errors import DatasetError, DescriptionError, PmossError, UnsupportedError, few
 from pmoss_env.provenance import MEASURED, MODELLED, changed_since, provenance
 from pmoss_env.result_files import ResultFile
 
@@ -181,7 +181,7 @@ def is_stale(study: Study, stored: StoredStudy) -> str:
         if not run.get("code", {}).get("modules"):
             return "holds no digests of the code that made it"
         if changed := changed_since(run["code"]):
-            return f"changed since: {', '.join(changed)}"
+            return f"changed since: {few(changed, 3)}"
     return ""
 
 
@@ -254,6 +254,6 @@ def _check_code(path: Path, rows: Mapping[str, Row]) -> None:
     for run in runs:
         if run.get("code", {}).get("modules") and (changed := changed_since(run["code"])):
             raise DatasetError(
-                f"{path}: its rows were made by other code ({', '.join(changed)} changed since): "
+                f"{path}: its rows were made by other code ({few(changed, 3)} changed since): "
                 "remove the file to make all anew, or give --other-code to go on beside them"
             )

@@ -75,7 +75,6 @@ def test_parameters_of_another_study_are_taken(tmp_path) -> None:
         ({"policies": ("plan",)}, UnknownNameError, "planner"),
         ({"policies": ("planner",)}, DescriptionError, "law-oracle and an opponent"),
         ({"env": {"backend": "hardware"}}, UnsupportedError, "backend = 'hardware'"),
-        ({"episodes": 0}, DescriptionError, "episodes = 0"),
         ({"agents": ("a/x.safetensors", "b/x.safetensors")}, DescriptionError, "x: the name"),
     ],
 )

@@ -193,7 +193,6 @@ def test_tracks_choose_worlds_and_agents() -> None:
         ({"agents": ("threads-rule",)}, UnknownNameError, "threads-rule"),
         ({"policies": ("no-rule",)}, UnknownNameError, "no-rule"),
         ({"tier": "no-tier"}, UnknownNameError, "no-tier"),
-        ({"episodes": 0}, DescriptionError, "episodes = 0"),
     ],
 )
 def test_what_is_wrong_is_named(changes, error, words) -> None:

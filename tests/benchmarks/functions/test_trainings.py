@@ -23,7 +23,7 @@ from pmoss_benchmarks.functions.trainings import (
     prepare,
     summarise,
 )
-from pmoss_benchmarks.study.function import Run
+from pmoss_benchmarks.study.function import Run, settings_of
 from pmoss_datasets.suite import SHIPPED_ROOT, TOY
 from pmoss_env.errors import DescriptionError, UnknownNameError
 from pmoss_env.measuring import AUTO_NUMA as LINUX
@@ -200,3 +200,5 @@ def test_what_cannot_be_learned_is_refused() -> None:
         Settings({"one": Training(("toy",))}, machines=("toy",))
     with pytest.raises(DescriptionError, match=r"own = 4: .* and no tasks"):
         Settings({"one": Training(own=4)}, tasks=(TOY,))
+    with pytest.raises(DescriptionError, match="settings: episodes = 0: must be at least 1"):
+        settings_of(trainings, {"trainings": {}, "episodes": 0})

@@ -22,7 +22,7 @@ from pmoss_datasets.domain import find_domain
 from pmoss_datasets.evaluation import Difference
 from pmoss_datasets.evaluation.scores import (
     STATISTICS,
-    probability_of_improvement,
+    compare,
     score_profile,
     two_level_bootstrap,
 )
@@ -69,26 +69,29 @@ class Ranked:
 
     def estimate(self, tasks: Sequence[str], statistic: str) -> Difference | None:
         """A statistic over some tasks; None where it lacks one. All tasks count alike."""
-        seeds = self.seeds(tasks)
-        if not seeds:
+        if not self.seeds(tasks):
             return None
-        each = [self.scores(task)[:seeds] for task in tasks]
-        estimate = two_level_bootstrap(each, STATISTICS[statistic])
-        return Difference(estimate.value, None, None) if self.learns and seeds < LEAST else estimate
+        estimate = two_level_bootstrap([*map(self.scores, tasks)], STATISTICS[statistic])
+        return estimate if self.has_interval(tasks) else Difference(estimate.value, None, None)
+
+    def has_interval(self, tasks: Sequence[str]) -> bool:
+        """Whether it has enough trainings on each of some tasks to have an interval."""
+        return not self.learns or self.seeds(tasks) >= LEAST
 
     def runs(self, tasks: Sequence[str]) -> list[Float64Array]:
         """(seeds,) mean scores for each task."""
         return [self.scores(task).mean(axis=1) for task in tasks]
 
 
-def ranked(rows: Rows) -> tuple[list[str], list[Ranked]]:
+def ranked(rows: Rows, track: str = "same-task") -> tuple[list[str], list[Ranked]]:
     """The tasks, and the policies: first those that played all tasks, the best first.
 
     Args:
-        rows: of a study of the function ``play``; of the track same-task.
+        rows: of a study of the function ``play``.
+        track: whose rows count.
     """
     policies: dict[str, Ranked] = {}
-    rows = [row for row in rows if row["track"] == "same-task"]
+    rows = [row for row in rows if row["track"] == track]
     for row in rows:
         scores = _scores_of(row)
         if not scores:
@@ -126,6 +129,26 @@ def _sees(row: Mapping[str, Any]) -> str:
     if "training" in row:
         return _AT_ONCE if issubclass(agent_class(name), Planner) else _STEPWISE
     return "" if "shared" in row else _AT_ONCE
+
+
+def overall(rows: Rows, track: str = "same-task") -> dict[str, dict[str, Difference]]:
+    """By policy that played all tasks of a track: its statistics over them, the best mean first."""
+    tasks, policies = ranked(rows, track)
+    estimates = {
+        one.name: {name: one.estimate(tasks, name) for name in STATISTICS} for one in policies
+    }
+    return {
+        name: {statistic: value for statistic, value in of.items() if value is not None}
+        for name, of in estimates.items()
+        if all(of.values())
+    }
+
+
+def over_tasks(rows: Rows, track: str) -> TableOfRows:
+    """Statistics over all tasks of a track."""
+    of_policies = overall(rows, track)
+    lines = [[name, interval(of["mean"]), interval(of["iqm"])] for name, of in of_policies.items()]
+    return TableOfRows(["policy", ">mean", ">interquartile mean"], lines)
 
 
 def scores_by_task(rows: Rows) -> TableOfRows:
@@ -166,15 +189,18 @@ def informed(rows: Rows) -> TableOfRows:
 
 
 def neighbours(rows: Rows) -> TableOfRows:
-    """How likely a run of each policy is above one of the next in rank, of those with all tasks."""
+    """How far each policy is ahead of the next in rank, of those that played all tasks."""
     tasks, policies = ranked(rows)
     lines = []
     for one, other in pairwise(one for one in policies if one.seeds(tasks)):
-        share = probability_of_improvement(one.runs(tasks), other.runs(tasks))
-        counts = [f"{each.seeds(tasks)}" if each.learns else "" for each in (one, other)]
-        lines.append([one.name, counts[0], other.name, counts[1], f"{share:.2f}"])
-    heads = ["policy", ">trainings", "next in rank", ">trainings", ">probability of improvement"]
-    return TableOfRows(heads, lines)
+        both = compare(*([*map(each.scores, tasks)] for each in (one, other)))
+        if not (one.has_interval(tasks) and other.has_interval(tasks)):
+            both = tuple(Difference(each.value, None, None) for each in both)
+        counts = [_seeds(each, tasks) for each in (one, other)]
+        ahead = [interval(both[0], sign="+"), interval(both[1], digits=2)]
+        lines.append([one.name, counts[0], other.name, counts[1], *ahead])
+    heads = ["policy", ">trainings", "next in rank", ">trainings", ">points ahead"]
+    return TableOfRows([*heads, ">probability of improvement"], lines)
 
 
 def draw_profiles(rows: Rows) -> Figure:

@@ -21,7 +21,6 @@ from pmoss_datasets.evaluation import (
     aggregate,
     paired_difference,
 )
-from pmoss_datasets.evaluation.scores import STATISTICS, runs_of, stratified_bootstrap
 from pmoss_env.types import Float64Array
 
 #: The opponent that may ask the model.
@@ -93,25 +92,17 @@ def summarise(settings: Mapping[str, Any], rows: Rows) -> dict[str, Any]:
     """What the rows come to.
 
     Returns:
-        ``tracks``: of each ``overall``, by policy the statistics over all tasks; ``tasks``, by task
-        and policy a summary; and ``paired``, differences of common episodes. ``cells``: rows
-        without their episodes. ``settings``: of the study.
+        ``tracks``: of each ``tasks``, by task and policy a summary, and ``paired``, differences of
+        common episodes. ``cells``: rows without their episodes. ``settings``: of the study.
     """
     tracks = {}
     ordered = sorted(rows, key=_position)
     for track, of_tasks in rows_by_world(ordered).items():
-        overall = {
-            policy: {
-                name: asdict(stratified_bootstrap(runs, statistic))
-                for name, statistic in STATISTICS.items()
-            }
-            for policy, runs in runs_of(of_tasks).items()
-        }
         tasks = {
             task: {summary.policy: asdict(summary) for summary in aggregate(of_task)}
             for task, of_task in of_tasks.items()
         }
-        tracks[track] = {"overall": overall, "tasks": tasks}
+        tracks[track] = {"tasks": tasks}
         if settings.get("common"):
             domain = find_domain(load_track(track).domain)
             tracks[track]["paired"] = {task: paired(of, domain) for task, of in of_tasks.items()}

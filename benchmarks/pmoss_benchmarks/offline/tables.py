@@ -67,19 +67,6 @@ def by_world(summary: Mapping[str, Any], *tracks: str) -> TableOfRows:
     return TableOfRows(heads, [line for _, line in sorted(lines, key=lambda one: one[0])])
 
 
-def over_tasks(summary: Mapping[str, Any], *tracks: str) -> TableOfRows:
-    """Statistics of every policy over all tasks of a track; of all tracks where none is named."""
-    lines = [
-        [track, policy, *(interval(of[name]) for name in ("iqm", "median", "mean"))]
-        for track, statistics in _chosen(summary, tracks)
-        for policy, of in sorted(
-            statistics["overall"].items(), key=lambda item: -item[1]["iqm"]["value"]
-        )
-    ]
-    heads = ["track", "policy", ">interquartile mean", ">median", ">mean"]
-    return TableOfRows(heads, lines)
-
-
 def players(summary: Mapping[str, Any], task: str) -> list[Mapping[str, Any]]:
     """The rows of agents that learned by playing a task."""
     where = "same-task", task

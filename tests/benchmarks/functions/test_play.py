@@ -26,7 +26,7 @@ from pmoss_datasets.formats.d3rlpy import import_d3rlpy
 from pmoss_datasets.recipes import tier
 from pmoss_datasets.suite import TOY, load_task, obtain
 from pmoss_env.baselines import make_baseline
-from pmoss_env.errors import DescriptionError, UnknownNameError
+from pmoss_env.errors import UnknownNameError
 from pmoss_env.measuring import AUTO_NUMA
 from tests.replays import recheck
 from tests.sources import REPOSITORY

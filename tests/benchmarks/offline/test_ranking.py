@@ -15,8 +15,8 @@ from pmoss_datasets.domain import find_domain
 from pmoss_datasets.evaluation import EpisodeResult
 from pmoss_datasets.evaluation.scores import (
     STATISTICS,
+    compare,
     probability_of_improvement,
-    runs_of,
     score_profile,
     two_level_bootstrap,
 )
@@ -87,8 +87,9 @@ def test_a_line_says_what_each_sees_and_took(rows) -> None:
 
 def test_neighbours_are_those_that_played_all_tasks(rows) -> None:
     lines = {line[0]: line[1:] for line in neighbours(rows).rows}
-    assert lines["surrogate"] == ["5", "best-fit", "", "1.00"]
-    assert lines["best-fit"][1:3] == ["cql", "3"]
+    assert lines["surrogate"][:3] == ["5", "best-fit", ""]
+    assert lines["surrogate"][4] == "1.00 [1.00, 1.00]"
+    assert lines["best-fit"][1:] == ["cql", "3", "+30.5", "1.00"]  # three trainings: no interval
     assert "bc" not in lines and "cql" not in lines  # cql is the last one
 
 
@@ -127,8 +128,34 @@ def test_an_interval_holds_what_differs_between_seeds_and_between_episodes() -> 
     # Seeds that all do the same say no more than one of them.
     single = two_level_bootstrap([alike[:1]], STATISTICS["mean"])
     assert widths[0] == pytest.approx(single.high - single.low, rel=0.1)
-    with pytest.raises(DescriptionError, match=r"\(1, 20\), \(8, 20\)"):
-        two_level_bootstrap([alike[:1], apart], STATISTICS["mean"])
+    # Episodes are drawn once for all tasks: the same task twice says no more than once.
+    twice = two_level_bootstrap([alike[:1], alike[:1]], STATISTICS["mean"])
+    assert (twice.low, twice.high) == pytest.approx((single.low, single.high))
+    with pytest.raises(DescriptionError, match=r"shapes \(8, 20\), \(0, 20\)"):
+        two_level_bootstrap([alike, alike[:0]], STATISTICS["mean"])
+    with pytest.raises(DescriptionError, match="finite"):
+        two_level_bootstrap([alike * np.nan], STATISTICS["mean"])
+
+
+def test_all_trainings_count_where_tasks_have_other_numbers_of_them() -> None:
+    tasks = [np.array([[10.0], [20.0], [60.0]]), np.array([[40.0], [80.0]])]
+    assert two_level_bootstrap(tasks, STATISTICS["mean"]).value == pytest.approx((30 + 60) / 2)
+    # The middle half of the first two of each: 10, 20, 40, 80.
+    assert two_level_bootstrap(tasks, STATISTICS["iqm"]).value == pytest.approx(30)
+
+
+def test_differences_are_of_the_same_episodes() -> None:
+    rng = np.random.default_rng(0)
+    hard = rng.normal(50, 20, (1, 20))
+    mine, theirs = [hard + 1 + rng.normal(0, 1, (5, 20))], [hard + rng.normal(0, 1, (5, 20))]
+    difference, share = compare(mine, theirs)
+    assert difference.value == pytest.approx(float(mine[0].mean() - theirs[0].mean()))
+    assert 0 < difference.low < 1 < difference.high < 2
+    assert share.value == pytest.approx(1) and share.low > 0.9
+    ahead, behind = compare(mine, theirs)[0], compare(theirs, mine)[0]
+    assert behind.value == pytest.approx(-ahead.value)
+    with pytest.raises(DescriptionError, match="none"):
+        compare(mine, [])
 
 
 def test_ties_count_half() -> None:
@@ -190,16 +217,3 @@ def test_one_point_is_separated_from_the_best_rule(paired_rows):
     assert score["high"] - score["low"] > 5
     assert "over_rule" not in result["policies"]["best-fit"]
     assert mine["throughput"] == pytest.approx(2 + score["value"])
-
-
-def test_a_rule_that_plays_once_is_a_run_beside_those_of_all_seeds(paired_rows):
-    runs = runs_of({"task": paired_rows})
-    assert {name: run.shape for name, run in runs.items()} == {
-        "lpt": (1, 1),
-        "best-fit": (1, 1),
-        "local-search": (1, 1),
-        "mine": (1, 3),
-    }
-    # Other episodes of other seeds are no such thing.
-    elsewhere = [paired_row("late", 104, episode + 100, 1.0) for episode in range(50)]
-    assert not runs_of({"task": paired_rows + elsewhere})

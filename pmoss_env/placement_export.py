@@ -102,6 +102,11 @@ def _unit(
     return Unit(name, tuple(cpus), tuple(nodes.tolist()), tuple(slices.tolist()), memory)
 
 
+def placement_name(name: str) -> str:
+    """The name of a placement in files and units: small letters, digits and hyphens."""
+    return re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")[:_MAX_NAME] or "placement"
+
+
 def export_placement(
     mechanism: str, machine: Machine, schedule: Schedule, folder: Path, name: str
 ) -> list[Path]:
@@ -110,8 +115,8 @@ def export_placement(
     Args:
         mechanism: one of MECHANISMS.
         folder: of the files; made if it is not there.
-        name: of the placement, in names of files and units. Other characters become hyphens. What
-            an earlier export of the same name wrote for further units is removed.
+        name: of the placement; see placement_name(). What an earlier export of the same name wrote
+            for further units is removed.
 
     Returns:
         The files.
@@ -123,7 +128,7 @@ def export_placement(
     if mechanism not in MECHANISMS:
         raise UnknownNameError("mechanism", mechanism, MECHANISMS)
     machine.check_schedule(schedule, schedule.slices)
-    name = re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")[:_MAX_NAME] or "placement"
+    name = placement_name(name)
     texts = MECHANISMS[mechanism](machine, units_of(machine, schedule), name)
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob(f"{name}-*.conf"):  # of units that this placement no longer has

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from pmoss_env.baselines import SHARED_BASELINES, Context, make_baseline
-from pmoss_env.errors import ScheduleError, UnknownNameError
+from pmoss_env.cli.pairs import export_placements
+from pmoss_env.errors import DescriptionError, ScheduleError, UnknownNameError
 from pmoss_env.machines import Machine, load_machine
 from pmoss_env.placement_export import MECHANISMS, Unit, export_placement, ranges, units_of
 from pmoss_env.types import Schedule
@@ -198,6 +199,9 @@ def test_what_cannot_be_exported_is_refused_before_a_file_is_written(machine, tm
         export_placement("slurm", machine, schedule, tmp_path / "out", "x")
     with pytest.raises(ScheduleError):
         export_placement("numactl", load_machine("toy"), schedule, tmp_path / "out", "x")
+    alike = {"my_agent": schedule, "my-agent": schedule}
+    with pytest.raises(DescriptionError, match="my_agent and my-agent have the same name in files"):
+        export_placements("numactl", machine, alike, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 

@@ -293,7 +293,8 @@ class OfflineAgent(Agent, Generic[DatasetT]):
             DescriptionError: a field that does not exist, or an impossible value.
         """
         raise UnsupportedError(
-            f"{self.name}: cannot be fine-tuned; decision-transformer and surrogate can"
+            f"{self.name}: cannot be fine-tuned; surrogate, generalist, decision-transformer, qt "
+            "and forecaster can"
         )
 
     def task_of(self, dataset: DatasetT) -> dict[str, Any]:

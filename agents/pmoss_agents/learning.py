@@ -158,7 +158,7 @@ def learn(
         if isinstance(lesson.data, Several) and not agent.several:
             raise DescriptionError(
                 f"{agent.name} learns from one dataset at a time: give one; surrogate, "
-                "pair-policy, decision-transformer and qt learn from several"
+                "generalist, pair-policy, decision-transformer and qt learn from several"
             )
         return agent.fit(lesson.data, **options)
     raise DescriptionError(f"{agent.name} learns nothing: it can be used as it is")

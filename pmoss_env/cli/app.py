@@ -16,7 +16,6 @@ from typer.core import TyperGroup
 from typer.models import TyperInfo
 
 from pmoss_env import __version__
-from pmoss_env.cli.renamed import check_renamed
 from pmoss_env.entry_points import entries
 from pmoss_env.entry_points import load as load_entry
 from pmoss_env.errors import PmossError
@@ -40,12 +39,6 @@ class _InPanels(TyperGroup):
             return PANELS.index(panel) if panel in PANELS else len(PANELS)
 
         return sorted(self.commands, key=panel)
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """See the base; the old words of a command are answered with the new ones."""
-        if args[0] not in self.commands:  # a package may offer a command of an old name
-            check_renamed(args)
-        return super().resolve_command(ctx, args)
 
 
 def _make_readable(command: Any) -> None:

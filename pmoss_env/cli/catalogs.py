@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
-from pmoss_env.cli.console import console, show_rows, table
+from pmoss_env.cli.console import console, show_json, show_rows, table
 from pmoss_env.errors import PlatformError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -29,6 +30,12 @@ def machines(name: str | None = None, as_json: bool = False) -> None:
         show_rows("Machines", columns, rows, as_json)
         return
     machine = load_machine(name)
+    if as_json:
+        shape = {"grid": [machine.rows, machine.cols], "roles": machine.roles()}
+        parameters_of = {key: asdict(value) for key, value in machine.parameters.items()}
+        about = {"name": machine.name, "description": machine.description}
+        show_json({**about, **shape, "parameters": parameters_of})
+        return
     console.print(f"{machine.name}: {machine.description}", style="bold")
     roles = ", ".join(f"{count} {role}" for role, count in machine.roles().items())
     console.print(f"grid {machine.rows} x {machine.cols}; cores by role: {roles}")
@@ -66,7 +73,11 @@ def workloads(name: str | None = None, slices: int = 256, as_json: bool = False)
     from pmoss_env.workloads.description import FRACTIONS
 
     if name is not None:
-        _workload(load_workload(name), slices)
+        workload = load_workload(name)
+        if as_json:
+            show_json(asdict(workload))
+        else:
+            _workload(workload, slices)
         return
     rows = []
     for name in workload_names():
@@ -84,8 +95,6 @@ def workloads(name: str | None = None, slices: int = 256, as_json: bool = False)
 
 def _workload(workload: Workload, slices: int) -> None:
     """Prints every value of a workload and how its records fall on the slices."""
-    from dataclasses import fields
-
     from pmoss_env.backends.native_forms import record_shares
     from pmoss_env.indexes import holds_points
 

@@ -35,9 +35,7 @@ def import_machine(
     if lstopo and sysfs:
         raise DescriptionError(f"--sysfs {sysfs}: cannot be given beside {lstopo}")
     if output:
-        if output.suffix != ".toml":
-            raise DescriptionError(f"--output {output}: must end in .toml")
-        check_output(output)
+        check_output(output, suffix=".toml")
         if output.exists() and not force:
             raise DescriptionError(f"--output {output}: exists: give --force to overwrite it")
     server = importing.read_lstopo(lstopo) if lstopo else importing.read_host(str(sysfs or "/"))

@@ -25,7 +25,6 @@ from pmoss_env.cli.pairs import (
     index_and_workload,
     pairs,
 )
-from pmoss_env.cli.renamed import gone
 from pmoss_env.errors import DescriptionError
 from pmoss_env.extras import require
 
@@ -96,9 +95,6 @@ def measure(
             help="Snapshots with their provenance (.jsonl); an existing file is continued."
         ),
     ] = None,
-    schedule: Annotated[
-        list[str] | None, typer.Option("--schedule", "-s", hidden=True, callback=gone("--schedule"))
-    ] = None,
 ) -> None:
     """Measure schedules of an index and print throughput, latency and counters.
 
@@ -115,7 +111,7 @@ def measure(
     Example: pmoss measure --backend analytic --machine milan-nps4 --index rtree
     """
     for file in filter(None, (out, picture)):
-        check_output(file)
+        check_output(file, suffix=".svg" if file is picture else "")
     check_export(export, export_to)
     if rate and (out or export):
         raise DescriptionError("--rate: gives a curve: leave out --out and --export")

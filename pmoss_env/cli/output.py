@@ -48,13 +48,20 @@ def check_absent(path: Path, overwrite: bool, otherwise: str = "") -> None:
         raise DescriptionError(f"{path}: exists already; --overwrite replaces it{otherwise}")
 
 
-def check_output(path: Path, *, folder: bool = False) -> None:
-    """Raises an OSError that names ``path`` if it cannot be written; writes nothing.
+def check_output(path: Path, *, folder: bool = False, suffix: str = "") -> None:
+    """Refuses a path that cannot be written; writes nothing.
 
     Args:
         path: output file; its folders need not exist.
         folder: whether the output is a folder, which may exist.
+        suffix: that the path must end in, such as ".svg".
+
+    Raises:
+        OSError: it cannot be written; names the path.
+        DescriptionError: it ends in something else.
     """
+    if not path.name.endswith(suffix):
+        raise DescriptionError(f"{path}: its name must end in {suffix}")
     if path.exists() and path.is_dir() != folder:
         code = errno.ENOTDIR if folder else errno.EISDIR
         raise OSError(code, os.strerror(code), str(path))

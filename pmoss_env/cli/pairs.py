@@ -50,10 +50,17 @@ def export_placements(
 ) -> None:
     """Writes placements by name, and names the files; DescriptionError without any."""
     from pmoss_env.cli.console import console
-    from pmoss_env.placement_export import export_placement
+    from pmoss_env.placement_export import export_placement, placement_name
 
     if not schedules:
         raise DescriptionError("--export: the file has all rounds: ask for more --rounds")
+    by_name: dict[str, str] = {}
+    for name in schedules:
+        if (other := by_name.setdefault(placement_name(name), name)) != name:
+            raise DescriptionError(
+                f"--export: {other} and {name} have the same name in files, "
+                f"{placement_name(name)}: export each into a folder of its own"
+            )
     for name, schedule in schedules.items():
         for path in export_placement(mechanism, machine, schedule, folder, name):
             console.print(f"written to {path}: the placement of {name} by {mechanism}")

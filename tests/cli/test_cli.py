@@ -20,6 +20,9 @@ from pmoss_env.backends.kernel_settings import switched
 from pmoss_env.cli.signals import resume_hint
 from pmoss_env.measuring import AUTO_NUMA, BALANCED, BALANCING
 from tests.cli.invoking import PARENT, PMOSS, pmoss, pmoss_json, running
+from tests.sources import REPOSITORY
+
+SHIPPED = REPOSITORY / "agents/pmoss_agents/shipped/surrogate-busy-core-v0.safetensors"
 
 
 def test_catalogues_list_what_there_is() -> None:
@@ -103,7 +106,10 @@ def test_a_limit_of_cpu_time_is_judged(limit: str, value: str, words: str) -> No
         ("data collect /dev/null/data", "error: /dev/null/data: Not a directory\n"),
         ("data collect /dev/null --overwrite", "error: /dev/null: Not a directory\n"),
         ("measure --machine milan-nps4", "--backend analytic"),
-        ("train {tmp}/d {tmp}/a.py", "a.py: a checkpoint's name must end in .safetensors"),
+        ("train {tmp}/d {tmp}/a.py", "a.py: its name must end in .safetensors"),
+        ("explain grouped lpt --svg {tmp}/a.png", "{tmp}/a.png: its name must end in .svg"),
+        ("measure lpt --rate 1 --picture {tmp}/a.png", "a.png: its name must end in .svg"),
+        (f"run threads {SHIPPED} --dry-run -- sleep 9", "plays spatial, not threads; see pmoss"),
         ("run rollout -e slices=8 --machine toy --episodes 0", "episodes = 0: "),
     ],
 )

@@ -7,13 +7,11 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-import pytest
 import typer
 
+from pmoss_datasets.suite import TOY
 from pmoss_env.baselines import BASELINES, SHARED_BASELINES
 from pmoss_env.cli.app import make_app
-from pmoss_env.cli.listing import KINDS
-from pmoss_env.cli.renamed import RENAMED
 from tests.cli.invoking import PMOSS, pmoss, pmoss_json
 from tests.native.builds import run
 from tests.sources import REPOSITORY
@@ -79,26 +77,6 @@ def test_commands_in_texts_have_words_and_options_that_exist() -> None:
         assert used <= options, f"{text}: {used - options}"
 
 
-@pytest.mark.parametrize("old", RENAMED)
-def test_an_old_spelling_is_answered_with_the_new_one(old: str) -> None:
-    message = pmoss(*old.split(), "--json", status=2)
-    assert f"`pmoss {old}` is now `pmoss {RENAMED[old]}`" in message
-    new = tuple(RENAMED[old].partition(" --")[0].split())
-    leaves = {*every_leaf(), *(("list", kind) for kind in KINDS)}
-    # What follows the words of a command is its argument.
-    assert any(new[: len(words)] == words for words in leaves)
-
-
-def test_policies_are_arguments() -> None:
-    message = pmoss("evaluate", "-b", "lpt", "-e", "machine=toy", status=2)
-    assert "--baseline lpt: policies are arguments now" in message
-    assert "--schedule lpt: policies are arguments now" in pmoss("measure", "-s", "lpt", status=2)
-    for words in (["train", "d", "o"], ["run", "threads"], ["data", "collect", "x"]):
-        option = "--policy" if "collect" in words else "--agent"
-        message = pmoss(*words, option, "bc", status=2)
-        assert f"{option} bc: policies are arguments now" in message
-
-
 def test_machine_means_the_same_everywhere() -> None:
     words = ["-e", "slices=4", "--seeds", "1", "--episodes", "1", "--budget", "5"]
     few = ["--schedules", "2", "--machine", "toy"]
@@ -150,6 +128,10 @@ def test_lists_are_json_on_request() -> None:
     assert "Did you mean 'cql'? Known: " in wrong and " more" in wrong
     assert pmoss_json("list", "workloads")
     assert {"id", "episodes", "mean outcome", "MB"} <= set(pmoss_json("list", "datasets")[0])
+    assert pmoss_json("list", "machines", "toy")["parameters"]["clock_ghz"]["unit"] == "GHz"
+    assert pmoss_json("list", "workloads", "ycsb-a")["lookup"] == 0.5
+    toy = pmoss_json("list", "datasets", f"pmoss/{TOY}/mixed-v0")
+    assert toy["env_kwargs"]["machine"] == "toy" and len(toy["checksum"]) == 64
     assert {"summary", "checks", "events"} <= set(pmoss_json("doctor"))
 
 

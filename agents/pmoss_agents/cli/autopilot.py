@@ -130,9 +130,7 @@ def _check_files(out: Path | None, html: Path | None) -> None:
 
     for path in (out, html):
         if path:
-            check_output(path)
-    if html and html.suffix not in (".html", ".htm"):
-        raise DescriptionError(f"--html {html}: replaces what is there, so it must end in .html")
+            check_output(path, suffix=".html" if path is html else "")
     if out and html and out.resolve() == html.resolve():
         raise DescriptionError(f"--out and --html: both are {out}; give each a file of its own")
 

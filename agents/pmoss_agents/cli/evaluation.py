@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pmoss_agents.cli.policies import (
-    AgentOption,
-    BaselineOption,
     DomainOption,
     PadOption,
     PoliciesArgument,
@@ -32,8 +30,6 @@ MOST = 1_000_000
 
 def evaluate(
     policies: PoliciesArgument = None,
-    agent: AgentOption = None,
-    baseline: BaselineOption = None,
     domain: DomainOption = None,
     machine: MachineOption = None,
     env: EnvOption = None,

@@ -91,9 +91,9 @@ def explain(
     if len(schedules) > 2:
         raise typer.BadParameter(f"{len(schedules)} schedules: two can be compared")
     a, b = ["incumbent", *schedules][-2:]
-    for path in (html, svg):
+    for path, suffix in ((html, ".html"), (svg, ".svg")):
         if path:
-            check_output(path)
+            check_output(path, suffix=suffix)
     check_export(export, export_to)
     given = {
         "backend": backend,

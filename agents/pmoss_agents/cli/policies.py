@@ -6,8 +6,6 @@ from typing import Annotated
 
 import typer
 
-from pmoss_env.cli.renamed import gone
-
 PoliciesArgument = Annotated[
     list[str] | None,
     typer.Argument(
@@ -17,13 +15,6 @@ PoliciesArgument = Annotated[
         "agent of yours; module:Class of any policy; or the name of an agent that needs no "
         "training, also of one that a package offers as entry point pmoss.agents. Repeatable.",
     ),
-]
-# Version 0.3 forgets these two.
-AgentOption = Annotated[
-    list[str] | None, typer.Option("--agent", "-a", hidden=True, callback=gone("--agent"))
-]
-BaselineOption = Annotated[
-    list[str] | None, typer.Option("--baseline", "-b", hidden=True, callback=gone("--baseline"))
 ]
 DomainOption = Annotated[
     str | None,

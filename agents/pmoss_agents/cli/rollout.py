@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from pmoss_agents.cli.policies import (
-    AgentOption,
-    BaselineOption,
     DomainOption,
     PadOption,
     PoliciesArgument,
@@ -51,8 +49,6 @@ UndoOption = Annotated[
 
 def rollout(
     policies: PoliciesArgument = None,
-    agent: AgentOption = None,
-    baseline: BaselineOption = None,
     domain: DomainOption = None,
     backend: Annotated[
         str | None, typer.Option(help="hardware (the default), analytic or simulated.")

@@ -12,10 +12,8 @@ from typing import Annotated, Any
 
 import typer
 
-from pmoss_agents.cli.policies import AgentOption
 from pmoss_env.cli import signals
 from pmoss_env.cli.console import console
-from pmoss_env.cli.renamed import gone
 from pmoss_env.processes import interrupts_later
 
 
@@ -32,10 +30,6 @@ def threads(
     slow_node: Annotated[
         int, typer.Option(help="The node with the slow memory: CXL, Optane, or a far node.")
     ] = 0,
-    old_agent: AgentOption = None,
-    old_load: Annotated[
-        list[str] | None, typer.Option("--load", hidden=True, callback=gone("--load"))
-    ] = None,
     save_agent: Annotated[
         Path | None, typer.Option("--save", help="Write what the agent has learned here.")
     ] = None,
@@ -59,6 +53,7 @@ def threads(
     from pmoss_env.cli.output import check_output
     from pmoss_env.envs.threads import ThreadSchedulingEnv
     from pmoss_env.envs.threads.live.process import ProcessServer
+    from pmoss_env.errors import UnsupportedError
 
     policy, command = _policy_and_command(list(words or ()))
     if (pid is None) == (not command):
@@ -70,6 +65,10 @@ def threads(
         chosen = pmoss_agents.load(policy)
     else:
         chosen = pmoss_agents.make(policy if ":" in policy else f"threads-{policy}")
+    if chosen.domain not in ("", "threads"):
+        raise UnsupportedError(
+            f"{policy}: plays {chosen.domain}, not threads; see pmoss list agents threads"
+        )
     with _started(command) as child:
         target = pid if child is None else child.pid
         assert target is not None

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pmoss_agents.cli.policies import AgentOption
 from pmoss_env.cli.console import console, progress_bar
 from pmoss_env.cli.output import check_absent, check_output
 from pmoss_env.cli.pairs import EnvOption, MachineOption, SetOption, env_arguments, pairs
@@ -35,7 +34,8 @@ StartOption = Annotated[
     str | None,
     typer.Option(
         help="Begin with the weights of a trained agent: a checkpoint, or a name that ships. "
-        "Its config stays but for --set. decision-transformer and surrogate can."
+        "Its config stays but for --set. surrogate, generalist, decision-transformer, qt and "
+        "forecaster can."
     ),
 ]
 ConfigOption = Annotated[
@@ -86,7 +86,6 @@ EpisodesOption = Annotated[
 
 def train(
     paths: Paths,
-    old_agent: AgentOption = None,
     domain: DomainOption = None,
     machine: MachineOption = None,
     env: EnvOption = None,
@@ -279,13 +278,10 @@ def _learned(
 def _check_checkpoint(out: Path, resume: bool, overwrite: bool) -> None:
     """Refuses early what could not be written after hours of training, or would replace work."""
     from pmoss_agents.checkpoints import SUFFIX
-    from pmoss_env.errors import DescriptionError
 
-    check_output(out)
+    check_output(out, suffix="" if resume else SUFFIX)
     if resume:
         return
-    if out.suffix != SUFFIX:
-        raise DescriptionError(f"{out}: a checkpoint's name must end in {SUFFIX}")
     check_absent(out, overwrite, ", --resume goes on with it")
 
 

@@ -193,12 +193,12 @@ def neighbours(rows: Rows) -> TableOfRows:
     tasks, policies = ranked(rows)
     lines = []
     for one, other in pairwise(one for one in policies if one.seeds(tasks)):
-        both = compare(*([*map(each.scores, tasks)] for each in (one, other)))
+        ahead, share = compare(*([*map(each.scores, tasks)] for each in (one, other)))
         if not (one.has_interval(tasks) and other.has_interval(tasks)):
-            both = tuple(Difference(each.value, None, None) for each in both)
+            ahead, share = (Difference(each.value, None, None) for each in (ahead, share))
         counts = [_seeds(each, tasks) for each in (one, other)]
-        ahead = [interval(both[0], sign="+"), interval(both[1], digits=2)]
-        lines.append([one.name, counts[0], other.name, counts[1], *ahead])
+        differs = [interval(ahead, sign="+"), interval(share, digits=2)]
+        lines.append([one.name, counts[0], other.name, counts[1], *differs])
     heads = ["policy", ">trainings", "next in rank", ">trainings", ">points ahead"]
     return TableOfRows([*heads, ">probability of improvement"], lines)
 

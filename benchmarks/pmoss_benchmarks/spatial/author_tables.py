@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import product
 from typing import Any
@@ -255,6 +255,10 @@ def _curves(rows: Rows) -> Figure:
     return figure
 
 
+def _mean(values: Sequence[float]) -> float | None:
+    return float(np.mean(values)) if values else None
+
+
 def summarise(settings: Any, rows: Rows) -> dict[str, Any]:
     """How many trainings there are, and what the networks that played give again.
 
@@ -262,23 +266,26 @@ def summarise(settings: Any, rows: Rows) -> dict[str, Any]:
         ``trainings``, and those of them that are ``accurate``: they pass the paper's accuracy.
         Of networks that play the workloads of their data, and take the likeliest action without a
         limit: ``agree``, the mean share of slices as in one logged schedule; and ``served``, over
-        the best logged schedule. Both are None where none plays.
+        the best logged schedule. ``judged_agree`` and ``judged_served`` are of actions that are
+        drawn within the paper's limit, see factors(). All four are None where none plays.
     """
     trainings = [training for row in rows for training in row["trainings"]]
     accurate = [t for t in trainings if t["curve"][-1]["accuracy"] > ACCURATE]
     asked = {"keys": "logged", "wanted": USUAL, "sampled": False, "limit": 0}
     agree, served = [], []
-    for row in rows:
-        if not row["networks"] or row["new"]:
-            continue
+    played = [row for row in rows if row["networks"] and not row["new"]]
+    judged = [factors(row) for row in played]
+    for row in played:
         agree += _agree(row, asked)
         best = row["opponents"]["logged"]["best-logged"]
         served.append(float((_served(row, **asked) / np.array(best)).mean()))
     return {
         "trainings": len(trainings),
         "accurate": len(accurate),
-        "agree": float(np.mean(agree)) if agree else None,
-        "served": float(np.mean(served)) if served else None,
+        "agree": _mean(agree),
+        "served": _mean(served),
+        "judged_agree": _mean([one["agree"] for one in judged]),
+        "judged_served": _mean([one["learning"] for one in judged]),
     }
 
 

@@ -98,10 +98,10 @@ def interval(estimate: Any, digits: int = 1, scale: float = 1.0, sign: str = "")
     plain = estimate if isinstance(estimate, Mapping) or not estimate else vars(estimate)
     if not plain or plain["value"] is None:
         return ""
-    value = f"{scale * plain['value']:{sign}.{digits}f}"
+    value = f"{scale * plain['value']:{sign}z.{digits}f}"
     if plain.get("low") is None:
         return value
-    return f"{value} [{scale * plain['low']:.{digits}f}, {scale * plain['high']:.{digits}f}]"
+    return f"{value} [{scale * plain['low']:z.{digits}f}, {scale * plain['high']:z.{digits}f}]"
 
 
 def side(estimate: Any) -> str:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from pmoss_env.cli.console import PlainConsole, console, progress_bar, show_rows, table
+from pmoss_env.cli.console import PlainConsole, console, progress_bar, show_json, show_rows, table
 from pmoss_env.cli.listing import Request
 from pmoss_env.cli.output import check_output, printable
 from pmoss_env.cli.pairs import EnvOption, MachineOption, env_arguments
-from pmoss_env.cli.renamed import gone
 from pmoss_env.errors import DatasetError, DescriptionError, PmossError
 
 Root = Annotated[
@@ -103,9 +103,6 @@ def collect(
     policy: Annotated[
         str | None,
         typer.Argument(help="One policy, or module:function, in place of the tier's mixture."),
-    ] = None,
-    old_policy: Annotated[
-        list[str] | None, typer.Option("--policy", hidden=True, callback=gone("--policy"))
     ] = None,
     recipe: Annotated[
         Path | None, typer.Option(help="A recipe file (TOML) instead of the options below.")
@@ -205,7 +202,11 @@ def list_datasets(asked: Request) -> None:
     from pmoss_datasets.suite import suite_ids
 
     if asked.name is not None:
-        typer.echo(printable(card(load(asked.name, asked.root, obtain=False))), nl=False)
+        dataset = load(asked.name, asked.root, obtain=False)
+        if asked.as_json:
+            show_json({**asdict(dataset.metadata), "checksum": dataset.checksum})
+        else:
+            typer.echo(printable(card(dataset)), nl=False)
         return
     _check_root(asked.root)
     place = asked.root or default_root()

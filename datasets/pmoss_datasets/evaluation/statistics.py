@@ -165,10 +165,11 @@ class Difference:
 
 
 def paired_difference(differences: Float64Array, seed: int = 0) -> Difference:
-    """The mean of paired differences, with the 95 % interval of a crossed bootstrap.
+    """The mean of paired differences, with its 95 % interval.
 
-    All training seeds met the same episodes. So each repetition draws episodes for all seeds
-    together, and seeds for all episodes together.
+    All training seeds met the same episodes. So each repetition of a crossed bootstrap draws
+    episodes for all seeds together, and seeds for all episodes together. Of one seed the interval
+    is Student's: percentiles of few episodes cover less than 95 %.
 
     Args:
         differences: (seeds, episodes), of the outcomes of two policies in the same episode.
@@ -176,12 +177,35 @@ def paired_difference(differences: Float64Array, seed: int = 0) -> Difference:
     """
     value = float(differences.mean())
     seeds, episodes = differences.shape
+    if seeds == 1:
+        return student(differences[0])
     if episodes < 2:
         return Difference(value, None, None)
     of_seeds = _drawn_weights(episodes, seed) @ differences.T
     rows = np.random.default_rng((seed, 1)).integers(seeds, size=(BOOTSTRAPS, seeds))
     means = np.take_along_axis(of_seeds, rows, axis=1).mean(axis=1)
     low, high = np.percentile(means, INTERVAL)
+    return Difference(value, float(low), float(high))
+
+
+def student(values: Float64Array) -> Difference:
+    """The mean of some values with Student's 95 % interval; without one of fewer than two.
+
+    Args:
+        values: (n,), drawn independently.
+
+    Raises:
+        MissingExtraError: scipy is not installed.
+    """
+    value = float(values.mean())
+    if values.size < 2:
+        return Difference(value, None, None)
+    if np.ptp(values) == 0:
+        return Difference(value, value, value)
+    require("scipy")
+    from scipy.stats import ttest_1samp
+
+    low, high = ttest_1samp(values, 0.0).confidence_interval()
     return Difference(value, float(low), float(high))
 
 

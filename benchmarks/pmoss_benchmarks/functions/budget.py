@@ -330,12 +330,34 @@ def _headroom(rows: Rows) -> TableOfRows:
     return TableOfRows(["task", "kind", *(f">{head}" for head in heads), ">left"], lines)
 
 
+def means_over_tasks(rows: Rows) -> dict[str, list[float]]:
+    """By policy its mean scores over all tasks, by number of measurements."""
+    worlds = _trainings(rows).values()
+    return {
+        name: [
+            float(np.mean(values))
+            for values in zip(*(_scores(of[name]).mean(axis=(0, 1)) for of in worlds), strict=True)
+        ]
+        for name in next(iter(worlds))
+    }
+
+
+def _over_tasks(rows: Rows) -> TableOfRows:
+    """A line for each policy that measures: its mean scores over all tasks."""
+    lines = [
+        [name, *(f"{mean:.1f}" for mean in means), *[""] * (len(BUDGETS) - len(means))]
+        for name, means in means_over_tasks(rows).items()
+        if name not in RULES
+    ]
+    return TableOfRows(["policy", *(f">{budget:,}" for budget in BUDGETS)], lines)
+
+
 def summarise(settings: Mapping[str, Any], rows: Rows) -> dict[str, dict[str, float]]:
     """``left``, see left()."""
     return {"left": left(rows)}
 
 
-TABLES = {"default": _scores_by_budget, "headroom": _headroom}
+TABLES = {"default": _scores_by_budget, "headroom": _headroom, "over tasks": _over_tasks}
 
 
 def _curves(rows: Rows) -> Figure:

@@ -200,13 +200,11 @@ def student(values: Float64Array) -> Difference:
     value = float(values.mean())
     if values.size < 2:
         return Difference(value, None, None)
-    if np.ptp(values) == 0:
-        return Difference(value, value, value)
     require("scipy")
-    from scipy.stats import ttest_1samp
+    from scipy.stats import t
 
-    low, high = ttest_1samp(values, 0.0).confidence_interval()
-    return Difference(value, float(low), float(high))
+    half = float(t.ppf(INTERVAL[1] / 100, values.size - 1) * values.std(ddof=1)) / values.size**0.5
+    return Difference(value, value - half, value + half)
 
 
 def ratio_of_means(above: Float64Array, below: Float64Array) -> Difference:

@@ -83,6 +83,18 @@ def test_rows_run_again(run: Run, rows: Any) -> None:
             row["throughput"][1][-1] -= 1
 
 
+def test_means_over_tasks_are_those_of_each_task(rows: Any) -> None:
+    noisy = [row for row in rows if row["noise"]]
+    twice = noisy + [{**row, "task": "other"} for row in noisy]
+    means = budget.means_over_tasks(twice)
+    assert means == budget.means_over_tasks(noisy)
+    assert len(means["lpt + search"]) == len(BUDGETS)
+    lines = budget.TABLES["over tasks"](twice).rows
+    # Rules measure nothing: they have no line.
+    assert {line[0] for line in lines} >= {"best-fit + search", "sampler"} and "lpt" not in lines[0]
+    assert all(len(line) == 1 + len(BUDGETS) for line in lines)
+
+
 def test_an_agent_is_found_by_its_file_or_trained(tmp_path: Path) -> None:
     changes = {"updates": 2, "members": 1, "width": 8, "features": 4, "demands": 2}
     agents = {"mine": "pmoss/surrogate-busy-core-v0", "surrogate": ""}

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from rliable import metrics
-from scipy.stats import bootstrap, trim_mean
+from scipy.stats import bootstrap, trim_mean, ttest_1samp
 
 from pmoss_datasets.evaluation import (
     Difference,
@@ -19,7 +19,7 @@ from pmoss_datasets.evaluation.scores import (
     probability_of_improvement,
     two_level_bootstrap,
 )
-from pmoss_datasets.evaluation.statistics import spearman
+from pmoss_datasets.evaluation.statistics import spearman, student
 
 
 def a_row(policy, seed, episode, score, throughput=1.0):
@@ -73,6 +73,14 @@ def test_paired_differences_tell_more_than_both_means():
     apart = paired_difference(mine - hard + np.array([[-3.0], [0.0], [3.0]]))
     assert apart.low < 0 < apart.high
     assert paired_difference(np.array([[4.0]])) == Difference(4.0, None, None)
+
+
+def test_the_interval_of_one_seed_is_students() -> None:
+    values = np.random.default_rng(0).normal(3, 2, 5)
+    low, high = ttest_1samp(values, 0.0).confidence_interval()
+    alone = paired_difference(values[None])
+    assert (alone.low, alone.high) == pytest.approx((low, high))
+    assert student(np.full(4, 7.0)) == Difference(7.0, 7.0, 7.0)
 
 
 def test_a_statistic_of_means_draws_the_episodes_of_all_values_together():

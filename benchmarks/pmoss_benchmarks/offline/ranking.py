@@ -26,6 +26,7 @@ from pmoss_datasets.evaluation.scores import (
     score_profile,
     two_level_bootstrap,
 )
+from pmoss_datasets.evaluation.statistics import student
 from pmoss_datasets.policies import Planner
 from pmoss_datasets.suite import load_task
 from pmoss_env.pictures import new_figure
@@ -188,16 +189,35 @@ def informed(rows: Rows) -> TableOfRows:
     return TableOfRows([*heads, ">trainings"], lines)
 
 
+def _compared(one: Ranked, other: Ranked, tasks: Sequence[str]) -> tuple[Difference, Difference]:
+    """See compare(); without intervals where one of both has too few trainings."""
+    both = compare(*([*map(each.scores, tasks)] for each in (one, other)))
+    if one.has_interval(tasks) and other.has_interval(tasks):
+        return both
+    difference, share = (Difference(each.value, None, None) for each in both)
+    return difference, share
+
+
+def mean_with_interval(values: Sequence[float]) -> Difference:
+    """Student's, of one value of each task."""
+    return student(np.array(values, dtype=np.float64))
+
+
+def ahead(rows: Rows, name: str, other: str) -> Difference:
+    """How far a policy's mean over all tasks is ahead of another's, in the same episodes."""
+    tasks, policies = ranked(rows)
+    of_names = {one.name: one for one in policies if one.seeds(tasks)}
+    return _compared(of_names[name], of_names[other], tasks)[0]
+
+
 def neighbours(rows: Rows) -> TableOfRows:
     """How far each policy is ahead of the next in rank, of those that played all tasks."""
     tasks, policies = ranked(rows)
     lines = []
     for one, other in pairwise(one for one in policies if one.seeds(tasks)):
-        ahead, share = compare(*([*map(each.scores, tasks)] for each in (one, other)))
-        if not (one.has_interval(tasks) and other.has_interval(tasks)):
-            ahead, share = (Difference(each.value, None, None) for each in (ahead, share))
+        difference, share = _compared(one, other, tasks)
         counts = [_seeds(each, tasks) for each in (one, other)]
-        differs = [interval(ahead, sign="+"), interval(share, digits=2)]
+        differs = [interval(difference, sign="+"), interval(share, digits=2)]
         lines.append([one.name, counts[0], other.name, counts[1], *differs])
     heads = ["policy", ">trainings", "next in rank", ">trainings", ">points ahead"]
     return TableOfRows([*heads, ">probability of improvement"], lines)

@@ -93,6 +93,17 @@ def test_neighbours_are_those_that_played_all_tasks(rows) -> None:
     assert "bc" not in lines and "cql" not in lines  # cql is the last one
 
 
+def test_a_policy_is_ahead_of_another_in_the_same_episodes(rows) -> None:
+    difference = ranking.ahead(rows, "surrogate", "best-fit")
+    assert difference.value == pytest.approx(92.5 - 82.0)
+    assert difference.low < 10.5 < difference.high
+    assert ranking.ahead(rows, "cql", "best-fit").low is None  # of three trainings
+    assert ranking.mean_with_interval([1.0, 2.0, 3.0]).value == 2.0
+    means = ranking.overall(rows)
+    assert list(means) == ["generalist + 10", "surrogate", "best-fit", "cql"]
+    assert means["best-fit"]["iqm"].value == means["best-fit"]["mean"].value == 82.0
+
+
 def test_rows_of_other_tracks_are_left_out(rows) -> None:
     other = {**rows[0], "track": "noise", "policy": "iql"}
     assert [one.name for one in ranked([*rows, other])[1]] == [one.name for one in ranked(rows)[1]]

@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +139,18 @@ def tier(name: str, domain: str = FIRST_DOMAIN) -> Mapping[str, Any]:
     return tiers[name]
 
 
+@lru_cache(maxsize=1 << 16)  # visit() asks for all earlier episodes
+def _place(weights: tuple[float, ...], episode: int) -> tuple[int, float]:
+    """Index of the behaviour that plays an episode, and the place in its share, in [0, 1)."""
+    bits = f"{episode + 1:b}"[::-1]
+    position = int(bits, 2) / 2 ** len(bits)
+    shares = np.cumsum(weights)
+    shares = shares / shares[-1]
+    which = int(np.searchsorted(shares, position, side="right"))
+    low = shares[which - 1] if which else 0.0
+    return which, float((position - low) / (shares[which] - low))
+
+
 @dataclass(frozen=True)
 class Recipe:
     """The settings that determine a dataset.
@@ -243,14 +255,7 @@ class Recipe:
         return min(int(inside * fixed), max(fixed - 1, 0))
 
     def _place(self, episode: int) -> tuple[int, float]:
-        """Index of the behaviour that plays an episode, and the place in its share, in [0, 1)."""
-        bits = f"{episode + 1:b}"[::-1]
-        position = int(bits, 2) / 2 ** len(bits)
-        shares = np.cumsum([behaviour.weight for behaviour in self.behaviours])
-        shares = shares / shares[-1]
-        which = int(np.searchsorted(shares, position, side="right"))
-        low = shares[which - 1] if which else 0.0
-        return which, float((position - low) / (shares[which] - low))
+        return _place(tuple(behaviour.weight for behaviour in self.behaviours), episode)
 
     def visit(self, episode: int) -> tuple[int, int]:
         """For an episode on the way of a search: the episode that the way begins with, and where.

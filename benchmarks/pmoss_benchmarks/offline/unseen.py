@@ -76,11 +76,15 @@ def lead(rows: Rows, without: Sequence[str] = ()) -> Difference:
         rows: of one training.
         without: rules that do not count.
     """
-    leads = [
+    return student(np.array(leads(rows, without)))
+
+
+def leads(rows: Rows, without: Sequence[str] = ()) -> list[float]:
+    """In each world how far the agent's mean score is ahead of that of the best rule."""
+    return [
         row["policies"][_agent(row)]["score"] - row["rules"][best_rule(row, without)]["score"]
         for row in rows
     ]
-    return student(np.array(leads))
 
 
 def best_in_hindsight(rows: Rows, episodes: int) -> float:

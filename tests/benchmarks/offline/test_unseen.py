@@ -39,6 +39,7 @@ def test_the_best_rule_is_that_of_each_world() -> None:
 
 
 def test_a_lead_is_a_mean_over_worlds() -> None:
+    assert unseen.leads(ROWS) == pytest.approx([4, -10])
     lead = unseen.lead(ROWS)
     assert lead.value == pytest.approx((4 - 10) / 2)
     # Two worlds say next to nothing: Student's t with one degree of freedom is 12.7.

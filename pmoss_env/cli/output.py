@@ -60,7 +60,7 @@ def check_output(path: Path, *, folder: bool = False, suffix: str = "") -> None:
         OSError: it cannot be written; names the path.
         DescriptionError: it ends in something else.
     """
-    if not path.name.endswith(suffix):
+    if suffix and path.suffix != suffix:
         raise DescriptionError(f"{path}: its name must end in {suffix}")
     if path.exists() and path.is_dir() != folder:
         code = errno.ENOTDIR if folder else errno.EISDIR

@@ -331,15 +331,14 @@ def _headroom(rows: Rows) -> TableOfRows:
 
 
 def means_over_tasks(rows: Rows) -> dict[str, list[float]]:
-    """By policy its mean scores over all tasks, by number of measurements."""
-    worlds = _trainings(rows).values()
-    return {
-        name: [
-            float(np.mean(values))
-            for values in zip(*(_scores(of[name]).mean(axis=(0, 1)) for of in worlds), strict=True)
-        ]
-        for name in next(iter(worlds))
-    }
+    """By policy that played all tasks its mean scores over them, by number of measurements."""
+    worlds = list(_trainings(rows).values())
+    means = {}
+    for name in (name for name in worlds[0] if all(name in of for of in worlds)):
+        of_tasks = [_scores(of[name]).mean(axis=(0, 1)) for of in worlds]
+        # Up to as many measurements as were made on each task.
+        means[name] = [float(np.mean(values)) for values in zip(*of_tasks, strict=False)]
+    return means
 
 
 def _over_tasks(rows: Rows) -> TableOfRows:

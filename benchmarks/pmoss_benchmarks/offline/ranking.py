@@ -26,7 +26,6 @@ from pmoss_datasets.evaluation.scores import (
     score_profile,
     two_level_bootstrap,
 )
-from pmoss_datasets.evaluation.statistics import student
 from pmoss_datasets.policies import Planner
 from pmoss_datasets.suite import load_task
 from pmoss_env.pictures import new_figure
@@ -50,12 +49,14 @@ class Ranked:
         seconds: CPU time of each of them.
         measurements: that it may make in each episode.
         sees: what it is shown, in words.
+        differ: whether its seeds played other episodes of a task.
     """
 
     name: str
     learns: bool
     sees: str
     measurements: int = 0
+    differ: bool = False
     tasks: dict[str, dict[int, list[float]]] = field(default_factory=dict)
     updates: list[int] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
@@ -70,9 +71,11 @@ class Ranked:
 
     def estimate(self, tasks: Sequence[str], statistic: str) -> Difference | None:
         """A statistic over some tasks; None where it lacks one. All tasks count alike."""
-        if not self.seeds(tasks):
+        if not (seeds := self.seeds(tasks)):
             return None
-        estimate = two_level_bootstrap([*map(self.scores, tasks)], STATISTICS[statistic])
+        # Of the interquartile mean all tasks count alike, so each gives as many trainings.
+        each = [self.scores(task)[: seeds if statistic == "iqm" else None] for task in tasks]
+        estimate = two_level_bootstrap(each, STATISTICS[statistic], common=not self.differ)
         return estimate if self.has_interval(tasks) else Difference(estimate.value, None, None)
 
     def has_interval(self, tasks: Sequence[str]) -> bool:
@@ -92,6 +95,7 @@ def ranked(rows: Rows, track: str = "same-task") -> tuple[list[str], list[Ranked
         track: whose rows count.
     """
     policies: dict[str, Ranked] = {}
+    episodes: dict[tuple[str, str], Any] = {}
     rows = [row for row in rows if row["track"] == track]
     for row in rows:
         scores = _scores_of(row)
@@ -102,6 +106,8 @@ def ranked(rows: Rows, track: str = "same-task") -> tuple[list[str], list[Ranked
             policies[name] = Ranked(name, "training" in row, _sees(row))
         ranked = policies[name]
         ranked.measurements = row.get("measurements", 0)
+        env_seeds = row.get("played", {}).get(name, {}).get("env_seed")
+        ranked.differ |= episodes.setdefault((name, row["task"]), env_seeds) != env_seeds
         ranked.tasks.setdefault(row["task"], {})[row["seed"]] = scores
         if "training" in row:
             ranked.updates.append(row["training"]["updates"])
@@ -146,10 +152,10 @@ def overall(rows: Rows, track: str = "same-task") -> dict[str, dict[str, Differe
 
 
 def over_tasks(rows: Rows, track: str) -> TableOfRows:
-    """Statistics over all tasks of a track."""
-    of_policies = overall(rows, track)
-    lines = [[name, interval(of["mean"]), interval(of["iqm"])] for name, of in of_policies.items()]
-    return TableOfRows(["policy", ">mean", ">interquartile mean"], lines)
+    """Statistics over all tasks of a track, the best interquartile mean first."""
+    of_policies = sorted(overall(rows, track).items(), key=lambda item: -item[1]["iqm"].value)
+    lines = [[name, interval(of["iqm"]), interval(of["mean"])] for name, of in of_policies]
+    return TableOfRows(["policy", ">interquartile mean", ">mean"], lines)
 
 
 def scores_by_task(rows: Rows) -> TableOfRows:
@@ -198,9 +204,14 @@ def _compared(one: Ranked, other: Ranked, tasks: Sequence[str]) -> tuple[Differe
     return difference, share
 
 
-def mean_with_interval(values: Sequence[float]) -> Difference:
-    """Student's, of one value of each task."""
-    return student(np.array(values, dtype=np.float64))
+def difference(mine: Sequence[Sequence[float]], theirs: Sequence[Sequence[float]]) -> Difference:
+    """How far one policy's mean is ahead of another's.
+
+    Args:
+        mine: of each task the scores of its episodes, of one training.
+        theirs: likewise, of the same episodes.
+    """
+    return compare(*([np.array([scores]) for scores in tasks] for tasks in (mine, theirs)))[0]
 
 
 def ahead(rows: Rows, name: str, other: str) -> Difference:

@@ -70,7 +70,7 @@ def _served(row: Mapping[str, Any]) -> float:
 
 
 def lead(rows: Rows, without: Sequence[str] = ()) -> Difference:
-    """The mean over worlds of how far the agent is ahead of the best rule; worlds are by chance.
+    """The mean over worlds of leads(); its interval is over worlds.
 
     Args:
         rows: of one training.
@@ -143,7 +143,7 @@ def worlds(rows: Rows) -> TableOfRows:
             own = groups[world, training]
             line += [f"{_scores(own, _agent(own[0])).mean():.1f}", interval(_ahead(own))]
             if beside_linux:
-                line.append(f"{np.mean([over_linux(row) or 0.0 for row in own]):.2f}")
+                line.append(f"{np.mean([over_linux(row) for row in own]):.2f}")
         lines.append(line)
     columns = ["machine", "workload", "co-tenants", "kind of world", "best rule"]
     heads = [">ahead", ">over Linux"] if beside_linux else [">ahead"]

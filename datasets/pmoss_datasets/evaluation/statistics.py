@@ -1,4 +1,4 @@
-"""Means over seeds and episodes, with bootstrap intervals."""
+"""Means over seeds and episodes, with their intervals."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import ttest_1samp
 
 from pmoss_benchmarks.offline import ranking, tables
 from pmoss_benchmarks.offline.ranking import LEAST, draw_profiles, informed, neighbours, ranked
@@ -98,7 +99,8 @@ def test_a_policy_is_ahead_of_another_in_the_same_episodes(rows) -> None:
     assert difference.value == pytest.approx(92.5 - 82.0)
     assert difference.low < 10.5 < difference.high
     assert ranking.ahead(rows, "cql", "best-fit").low is None  # of three trainings
-    assert ranking.mean_with_interval([1.0, 2.0, 3.0]).value == 2.0
+    gain = ranking.difference([[4.0, 6.0, 9.0]], [[3.0, 4.0, 6.0]])
+    assert gain.value == 2.0 and gain.low < 0 < gain.high  # 1, 2 and 3 points in three episodes
     means = ranking.overall(rows)
     assert list(means) == ["generalist + 10", "surrogate", "best-fit", "cql"]
     assert means["best-fit"]["iqm"].value == means["best-fit"]["mean"].value == 82.0
@@ -151,8 +153,36 @@ def test_an_interval_holds_what_differs_between_seeds_and_between_episodes() -> 
 def test_all_trainings_count_where_tasks_have_other_numbers_of_them() -> None:
     tasks = [np.array([[10.0], [20.0], [60.0]]), np.array([[40.0], [80.0]])]
     assert two_level_bootstrap(tasks, STATISTICS["mean"]).value == pytest.approx((30 + 60) / 2)
-    # The middle half of the first two of each: 10, 20, 40, 80.
-    assert two_level_bootstrap(tasks, STATISTICS["iqm"]).value == pytest.approx(30)
+
+
+def test_the_interquartile_mean_takes_as_many_trainings_of_each_task() -> None:
+    # Six of the first task and five of the second: the sixth would pull the middle half up.
+    rows = [trained("bc", TASKS[0], seed, [0.0, 2.0]) for seed in range(LEAST)]
+    rows += [trained("bc", TASKS[0], seed, [90.0, 90.0]) for seed in range(LEAST, 4 * LEAST)]
+    rows += [trained("bc", TASKS[1], seed, [50.0, 50.0]) for seed in range(LEAST)]
+    of = ranking.overall(rows)["bc"]
+    assert of["mean"].value == pytest.approx((0.25 * 1 + 0.75 * 90 + 50) / 2)
+    assert of["iqm"].value == pytest.approx((3 * 1 + 3 * 50) / 6)
+    assert of["iqm"].low <= of["iqm"].value <= of["iqm"].high
+
+
+def test_seeds_with_episodes_of_their_own_draw_them_alone() -> None:
+    scores = np.arange(10.0).reshape(2, 5)
+    own, common = ([row("lpt", TASKS[0], seed, list(of)) for seed, of in enumerate(scores)],) * 2
+    apart = [{**each, "played": {"lpt": {**each["played"]["lpt"]}}} for each in own]
+    apart[1]["played"]["lpt"]["env_seed"] = list(range(5, 10))
+    assert ranked(apart)[1][0].differ and not ranked(common)[1][0].differ
+    same, other = (ranking.overall(each)["lpt"]["mean"] for each in (common, apart))
+    assert other.value == same.value
+    # Episodes of their own say more than the same ones twice.
+    assert other.high - other.low < same.high - same.low
+
+
+def test_one_seed_has_students_interval(rows) -> None:
+    scores = np.array([ranked(rows)[1][2].scores(task)[0] for task in TASKS])
+    mean = ranking.overall(rows)["best-fit"]["mean"]
+    low, high = ttest_1samp(scores.mean(axis=0), 0.0).confidence_interval()
+    assert (mean.low, mean.high) == pytest.approx((low, high))
 
 
 def test_differences_are_of_the_same_episodes() -> None:

@@ -151,6 +151,11 @@ def overall(rows: Rows, track: str = "same-task") -> dict[str, dict[str, Differe
     }
 
 
+def best_of(rows: Rows, names: Sequence[str]) -> str:
+    """Of some policies the one with the best mean over all tasks; one at least played them."""
+    return next(name for name in overall(rows) if name in names)
+
+
 def over_tasks(rows: Rows, track: str) -> TableOfRows:
     """Statistics over all tasks of a track, the best interquartile mean first."""
     of_policies = sorted(overall(rows, track).items(), key=lambda item: -item[1]["iqm"].value)

@@ -91,7 +91,7 @@ def best_in_hindsight(rows: Rows, episodes: int) -> float:
     """The mean over worlds of what the best rule scores in the first episodes of each."""
     scores = [
         max(
-            float(np.mean(of["scores"][:episodes]))
+            float(np.array(of["scores"][:episodes], dtype=np.float64).mean())
             for name, of in row["rules"].items()
             if name not in SPATIAL.unplaced
         )

@@ -103,6 +103,7 @@ def test_a_policy_is_ahead_of_another_in_the_same_episodes(rows) -> None:
     assert gain.value == 2.0 and gain.low < 0 < gain.high  # 1, 2 and 3 points in three episodes
     means = ranking.overall(rows)
     assert list(means) == ["generalist + 10", "surrogate", "best-fit", "cql"]
+    assert ranking.best_of(rows, ["cql", "best-fit", "bc"]) == "best-fit"
     assert means["best-fit"]["iqm"].value == means["best-fit"]["mean"].value == 82.0
 
 
@@ -160,10 +161,10 @@ def test_the_interquartile_mean_takes_as_many_trainings_of_each_task() -> None:
     rows = [trained("bc", TASKS[0], seed, [0.0, 2.0]) for seed in range(LEAST)]
     rows += [trained("bc", TASKS[0], seed, [90.0, 90.0]) for seed in range(LEAST, 4 * LEAST)]
     rows += [trained("bc", TASKS[1], seed, [50.0, 50.0]) for seed in range(LEAST)]
-    of = ranking.overall(rows)["bc"]
-    assert of["mean"].value == pytest.approx((0.25 * 1 + 0.75 * 90 + 50) / 2)
-    assert of["iqm"].value == pytest.approx((3 * 1 + 3 * 50) / 6)
-    assert of["iqm"].low <= of["iqm"].value <= of["iqm"].high
+    cloner = ranking.overall(rows)["bc"]
+    assert cloner["mean"].value == pytest.approx((0.25 * 1 + 0.75 * 90 + 50) / 2)
+    assert cloner["iqm"].value == pytest.approx((3 * 1 + 3 * 50) / 6)
+    assert cloner["iqm"].low <= cloner["iqm"].value <= cloner["iqm"].high
 
 
 def test_seeds_with_episodes_of_their_own_draw_them_alone() -> None:

@@ -164,16 +164,16 @@ def over_tasks(rows: Rows, track: str) -> TableOfRows:
 
 
 def scores_by_task(rows: Rows) -> TableOfRows:
-    """Mean scores by task, the interquartile mean over all, and how many trainings they are of."""
+    """Mean scores over all tasks and of each, and how many trainings they are of."""
     tasks, policies = ranked(rows)
     overall = {"mean": ">mean", "iqm": ">interquartile mean"} if len(tasks) > 1 else {}
     lines = []
     for one in policies:
         cells = [interval(one.estimate([task], "mean")) for task in tasks]
         whole = [interval(one.estimate(tasks, name)) for name in overall]
-        lines.append([one.name, _seeds(one, tasks), *cells, *whole])
+        lines.append([one.name, _seeds(one, tasks), *whole, *cells])
     heads = [f">{task}" for task in tasks]
-    return TableOfRows(["policy", ">trainings", *heads, *overall.values()], lines)
+    return TableOfRows(["policy", ">trainings", *overall.values(), *heads], lines)
 
 
 def _seeds(one: Ranked, tasks: Sequence[str]) -> str:

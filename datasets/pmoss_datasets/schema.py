@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from dataclasses import field as dataclass_field
 from pathlib import Path
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -74,34 +74,6 @@ COMMON_FIELDS = {
         "propensity", "T", "float32", "1", "probability of that choice, NaN if not known", nan=True
     ),
 }
-
-
-class Episode(Protocol):
-    """The common part of an episode; its domain adds the rest."""
-
-    @property
-    def episode(self) -> int:
-        """Its number in the recipe."""
-
-    @property
-    def seed(self) -> int:
-        """Given to the environment's reset()."""
-
-    @property
-    def policy(self) -> int:
-        """Index into the metadata's ``policy_names``."""
-
-    @property
-    def steps(self) -> int:
-        """Number of steps, T."""
-
-    @property
-    def actions(self) -> Array:
-        """(T,) integers, the action of each step."""
-
-    @property
-    def propensity(self) -> Array:
-        """(T,) float32, the probability of each action; NaN if not known."""
 
 
 @dataclass(frozen=True)

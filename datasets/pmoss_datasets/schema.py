@@ -13,18 +13,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from dataclasses import field as dataclass_field
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from pmoss_datasets.checked import check
-from pmoss_datasets.folder import METADATA, read_metadata
-from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError
+from pmoss_env.errors import DatasetError, DescriptionError
 from pmoss_env.types import BoolArray
 
 Array = npt.NDArray[Any]
-RecipeT = TypeVar("RecipeT")
 
 #: Raised by one whenever a reader of the older version could misread the newer one.
 SCHEMA_VERSION = 3
@@ -203,38 +201,6 @@ def check_version(data: Any, where: Path, form: str = FORMAT, newest: int = SCHE
             f"{where}: schema_version = {version}: written by a newer version, pmoss-env "
             f"{data.get('code_version')!r}; this one reads up to {newest}"
         )
-
-
-@dataclass(frozen=True)
-class _Described:
-    """What the metadata of data without episodes must hold; the rest is for readers."""
-
-    recipe: Mapping[str, Any]
-    checksums: Mapping[str, str]
-
-
-def read_described(
-    path: Path, kind: type[RecipeT], form: str, newest: int
-) -> tuple[RecipeT, dict[str, str]]:
-    """Recipe and checksums of data without episodes.
-
-    Args:
-        kind: of the recipe, a dataclass.
-        newest: version that is read.
-
-    Raises:
-        DatasetError: the metadata are missing, damaged, foreign or of another version.
-    """
-    where = path / METADATA
-    _, metadata = read_metadata(path)
-    check_version(metadata, where, form, newest)
-    facts: dict[str, Any] = {name: metadata.get(name) for name in ("recipe", "checksums")}
-    try:
-        check(_Described, facts)
-        check(kind, facts["recipe"])
-        return kind(**facts["recipe"]), facts["checksums"]
-    except (DescriptionError, UnknownNameError) as error:
-        raise DatasetError(f"{where}: {error}") from error
 
 
 def sizes_of(metadata: Metadata, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:

@@ -23,8 +23,8 @@ import numpy.typing as npt
 
 from pmoss_datasets.checked import check
 from pmoss_datasets.executors import run_tasks
-from pmoss_datasets.folder import METADATA, check_target, remove_leftovers
-from pmoss_datasets.schema import read_described
+from pmoss_datasets.folder import METADATA, check_target, read_metadata, remove_leftovers
+from pmoss_datasets.schema import check_version
 from pmoss_datasets.spatial.worlds import (
     INSTANCES,
     MAX_WORLDS,
@@ -35,7 +35,7 @@ from pmoss_datasets.spatial.worlds import (
     log_world,
 )
 from pmoss_env.checks import check_whole
-from pmoss_env.errors import DatasetError, UnknownNameError
+from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError
 from pmoss_env.files import write_atomically
 from pmoss_env.types import COUNTER_NAMES
 from pmoss_env.version import __version__
@@ -75,6 +75,14 @@ class WorldsRecipe:
     def shards(self) -> list[tuple[int, int]]:
         """The first world of each file, and the one after its last."""
         return [(first, min(first + SHARD, self.count)) for first in range(0, self.count, SHARD)]
+
+
+@dataclass(frozen=True)
+class _Described:
+    """What the metadata of a set must hold; the rest is for readers."""
+
+    recipe: WorldsRecipe
+    checksums: Mapping[str, str]
 
 
 class _Shards:
@@ -169,9 +177,16 @@ class WorldSet:
             DatasetError: the metadata are missing, damaged, foreign or of another version.
         """
         self.path = Path(path)
-        self.recipe, self._checksums = read_described(
-            self.path, WorldsRecipe, FORMAT, SCHEMA_VERSION
-        )
+        where = self.path / METADATA
+        _, metadata = read_metadata(self.path)
+        check_version(metadata, where, FORMAT, SCHEMA_VERSION)
+        facts: dict[str, Any] = {name: metadata.get(name) for name in ("recipe", "checksums")}
+        try:
+            check(_Described, facts)
+            self.recipe = WorldsRecipe(**facts["recipe"])
+        except (DescriptionError, UnknownNameError) as error:
+            raise DatasetError(f"{where}: {error}") from error
+        self._checksums: dict[str, str] = facts["checksums"]
         self._open: dict[int, npt.NDArray[Any]] = {}
 
     def __len__(self) -> int:

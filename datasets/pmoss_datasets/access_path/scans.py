@@ -84,14 +84,6 @@ def collect_scans(recipe: AccessPathRecipe, threads: int = 1) -> AccessPathDatas
     Args:
         threads: to simulate in; the bits are the same for any number.
     """
-    columns = simulate(recipe, threads)
-    for array in columns.values():
-        array.setflags(write=False)
-    return AccessPathDataset(recipe, columns)
-
-
-def simulate(recipe: AccessPathRecipe, threads: int = 1) -> dict[str, npt.NDArray[Any]]:
-    """The columns of a recipe's dataset, by name."""
     simulated = SimulatedScans(recipe.machine)
     combinations, repeats = recipe.combinations, recipe.repeats
     rng = np.random.default_rng([recipe.seed, 0])
@@ -110,7 +102,7 @@ def simulate(recipe: AccessPathRecipe, threads: int = 1) -> dict[str, npt.NDArra
             traffic["link"][chunk] = times.link_traffic.reshape(n, repeats)
             traffic["engine"][chunk] = times.engine_traffic.reshape(n, repeats)
     readings = Noise(recipe.noise, (recipe.seed, 1)).throughput_factors(run_time.size)
-    return {
+    columns = {
         **vars(scans),
         "latency": simulated.latency_ns(scans),
         "seed": seed,
@@ -118,19 +110,9 @@ def simulate(recipe: AccessPathRecipe, threads: int = 1) -> dict[str, npt.NDArra
         "engine_traffic": traffic["engine"],
         "run_time_us": run_time / readings.reshape(run_time.shape),
     }
-
-
-def pairs_of(columns: Mapping[str, npt.NDArray[Any]]) -> tuple[Float64Array, Float64Array]:
-    """(C * R, 5) features and (C * R, P) microseconds of the fields of a dataset."""
-    combinations, repeats, paths = columns["run_time_us"].shape
-    scans = Scans(**{f.name: columns[f.name] for f in fields(Scans)})
-    features = feature_matrix(
-        scans[np.repeat(np.arange(combinations), repeats)],
-        np.repeat(columns["latency"], repeats),
-        columns["link_traffic"].ravel(),
-        columns["engine_traffic"].ravel(),
-    )
-    return features, columns["run_time_us"].reshape(-1, paths)
+    for array in columns.values():
+        array.setflags(write=False)
+    return AccessPathDataset(recipe, columns)
 
 
 @dataclass(eq=False)
@@ -175,7 +157,15 @@ class AccessPathDataset:
         columns = self.columns
         if combinations is not None:
             columns = {name: values[combinations] for name, values in columns.items()}
-        return pairs_of(columns)
+        count, repeats, paths = columns["run_time_us"].shape
+        scans = Scans(**{f.name: columns[f.name] for f in fields(Scans)})
+        features = feature_matrix(
+            scans[np.repeat(np.arange(count), repeats)],
+            np.repeat(columns["latency"], repeats),
+            columns["link_traffic"].ravel(),
+            columns["engine_traffic"].ravel(),
+        )
+        return features, columns["run_time_us"].reshape(-1, paths)
 
     def split(self, test_share: float = 0.2, seed: int = 0) -> tuple[Any, Any]:
         """Numbers of the combinations to train on and to test on (80 / 20, section 5.1).

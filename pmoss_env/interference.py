@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pmoss_env.errors import DescriptionError, UnknownNameError, UnsupportedError
+from pmoss_env.checks import check_name
+from pmoss_env.errors import DescriptionError, UnsupportedError
 from pmoss_env.machines import Machine
 from pmoss_env.types import CO_TENANT_FAMILIES, BoolArray, CoTenant, Int32Array
 
@@ -122,8 +123,7 @@ def possible_draws(interference: str, machine: Machine) -> tuple[Draw, ...]:
     Raises:
         UnsupportedError: the machine has no target for such a co-tenant.
     """
-    if interference not in INTERFERENCE:
-        raise UnknownNameError("interference", interference, INTERFERENCE)
+    check_name("interference", interference, INTERFERENCE)
     draws = INTERFERENCE[interference].draws
     possible = tuple(draw for draw in draws if possible_targets(draw.family, machine).size)
     if draws and not possible:

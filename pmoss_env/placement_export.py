@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from pmoss_env.errors import UnknownNameError
+from pmoss_env.checks import check_name
 from pmoss_env.files import write_atomically
 from pmoss_env.machines import Machine
 from pmoss_env.machines.host import kernel_nodes
@@ -125,8 +125,7 @@ def export_placement(
         UnknownNameError: another mechanism.
         ScheduleError: the machine cannot run the schedule.
     """
-    if mechanism not in MECHANISMS:
-        raise UnknownNameError("mechanism", mechanism, MECHANISMS)
+    check_name("mechanism", mechanism, MECHANISMS)
     machine.check_schedule(schedule, schedule.slices)
     name = placement_name(name)
     texts = MECHANISMS[mechanism](machine, units_of(machine, schedule), name)

@@ -31,7 +31,7 @@ from pmoss_datasets.interfaces import Expander, Offer, OtherData, Player
 from pmoss_datasets.policies import Policy
 from pmoss_datasets.schema import Array, Metadata, Played
 from pmoss_env import entry_points
-from pmoss_env.checks import check_type
+from pmoss_env.checks import check_name, check_type
 from pmoss_env.errors import (
     DescriptionError,
     PluginError,
@@ -328,8 +328,7 @@ def find_domain(name: str) -> Domain:
     """
     own = {key: EntryPoint(key, value, GROUP) for key, value in _OWN.items()}
     domains = own | entry_points.entries(GROUP, own=own)
-    if name not in domains:
-        raise UnknownNameError("domain", name, domains)
+    check_name("domain", name, domains)
     domain = entry_points.load(domains[name])
     if not isinstance(domain, Domain):
         raise PluginError(f"{name!r} of {GROUP!r}: {domains[name].value!r} is no Domain")

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from pmoss_datasets.worker_processes import Losses, in_processes, warn_of_loss
+from pmoss_env.checks import check_name
 from pmoss_env.errors import (
     BackendError,
     DescriptionError,
-    UnknownNameError,
     WorkersLostError,
 )
 from pmoss_env.extras import require
@@ -95,8 +95,7 @@ def at_once(processes: int | None, executor: str) -> int:
 
 def check_executor(executor: str, processes: int) -> None:
     """Refuses what run_tasks() would refuse; see there."""
-    if executor not in EXECUTORS:
-        raise UnknownNameError("executor", executor, EXECUTORS)
+    check_name("executor", executor, EXECUTORS)
     least = 0 if executor == "ray" else 1
     if processes < least:
         raise DescriptionError(f"processes = {processes}: must be at least {least}")

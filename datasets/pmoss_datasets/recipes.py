@@ -24,7 +24,8 @@ from pmoss_datasets.schema import (
     without_first_domain,
 )
 from pmoss_env.baselines import DEFAULT_BUDGET
-from pmoss_env.errors import DescriptionError, UnknownNameError, unknown_key
+from pmoss_env.checks import check_name
+from pmoss_env.errors import DescriptionError, unknown_key
 from pmoss_env.files import read_toml
 
 #: More than any search takes: a file that asks for more would keep its reader busy for ever.
@@ -134,8 +135,7 @@ def tier_names(domain: str = FIRST_DOMAIN) -> tuple[str, ...]:
 def tier(name: str, domain: str = FIRST_DOMAIN) -> Mapping[str, Any]:
     """The keys of a recipe that a committed tier sets; UnknownNameError if there is none."""
     tiers = find_domain(domain).tiers()
-    if name not in tiers:
-        raise UnknownNameError("tier", name, sorted(tiers))
+    check_name("tier", name, tiers)
     return tiers[name]
 
 

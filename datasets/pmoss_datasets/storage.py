@@ -46,6 +46,7 @@ from pmoss_datasets.validation import (
     validate,
     value_problems,
 )
+from pmoss_env.checks import check_name
 from pmoss_env.errors import DatasetError, MissingExtraError, UnknownNameError, UnsupportedError
 from pmoss_env.machines import Machine
 from pmoss_env.types import Float64Array
@@ -291,8 +292,7 @@ class Dataset:
                 itself; names episode and field.
         """
         names = [field.name for field in self.metadata.fields]
-        if name not in names:
-            raise UnknownNameError("field", name, names)
+        check_name("field", name, names)
         if name not in self._columns:
             array = self.domain.current(name, self._read(name), self.stored)
             array.setflags(write=False)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol, cast, runtime_checkable
 
-from pmoss_env.errors import UnknownNameError, UnsupportedError
+from pmoss_env.checks import check_name
+from pmoss_env.errors import UnsupportedError
 from pmoss_env.machines import Machine
 from pmoss_env.types import Float64Array, HardwareSnapshot, Instance, LoadRegime, Schedule
 from pmoss_env.workloads import Workload, resized
@@ -125,8 +126,7 @@ def check_dispatch(dispatch: str, load: LoadRegime) -> None:
     Raises:
         UnsupportedError: modelled routers under the load "saturated:mix".
     """
-    if dispatch not in DISPATCH:
-        raise UnknownNameError("dispatch", dispatch, DISPATCH)
+    check_name("dispatch", dispatch, DISPATCH)
     if dispatch == "modelled" and load.kind == "saturated:mix":
         raise UnsupportedError(
             "dispatch = 'modelled', load = 'saturated:mix': routers hand out the mix as it is: "

@@ -19,7 +19,8 @@ from pmoss_env.backends.data_facts import data_facts, require_planned_cpus
 from pmoss_env.backends.kernel_settings import check_settings, switched
 from pmoss_env.backends.native_counts import native_errors, rounds_of, snapshot_of
 from pmoss_env.backends.native_forms import native_workload
-from pmoss_env.errors import BackendError, UnknownNameError, UnsupportedError
+from pmoss_env.checks import check_name
+from pmoss_env.errors import BackendError, UnsupportedError
 from pmoss_env.interference import check_co_tenants
 from pmoss_env.machines.host import kernel_nodes
 from pmoss_env.platforms import host_topology, require_host
@@ -139,12 +140,9 @@ class HardwareBackend(SubjectBackend):
                 "load = 'saturated:mix': the routers of a real server do not count what they drop; "
                 "measure load='closed', which serves the mix as it is offered, or 'saturated'"
             )
-        if strategy not in STRATEGIES:
-            raise UnknownNameError("strategy", strategy, STRATEGIES)
-        if pace not in PACES:
-            raise UnknownNameError("pace", pace, PACES)
-        if routers not in ROUTERS:
-            raise UnknownNameError("routers", routers, ROUTERS)
+        check_name("strategy", strategy, STRATEGIES)
+        check_name("pace", pace, PACES)
+        check_name("routers", routers, ROUTERS)
         if not 1 <= batch <= 64:
             raise BackendError(f"batch = {batch}: must lie between 1 and 64")
         if not sweep_seconds >= 0:

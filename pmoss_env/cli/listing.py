@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
+from pmoss_env.checks import check_name
 from pmoss_env.cli import catalogs
 from pmoss_env.cli.console import AsJson
-from pmoss_env.errors import UnknownNameError
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,5 @@ def list_(
 
     Example: pmoss list datasets pmoss/toy-btree-ycsb-a-busy-core/mixed-v0
     """
-    if kind not in KINDS:
-        raise UnknownNameError("kind", kind, sorted(KINDS))
+    check_name("kind", kind, KINDS)
     KINDS[kind](Request(name, as_json, slices, root))

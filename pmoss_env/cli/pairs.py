@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pmoss_env.checks import check_name
 from pmoss_env.cli.output import check_output
-from pmoss_env.errors import DescriptionError, UnknownNameError
+from pmoss_env.errors import DescriptionError
 from pmoss_env.files import parse_json
 
 if TYPE_CHECKING:
@@ -71,8 +72,7 @@ def check_export(mechanism: str | None, folder: Path) -> None:
     from pmoss_env.placement_export import MECHANISMS
 
     if mechanism is not None:
-        if mechanism not in MECHANISMS:
-            raise UnknownNameError("mechanism", mechanism, MECHANISMS)
+        check_name("mechanism", mechanism, MECHANISMS)
         check_output(folder, folder=True)
 
 

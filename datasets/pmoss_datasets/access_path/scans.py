@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from pmoss_datasets.checked import check
 from pmoss_datasets.folder import checksum
+from pmoss_env.checks import check_name
 from pmoss_env.envs.access_path import (
     PATHS,
     ScanDistribution,
@@ -24,7 +25,7 @@ from pmoss_env.envs.access_path import (
     SimulatedScans,
     feature_matrix,
 )
-from pmoss_env.errors import DescriptionError, UnknownNameError
+from pmoss_env.errors import DescriptionError
 from pmoss_env.noise import Noise
 from pmoss_env.types import Float64Array
 
@@ -58,8 +59,7 @@ class AccessPathRecipe:
                 raise DescriptionError(f"{name} = {value!r}: must be a whole number from {least}")
         names = [f.name for f in fields(ScanDistribution)]
         for name in self.distribution:
-            if name not in names:
-                raise UnknownNameError("field of distribution", name, names)
+            check_name("field of distribution", name, names)
         Noise(self.noise, (0,))
 
     @property

@@ -15,7 +15,8 @@ import numpy as np
 
 from pmoss_datasets.formats.episodes import check_one_part, worth
 from pmoss_datasets.storage import Dataset
-from pmoss_env.errors import DescriptionError, UnknownNameError
+from pmoss_env.checks import check_name
+from pmoss_env.errors import DescriptionError
 from pmoss_env.extras import require
 
 if TYPE_CHECKING:
@@ -50,8 +51,7 @@ def to_d3rlpy(
     """
     d3rlpy = import_d3rlpy()
     check_one_part(dataset, "d3rlpy's form")
-    if observation not in ("tuple", "flat"):
-        raise UnknownNameError("observation", observation, ("tuple", "flat"))
+    check_name("observation", observation, ("tuple", "flat"))
     expander = dataset.expander()
     mode = dataset.reward(reward)
     chosen = range(len(dataset)) if episodes is None else episodes

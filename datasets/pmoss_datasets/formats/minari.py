@@ -17,7 +17,8 @@ from pmoss_datasets.formats.episodes import worth
 from pmoss_datasets.interfaces import Expander
 from pmoss_datasets.storage import Dataset
 from pmoss_env import __version__
-from pmoss_env.errors import DatasetError, UnknownNameError
+from pmoss_env.checks import check_name
+from pmoss_env.errors import DatasetError
 from pmoss_env.extras import require
 from pmoss_env.version import CONTINUED
 
@@ -62,8 +63,7 @@ def to_minari(
         MissingExtraError: Minari, or for Parquet PyArrow, is not installed.
         UnknownNameError: the form is unknown.
     """
-    if form not in FORMS:
-        raise UnknownNameError("form of Minari's data", form, FORMS)
+    check_name("form of Minari's data", form, FORMS)
     minari, storage_class = _minari()
     if form == "parquet":
         require("pyarrow")

@@ -14,13 +14,14 @@ from pmoss_datasets.schema import Array
 from pmoss_datasets.spatial.schema import Episode, SpatialMetadata
 from pmoss_datasets.storage import Dataset
 from pmoss_env import _native
+from pmoss_env.checks import check_name
 from pmoss_env.envs.spatial.observation import (
     observation_space,
     observed_counters,
     observed_meta,
 )
 from pmoss_env.envs.spatial.rules import REWARDS, make_rules, room_of_nodes
-from pmoss_env.errors import DatasetError, UnknownNameError
+from pmoss_env.errors import DatasetError
 from pmoss_env.types import Float64Array, Int8Array, Int32Array
 
 
@@ -144,8 +145,7 @@ def returns_to_go(episode: Episode, mode: str) -> Float64Array:
 
 
 def _checked(episode: Episode, mode: str) -> str:
-    if mode not in REWARDS:
-        raise UnknownNameError("reward", mode, REWARDS)
+    check_name("reward", mode, REWARDS)
     if mode == "improvement" and np.isnan(episode.throughput).any():
         raise DatasetError(
             "throughput: not measured after every step, so reward mode 'improvement' is "

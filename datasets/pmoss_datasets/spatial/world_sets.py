@@ -34,7 +34,7 @@ from pmoss_datasets.spatial.worlds import (
     draw_world,
     log_world,
 )
-from pmoss_env.checks import check_whole
+from pmoss_env.checks import check_name, check_whole
 from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError
 from pmoss_env.files import write_atomically
 from pmoss_env.types import COUNTER_NAMES
@@ -62,8 +62,7 @@ class WorldsRecipe:
 
     def __post_init__(self) -> None:
         check(WorldsRecipe, vars(self))
-        if self.split not in SPLITS:
-            raise UnknownNameError("split", self.split, SPLITS)
+        check_name("split", self.split, SPLITS)
         check_whole("count", self.count, 1, MAX_WORLDS)
 
     @property

@@ -23,10 +23,9 @@ import numpy.typing as npt
 from pmoss_env.backends import make_backend
 from pmoss_env.backends.base import IncrementalBackend
 from pmoss_env.baselines import STATIC_BASELINES, make_baseline
-from pmoss_env.checks import check_whole
+from pmoss_env.checks import check_name, check_whole
 from pmoss_env.context import Context
 from pmoss_env.envs.spatial.observation import observed_counters
-from pmoss_env.errors import UnknownNameError
 from pmoss_env.interference import possible_targets
 from pmoss_env.machines import Machine, load_machine
 from pmoss_env.machines.random_machine import PREFIXES
@@ -134,8 +133,7 @@ def draw_world(split: str, number: int) -> World:
         UnknownNameError: no such split.
         DescriptionError: an impossible number.
     """
-    if split not in SPLITS:
-        raise UnknownNameError("split", split, SPLITS)
+    check_name("split", split, SPLITS)
     check_whole("number of a world", number, 0, MAX_WORLDS - 1)
     machine_number = SPLITS[split] + number
     rng = np.random.default_rng([machine_number, 0x776F726C64])

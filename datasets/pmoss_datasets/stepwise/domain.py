@@ -21,7 +21,7 @@ from pmoss_datasets.stepwise.playing import StepPlayer, play, rerun
 from pmoss_datasets.stepwise.policies import DomainRule, Rule, any_legal
 from pmoss_datasets.stepwise.schema import INFO, OBSERVATION, StepEpisode, StepMetadata
 from pmoss_datasets.storage import Dataset
-from pmoss_env.checks import check_type
+from pmoss_env.checks import check_name, check_type
 from pmoss_env.errors import (
     DatasetError,
     DescriptionError,
@@ -107,8 +107,7 @@ class StepDomain(Domain):
         """A rule as a policy."""
         if budget is not None:
             raise UnsupportedError(f"{name!r} takes no budget: nothing in {self.name!r} searches")
-        if name not in self.policies():
-            raise UnknownNameError("policy", name, self.policies())
+        check_name("policy", name, self.policies())
         return DomainRule(self.rules.get(name, any_legal))
 
     def check_recipe(self, recipe: Recipe) -> None:
@@ -249,8 +248,7 @@ class StepDomain(Domain):
 
     def rewards_of(self, episode: StepEpisode, mode: str) -> Float64Array:
         """(T,) float64, as the environment paid."""
-        if mode not in self.rewards:
-            raise UnknownNameError("reward", mode, self.rewards)
+        check_name("reward", mode, self.rewards)
         return episode.rewards
 
     def reference_returns(

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pmoss_env import _native
-from pmoss_env.errors import DescriptionError, UnknownNameError, UnsupportedError
+from pmoss_env.checks import check_name
+from pmoss_env.errors import DescriptionError, UnsupportedError
 from pmoss_env.platforms import require_host
 
 #: Copy engines: a helper thread, for every host, and Intel's Data Streaming Accelerator, for hosts
@@ -42,8 +43,7 @@ def make_engine(name: str, cpu: int = -1) -> _native.CopyEngine:
     Raises:
         UnsupportedError: this host has none, or does not permit its use.
     """
-    if name not in ENGINES:
-        raise UnknownNameError("copy engine", name, ENGINES)
+    check_name("copy engine", name, ENGINES)
     require_host(f"the copy engine {name!r}")
     try:
         return _native.CopyEngine(name, cpu)

@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pmoss_env.checks import check_type, check_whole, is_whole
-from pmoss_env.errors import DescriptionError, UnknownNameError, UnsupportedError
+from pmoss_env.checks import check_name, check_type, check_whole, is_whole
+from pmoss_env.errors import DescriptionError, UnsupportedError
 from pmoss_env.machines import Machine
 from pmoss_env.types import CoTenant, Int32Array
 from pmoss_env.workloads import Workload
@@ -154,7 +154,7 @@ def draw_drift(
 
 
 def make_family(
-    families: Mapping[str, type[DriftFamily]], name: object, options: Mapping[str, Any] | None
+    families: Mapping[str, type[DriftFamily]], name: str, options: Mapping[str, Any] | None
 ) -> DriftFamily:
     """A family by name, with parameters.
 
@@ -162,8 +162,7 @@ def make_family(
         UnknownNameError: no such family, or no such parameter.
         DescriptionError: a value of a wrong type.
     """
-    if not isinstance(name, str) or name not in families:
-        raise UnknownNameError("drift", name, families)
+    check_name("drift", name, families)
     if not isinstance(options, Mapping | None):
         raise DescriptionError(
             f"drift_options = {options!r}: must hold parameters by name, or be left out"
@@ -172,8 +171,7 @@ def make_family(
     defaults = {field.name: field.default for field in fields(family)}  # type: ignore[arg-type]
     values: dict[str, Any] = {}
     for key, value in (options or {}).items():
-        if key not in defaults:
-            raise UnknownNameError(f"parameter of the drift {name!r}:", key, defaults)
+        check_name(f"parameter of the drift {name!r}:", key, defaults)
         values[key] = _like(defaults[key], key, value)
     return family(**values)
 

@@ -11,6 +11,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from gymnasium import spaces
 
+from pmoss_env.checks import check_name
 from pmoss_env.errors import UnknownNameError, UnsupportedError
 from pmoss_env.machines import Machine
 from pmoss_env.types import (
@@ -86,8 +87,7 @@ def observation_space(
         UnknownNameError: another mode.
         UnsupportedError: more actions than a compact observation can name.
     """
-    if mode not in OBSERVATION_MODES:
-        raise UnknownNameError("observation", mode, OBSERVATION_MODES)
+    check_name("observation", mode, OBSERVATION_MODES)
     grid = (machine.rows, machine.cols)
 
     def counters(*shape: int) -> spaces.Box:

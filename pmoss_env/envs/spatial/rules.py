@@ -8,8 +8,9 @@ from typing import Any, Literal
 import numpy as np
 
 from pmoss_env import _native
+from pmoss_env.checks import check_name
 from pmoss_env.envs.spatial.observation import OBSERVATION_MODES, meta_names
-from pmoss_env.errors import ScheduleError, UnknownNameError
+from pmoss_env.errors import ScheduleError
 from pmoss_env.machines import Machine
 from pmoss_env.memory import CONSTRAINT, slices_of_node
 from pmoss_env.types import COUNTERS, Int32Array
@@ -75,8 +76,7 @@ def slices_per_core(
     """
     limit: int | None = None
     for name, value in (constraints or {}).items():
-        if name not in CONSTRAINTS:
-            raise UnknownNameError("constraint", name, CONSTRAINTS)
+        check_name("constraint", name, CONSTRAINTS)
         if name != "max_slices_per_core":
             continue
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
@@ -118,8 +118,7 @@ def make_rules(
         UnknownNameError: an observation or a constraint that does not exist.
         ScheduleError: a constraint that leaves no legal schedule.
     """
-    if observation not in OBSERVATION_MODES:
-        raise UnknownNameError("observation", observation, OBSERVATION_MODES)
+    check_name("observation", observation, OBSERVATION_MODES)
     return _native.SpatialRules(
         slices=slices,
         counters=len(COUNTERS),

@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pmoss_env import _native
-from pmoss_env.errors import DescriptionError, UnknownNameError
+from pmoss_env.checks import check_name
+from pmoss_env.errors import DescriptionError
 from pmoss_env.machines import Machine
 
 _HUGE_PAGE = 2 * 1024 * 1024
@@ -86,8 +87,7 @@ PROGRAMS: dict[str, ThreadProgram] = {
 
 def load_program(name: str) -> ThreadProgram:
     """A program of the catalogue; UnknownNameError."""
-    if name not in PROGRAMS:
-        raise UnknownNameError("program", name, PROGRAMS)
+    check_name("program", name, PROGRAMS)
     return PROGRAMS[name]
 
 

@@ -24,7 +24,7 @@ from pmoss_datasets.schema import (
     without_first_domain,
 )
 from pmoss_env.baselines import DEFAULT_BUDGET
-from pmoss_env.checks import check_name
+from pmoss_env.checks import check_name, check_whole
 from pmoss_env.errors import DescriptionError, unknown_key
 from pmoss_env.files import read_toml
 
@@ -209,8 +209,7 @@ class Recipe:
             ("reference_episodes", 0),
             ("reference_budget", 1),
         ):
-            if (value := getattr(self, name)) < least:
-                raise DescriptionError(f"{name} = {value}: must be a whole number from {least}")
+            check_whole(name, getattr(self, name), least)
         if self.reference_budget > MOST_EVALUATIONS:
             raise DescriptionError(
                 f"reference_budget = {self.reference_budget}: must be at most {MOST_EVALUATIONS}"

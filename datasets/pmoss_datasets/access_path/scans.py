@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from pmoss_datasets.checked import check
 from pmoss_datasets.folder import checksum
-from pmoss_env.checks import check_name
+from pmoss_env.checks import check_name, check_whole
 from pmoss_env.envs.access_path import (
     PATHS,
     ScanDistribution,
@@ -25,7 +25,6 @@ from pmoss_env.envs.access_path import (
     SimulatedScans,
     feature_matrix,
 )
-from pmoss_env.errors import DescriptionError
 from pmoss_env.noise import Noise
 from pmoss_env.types import Float64Array
 
@@ -55,8 +54,7 @@ class AccessPathRecipe:
     def __post_init__(self) -> None:
         check(AccessPathRecipe, vars(self))
         for name, least in (("combinations", 1), ("repeats", 1), ("seed", 0)):
-            if not least <= (value := getattr(self, name)) < 2**63:
-                raise DescriptionError(f"{name} = {value!r}: must be a whole number from {least}")
+            check_whole(name, getattr(self, name), least, 2**63 - 1)
         names = [f.name for f in fields(ScanDistribution)]
         for name in self.distribution:
             check_name("field of distribution", name, names)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any, cast
 
 import numpy as np
-from gymnasium import spaces
 
 from pmoss_datasets.schema import Array
 from pmoss_datasets.spatial.schema import Episode, SpatialMetadata
@@ -26,7 +25,12 @@ from pmoss_env.types import Float64Array, Int8Array, Int32Array
 
 
 class Expander:
-    """Expands episodes of one dataset. Holds the environment's rules, so make it once."""
+    """Expands episodes of one dataset. Holds the environment's rules, so make it once.
+
+    Attributes:
+        space: the environment's observation space.
+        actions: number of actions: one per tile, or one per tile and node.
+    """
 
     def __init__(self, dataset: Dataset) -> None:
         kwargs = dataset.metadata.env_kwargs
@@ -36,7 +40,7 @@ class Expander:
         self._slices = dataset.steps
         actions = str(kwargs.get("actions", "core"))
         machine, constraints = dataset.machine, kwargs.get("constraints")
-        self._space = observation_space(machine, dataset.steps, observation, actions)
+        self.space = observation_space(machine, dataset.steps, observation, actions)
         self._rules = make_rules(
             machine,
             dataset.steps,
@@ -51,12 +55,7 @@ class Expander:
             ),
             constraints=constraints,
         )
-        self._actions = machine.tiles * (machine.nodes if actions == "core_node" else 1)
-
-    @property
-    def space(self) -> spaces.Dict:
-        """The environment's observation space."""
-        return self._space
+        self.actions = machine.tiles * (machine.nodes if actions == "core_node" else 1)
 
     def masks(self, episode: Episode, *, last: bool = False) -> Int8Array:
         """(T, actions) int8, or (T + 1, actions) with ``last``: 1 = legal for the slice."""
@@ -86,20 +85,20 @@ class Expander:
         measured = episode.snapshot(snapshot, cast(SpatialMetadata, self._dataset.metadata))
         counters = observed_counters(measured)
         fixed: dict[str, Array] = {}
-        if "meta" in self._space.spaces:
+        if "meta" in self.space.spaces:
             fixed["meta"] = observed_meta(self._machine, measured)
         incumbent = _int32(episode.incumbent.cores)
-        if "slice_counters" in self._space.spaces:
+        if "slice_counters" in self.space.spaces:
             fixed["slice_counters"] = counters
             fixed["incumbent_tiles"] = self._machine.tile_of_core[incumbent].astype(np.int32)
         nodes = _int32(episode.incumbent.nodes)
-        if "incumbent_nodes" in self._space.spaces:
+        if "incumbent_nodes" in self.space.spaces:
             fixed["incumbent_nodes"] = nodes
-        if "incumbent_view" in self._space.spaces:
+        if "incumbent_view" in self.space.spaces:
             view = self._rules.incumbent_view(counters, incumbent)
-            fixed["incumbent_view"] = view.reshape(self._space["incumbent_view"].shape or ())
+            fixed["incumbent_view"] = view.reshape(self.space["incumbent_view"].shape or ())
         result: dict[str, Array] = {}
-        for key, space in self._space.items():
+        for key, space in self.space.items():
             shape = (steps, *(space.shape or ()))
             if key in fixed:
                 result[key] = np.broadcast_to(fixed[key], shape)
@@ -117,11 +116,6 @@ class Expander:
         if copies:
             result |= {key: np.ascontiguousarray(result[key]) for key in fixed}
         return result
-
-    @property
-    def actions(self) -> int:
-        """Number of actions: one per tile, or one per tile and node."""
-        return self._actions
 
 
 def rewards(episode: Episode, mode: str) -> Float64Array:

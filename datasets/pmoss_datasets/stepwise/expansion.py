@@ -13,23 +13,18 @@ from pmoss_env.types import Int8Array
 
 
 class StepExpander:
-    """Shows the episodes of one dataset; see Expander."""
+    """Shows the episodes of one dataset; see Expander.
+
+    Attributes:
+        space: of the observations, by key.
+        actions: number of actions, A.
+    """
 
     def __init__(self, space: spaces.Space[Any], metadata: StepMetadata) -> None:
-        self._space = (
+        self.space = (
             space if isinstance(space, spaces.Dict) else spaces.Dict({"observation": space})
         )
-        self._actions = metadata.actions
-
-    @property
-    def space(self) -> spaces.Dict:
-        """The space of the observations, by key."""
-        return self._space
-
-    @property
-    def actions(self) -> int:
-        """Number of actions, A."""
-        return self._actions
+        self.actions = metadata.actions
 
     def masks(self, episode: StepEpisode, *, last: bool = False) -> Int8Array:
         """(T, A) int8, or (T + 1, A) with ``last``: 1 = an action that may be taken."""
@@ -39,5 +34,5 @@ class StepExpander:
         self, episode: StepEpisode, *, last: bool = False, copies: bool = True
     ) -> dict[str, Array]:
         """What the environment showed at each step; see Expander."""
-        shown = {key: episode.observations[key][: episode.steps + last] for key in self._space}
+        shown = {key: episode.observations[key][: episode.steps + last] for key in self.space}
         return {key: np.array(value) for key, value in shown.items()} if copies else shown

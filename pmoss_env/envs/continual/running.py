@@ -70,6 +70,10 @@ class Epoch:
 class RunningIndex:
     """A running index on a machine.
 
+    Attributes:
+        core: the index in C++.
+        model: the C++ model, with the schedule at the end of the last epoch.
+
     Args:
         native: the true machine, with the described topology.
         workloads: mixes of queries, with the same records.
@@ -86,7 +90,7 @@ class RunningIndex:
     ) -> None:
         self.machine, self.slices, self.load = machine, slices, load
         self.native = native
-        self._model = _native.AnalyticModel(
+        self.model = _native.AnalyticModel(
             native,
             load=load.kind,
             outstanding_per_worker=load.outstanding_per_worker,
@@ -95,14 +99,14 @@ class RunningIndex:
         self._profilers = [make_profiler(workload, slices, None) for workload in workloads]
         self._workload_seed: int | None = None
         self.slice_bytes = migration.slice_bytes(workloads[0], slices)
-        self._index = _native.RunningIndex(
-            native, self._model, self.slice_bytes, migration.max_gb_per_s
+        self.core = _native.RunningIndex(
+            native, self.model, self.slice_bytes, migration.max_gb_per_s
         )
         #: (slices,) int32, the cores that serve and the nodes that hold the data: read-only.
-        self.cores: Int32Array = self._index.cores
-        self.nodes: Int32Array = self._index.nodes
+        self.cores: Int32Array = self.core.cores
+        self.nodes: Int32Array = self.core.nodes
         #: (slices,) share of each slice's data that is not copied yet: read-only.
-        self.pending: Float64Array = self._index.pending
+        self.pending: Float64Array = self.core.pending
         for shown in (self.cores, self.nodes, self.pending):
             shown.flags.writeable = False
 
@@ -114,33 +118,23 @@ class RunningIndex:
         """
         native = self.native_conditions(conditions)
         if workload_seed == self._workload_seed:
-            self._index.begin_again(native, cores)
+            self.core.begin_again(native, cores)
             return
         mixes = [profiler.profiles(workload_seed) for profiler in self._profilers]
-        self._index.begin(mixes, native, cores)
+        self.core.begin(mixes, native, cores)
         self._workload_seed = workload_seed
-
-    @property
-    def core(self) -> _native.RunningIndex:
-        """The index in C++."""
-        return self._index
-
-    @property
-    def model(self) -> _native.AnalyticModel:
-        """The C++ model, with the schedule at the end of the last epoch."""
-        return self._model
 
     @property
     def copies(self) -> int:
         """Number of slices whose data are not copied yet."""
-        return self._index.copies
+        return self.core.copies
 
     def move(self, slice_: int, core: int) -> None:
         """Moves a slice to another core; its data follow in the next epochs.
 
         A copy to another node starts again.
         """
-        self._index.move(slice_, core)
+        self.core.move(slice_, core)
 
     def run(self, conditions: Conditions, seconds: float, limit_us: float = 0.0) -> Epoch:
         """Runs a single epoch; the epochs of an episode are run by its batch.
@@ -149,7 +143,7 @@ class RunningIndex:
             limit_us: on the response time; 0: no limit.
         """
         native = self.native_conditions(conditions)
-        return self.epoch(self._index.run(native, seconds, limit_us))
+        return self.epoch(self.core.run(native, seconds, limit_us))
 
     def epoch(self, native: _native.RunningEpoch) -> Epoch:
         """The result of an epoch, with a snapshot as on hardware."""

@@ -106,6 +106,10 @@ class ThreadServer(Protocol):
 class SimulatedServer:
     """A program's threads on a machine model, in C++ (native/threads).
 
+    Attributes:
+        machine: that the threads run on.
+        nearest: the cores near each node's memory.
+
     Args:
         machine: with nodes without cores, and the parameters of slow memory.
         data_nodes: nodes of the threads' data, cyclically; None: the first slow node.
@@ -129,7 +133,7 @@ class SimulatedServer:
                 raise DescriptionError(
                     f"data_nodes = {nodes}: {machine.name} has nodes 0 to {machine.nodes - 1}"
                 )
-        self._machine = machine
+        self.machine = machine
         self._ids = np.arange(program.threads, dtype=np.int32)
         self._native = _native.ThreadServer(
             native_machine(machine),
@@ -141,18 +145,8 @@ class SimulatedServer:
             seed=seed,
         )
         self._homes = self._native.homes()
-        self._nearest = nearest_cores(machine)
+        self.nearest: Sequence[Int32Array] = nearest_cores(machine)
         self._seconds = 0.0
-
-    @property
-    def machine(self) -> Machine:
-        """The machine."""
-        return self._machine
-
-    @property
-    def nearest(self) -> Sequence[Int32Array]:
-        """The cores near each node's memory."""
-        return self._nearest
 
     @property
     def ended(self) -> bool:
@@ -177,7 +171,7 @@ class SimulatedServer:
             homes=self._homes,
             major_faults=native.major_faults() * scale,
             minor_faults=native.minor_faults() * scale,
-            core_load=np.bincount(cpus, minlength=self._machine.cores).astype(np.float64),
+            core_load=np.bincount(cpus, minlength=self.machine.cores).astype(np.float64),
             inputs=native.inputs(),
             slow_read_gb_per_s=native.slow_read_gb_per_s,
             slow_write_gb_per_s=native.slow_write_gb_per_s,

@@ -72,6 +72,10 @@ class ProcessServer:
     threads with the same data. The bandwidths are those of last-level cache misses, 0 if they are
     not counted. ``report.notes`` names the sources.
 
+    Attributes:
+        machine: this host.
+        nearest: the cores near the slow memory; all data count as lying there, home 0.
+
     Args:
         slow_node: the kernel's number of the node with the slow memory: CXL, Optane in memory
             mode, or a far node.
@@ -101,12 +105,12 @@ class ProcessServer:
         require_host("scheduling the threads of a live process")
         if not moves_per_second > 0.0:
             raise DescriptionError(f"moves_per_second = {moves_per_second}: must be positive")
-        self._machine = load_machine("host") if machine is None else machine
+        self.machine = load_machine("host") if machine is None else machine
         self.report = Report()
         if near is None:
             near = self._cores_near(slow_node)
-        self._nearest = [np.array(near, dtype=np.int32)]
-        if set(self._nearest[0].tolist()) == set(range(self._machine.cores)):
+        self.nearest: list[Int32Array] = [np.array(near, dtype=np.int32)]
+        if set(self.nearest[0].tolist()) == set(range(self.machine.cores)):
             self.report.notes.append(
                 "every CPU is as near to the slow memory: no access is remote, nothing will move"
             )
@@ -118,7 +122,7 @@ class ProcessServer:
         self._sleep = sleep
         self._affinity = Affinity(process)
         self._core_of_cpu = {
-            int(cpu): core for core, cpu in enumerate(self._machine.cpu_of_core.tolist())
+            int(cpu): core for core, cpu in enumerate(self.machine.cpu_of_core.tolist())
         }
         self._tick = 1.0 / os.sysconf("SC_CLK_TCK")
         self._began = time.monotonic()
@@ -136,16 +140,6 @@ class ProcessServer:
         self._slow_share = 1.0
         self._count_from_now(self._threads)
         self._note_counters()
-
-    @property
-    def machine(self) -> Machine:
-        """This host."""
-        return self._machine
-
-    @property
-    def nearest(self) -> list[Int32Array]:
-        """The cores near the slow memory; all data count as lying there, home 0."""
-        return self._nearest
 
     @property
     def ended(self) -> bool:
@@ -174,7 +168,7 @@ class ProcessServer:
         if self._budget < 1.0:
             self.report.refuse("more moves than the rate limit allows")
             return False
-        reason = self._affinity.pin(thread, int(self._machine.cpu_of_core[core]))
+        reason = self._affinity.pin(thread, int(self.machine.cpu_of_core[core]))
         if reason is not None:
             self.report.refuse(reason)
             return False
@@ -200,12 +194,12 @@ class ProcessServer:
                 f"slow_node = {slow_node}: this host has the nodes {', '.join(map(str, nodes))}"
             )
         order = list(nodes)
-        allowed = set(self._machine.cpu_of_core.tolist())
+        allowed = set(self.machine.cpu_of_core.tolist())
         with_cpus = [n for n in order if allowed & set(nodes[n]["cpus"])]
         distance = dict(zip(order, nodes[slow_node]["distances"], strict=False))
         best = min(with_cpus, key=lambda n: (distance.get(n, 255), n))
         cpus = set(nodes[best]["cpus"])
-        return [c for c, cpu in enumerate(self._machine.cpu_of_core.tolist()) if cpu in cpus]
+        return [c for c, cpu in enumerate(self.machine.cpu_of_core.tolist()) if cpu in cpus]
 
     def _note_counters(self) -> None:
         names = set(next(iter(self._counts.values()), {}))
@@ -231,13 +225,13 @@ class ProcessServer:
         if not self._dry_run:
             self.report.released += self._affinity.release_heirs()
         busy_before, self._busy = self._busy, self._read_busy()
-        cores = self._machine.cores
+        cores = self.machine.cores
         load = np.zeros(cores)
-        for core, cpu in enumerate(self._machine.cpu_of_core.tolist()):
+        for core, cpu in enumerate(self.machine.cpu_of_core.tolist()):
             spent = self._busy.get(cpu, 0.0) - busy_before.get(cpu, 0.0)
             load[core] = min(max(spent * self._tick / passed, 0.0), 1.0)
 
-        near = set(self._nearest[0].tolist())
+        near = set(self.nearest[0].tolist())
         inputs = np.zeros((cores, len(INPUT_NAMES)))
         cycles = np.zeros(cores)
         clock = np.zeros(cores)
@@ -289,7 +283,7 @@ class ProcessServer:
             cycles, clock, out=np.zeros(cores), where=ran & (clock > 0.0)
         )
         inputs[:, _COLUMN["slow_read_gb_per_s"]] = read
-        near_cores = self._nearest[0]
+        near_cores = self.nearest[0]
         inputs[:, _COLUMN["cpu_demand"]] = float(load[near_cores].mean())
         count = len(kept)
         return Sample(

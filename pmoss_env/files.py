@@ -6,6 +6,7 @@ here read regular files up to a size, and raise nothing but OSError and ValueErr
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -89,6 +90,12 @@ def read_bytes(path: str | Path, max_bytes: int = MAX_TEXT_BYTES) -> bytes:
     if len(data) > max_bytes:
         raise UnreadableError(0, f"has more than {max_bytes} bytes", str(path))
     return data
+
+
+def file_sha256(path: str | Path) -> str:
+    """The SHA-256 of a regular file's contents, of any size; raises OSError."""
+    with os.fdopen(open_regular(path), "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read_text(path: str | Path, max_bytes: int = MAX_TEXT_BYTES) -> str:

@@ -24,7 +24,7 @@ from pmoss_env import _native
 from pmoss_env.errors import DescriptionError, RecordingError, UnsupportedError
 from pmoss_env.files import (
     MAX_SETTINGS_BYTES,
-    open_regular,
+    file_sha256,
     read_bytes,
     read_json,
     write_atomically,
@@ -167,8 +167,7 @@ def library_facts(path: Path) -> dict[str, str]:
 
 @lru_cache(maxsize=32)
 def _sha256(path: Path, _changed: int, _size: int) -> str:
-    with open(open_regular(path), "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return file_sha256(path)
 
 
 def load_recording(folder: str | Path) -> Recording:

@@ -6,7 +6,6 @@ JSON is YAML, too, so strings are written as JSON has them.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 
 from pmoss_env.errors import BackendError
 from pmoss_env.extras import require
-from pmoss_env.files import write_atomically
+from pmoss_env.files import file_sha256, write_atomically
 
 CARD = "README.md"
 CHECKSUMS = "SHA256SUMS"
@@ -45,7 +44,7 @@ def write_frame(folder: Path, facts: Mapping[str, Any], text: str) -> None:
     rules = [f"*.{ending} filter=lfs diff=lfs merge=lfs -text\n" for ending in _LARGE]
     write_atomically(folder / ".gitattributes", "".join(rules))
     sums = [
-        f"{_sha256(path)}  {path.relative_to(folder).as_posix()}\n"
+        f"{file_sha256(path)}  {path.relative_to(folder).as_posix()}\n"
         for path in sorted(folder.rglob("*"))
         if path.is_file() and path.name != CHECKSUMS
     ]
@@ -93,8 +92,3 @@ def size_category(count: int) -> str:
 
 def _yaml(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

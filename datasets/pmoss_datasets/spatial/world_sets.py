@@ -36,7 +36,7 @@ from pmoss_datasets.spatial.worlds import (
 )
 from pmoss_env.checks import check_name, check_whole
 from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError
-from pmoss_env.files import write_atomically
+from pmoss_env.files import file_sha256, write_atomically
 from pmoss_env.types import COUNTER_NAMES
 from pmoss_env.version import __version__
 
@@ -229,7 +229,7 @@ class WorldSet:
         for first, _ in self.recipe.shards:
             self.records(first)
             place = _shard(self.path, first)
-            if self._checksums.get(place.name) != _digest(place):
+            if self._checksums.get(place.name) != file_sha256(place):
                 raise DatasetError(f"{place}: is not what was written: make it anew")
 
     def seal(self, checksums: Mapping[str, str]) -> None:
@@ -240,7 +240,7 @@ class WorldSet:
         """
         made = [_shard(self.path, first) for first, _ in _made(self.path, self.recipe)]
         self._checksums = {
-            place.name: checksums.get(place.name) or _digest(place) for place in made
+            place.name: checksums.get(place.name) or file_sha256(place) for place in made
         }
         _write_metadata(self.path, self.recipe, self._checksums)
 
@@ -280,11 +280,6 @@ def _holds(path: Path, bounds: tuple[int, int]) -> bool:
 
 def _made(path: Path, recipe: WorldsRecipe) -> list[tuple[int, int]]:
     return [bounds for bounds in recipe.shards if _holds(path, bounds)]
-
-
-def _digest(place: Path) -> str:
-    with place.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _goes_on(path: Path, recipe: WorldsRecipe) -> bool:

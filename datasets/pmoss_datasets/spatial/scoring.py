@@ -56,33 +56,27 @@ class Searcher:
             self.searchable.close()
 
 
-class SpatialJudge:
+class SpatialJudge(Searcher):
     """Scores schedules by a backend of the environment's kind, and has one that can be searched.
 
     On this host it has neither: an evaluation gives throughputs alone.
-
-    Attributes:
-        searchable: a backend for baselines that search, from the first episode on; it may be asked
-            after every move.
     """
 
     def __init__(self, env: SpatialSchedulingEnv) -> None:
-        self._env = env
+        super().__init__(env)
         self._measures = env.backend.measures_host
         self._backend: Any = None
-        self.searchable: Any = None
 
     def begin(self) -> None:
         """Takes the workload instance and the co-tenants of the environment's episode."""
-        session = self._env.session
         if self._measures:
             return
         if self._backend is None:
-            self._backend = session.new_backend()
-            incremental = self._backend.incremental
-            self.searchable = self._backend if incremental else session.new_searchable_backend()
+            self._backend = self._env.session.new_backend()
+            if self._backend.incremental:
+                self.searchable = self._backend
         self._backend.set_instance(self._env.instance)
-        self.searchable.set_instance(self._env.instance)
+        super().begin()
 
     def reference(self, seed: int, budget: int, draws: int) -> tuple[float, float]:
         """Throughputs of the present episode that score 0 and 100, Mq/s; see Judge.
@@ -121,9 +115,9 @@ class SpatialJudge:
 
     def close(self) -> None:
         """Releases the backends."""
-        for backend in (self._backend, self.searchable):
-            if backend is not None:
-                backend.close()
+        super().close()
+        if self._backend is not None:
+            self._backend.close()
 
 
 def play(

@@ -58,6 +58,8 @@ EPISODES = [
     ("da941a4353", SPATIAL, {"counters": "software", "incumbent": "spread", "order": "load"}),
     ("4d064c4e24", SPATIAL, {"load": "saturated:mix", "workload": "scans"}),
     ("44bf7edb09", SPATIAL, {"machine": "random:3", "slices": 30, "interference": "cache_thrash"}),
+    ("154743aa08", CONTINUAL, {}),
+    ("cf03d6f64f", CONTINUAL, {"noise": 1.0}),
     ("1007181f59", CONTINUAL, {"drift": "daily-mix", "epochs": 8, "noise": 1.0}),
     ("d5ba7b8e47", CONTINUAL, {"drift": "daily-load", "load": "open:5", "p99_limit_us": 50.0}),
     ("96aaa37ece", CONTINUAL, {"drift": "moving-load", "price_per_gb": 0.5, "deviation": 0.2}),

@@ -187,10 +187,6 @@ def test_a_true_machine_is_the_same_for_a_seed_and_differs_between_episodes():
     assert len(ratios) == 4
 
 
-def test_without_deviation_the_bits_are_those_of_the_described_machine():
-    assert _throughputs(3, deviation=0.0) == _throughputs(3)
-
-
 @pytest.mark.parametrize("value", [-0.1, 0.6, True, "much", float("nan")])
 def test_impossible_deviations_are_refused(value):
     with pytest.raises(DescriptionError, match="deviation"):

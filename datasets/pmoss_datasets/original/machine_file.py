@@ -20,8 +20,6 @@ class MachineFile:
     """The contents of a machine file.
 
     Attributes:
-        channels_per_node: memory channels, as stated (wrong in some files).
-        links_per_socket: links between packages, as stated (wrong in some files).
         sweepers: (nodes,) int32, the CPU of each node's sweeper, which names its folder.
         workers: (W,) int32, CPU of each worker, grouped by node.
         cells: (W,) int32, row * columns + column of each worker on the grid.
@@ -30,8 +28,6 @@ class MachineFile:
     name: str
     nodes: int
     sockets: int
-    channels_per_node: int
-    links_per_socket: int
     sweepers: Int32Array
     workers: Int32Array
     cells: Int32Array
@@ -88,8 +84,6 @@ def read_machine_file(path: str | Path, name: str | None = None) -> MachineFile:
         name=name or path.stem,
         nodes=nodes,
         sockets=sockets,
-        channels_per_node=channels,
-        links_per_socket=links,
         sweepers=np.array(rows[2], dtype=np.int32),
         workers=np.array(workers, dtype=np.int32),
         cells=np.array(cells, dtype=np.int32),

@@ -70,7 +70,7 @@ def check_options(options: object, names: Collection[str] = ()) -> None:
 
     Raises:
         DescriptionError: they are neither None nor a dict.
-        UnknownNameError: one that is not ``known``.
+        UnknownNameError: one that is not in ``names``.
     """
     if options is None:
         return

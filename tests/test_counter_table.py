@@ -22,7 +22,6 @@ from pmoss_env.counter_table import (
     read_table,
 )
 from pmoss_env.types import COUNTER_NAMES, COUNTERS, EXTRA_COUNTERS, CoTenant, Instance, Schedule
-from tests.sources import module_of
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
@@ -55,14 +54,6 @@ def test_no_counter_has_moved() -> None:
         *("branch_misses", "memory_misses", "dtlb_misses", "memory_accesses"),
         *("llc_write_misses", "memory_write_misses", "local_dram", "remote_dram"),
         *("cycles_l3_miss", "cycles_mem_any"),
-    )
-
-
-def test_the_reference_page_is_up_to_date() -> None:
-    docs = REPOSITORY / "docs"
-    generator = module_of("docs/generate_counters.py")
-    assert (docs / "concepts" / "counters.md").read_text() == generator.page(read_table()), (
-        "run: python docs/generate_counters.py"
     )
 
 

@@ -33,6 +33,7 @@ from pmoss_benchmarks.texts import papers
 from pmoss_datasets.domain import find_domain
 from pmoss_datasets.schema import FIRST_DOMAIN
 from pmoss_datasets.suite import load_task, splits
+from pmoss_env.counter_table import read_table
 from pmoss_env.errors import (
     DatasetError,
     DescriptionError,
@@ -153,6 +154,7 @@ class Pages:
         """What tags may call."""
         return {
             "bars": self._bars,
+            "counter_table": read_table,
             "function": lambda name: load_function(name),
             "information_of": find_domain(FIRST_DOMAIN).knows,
             "link": self._link,
@@ -302,6 +304,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "by": lambda rows, field: {row[field]: row for row in rows},
     "extract": lambda name, mapping: mapping[name],
     "fixed": lambda value, digits=1: f"{value:.{digits}f}",
+    "hex": hex,
     "interval": interval,
     "percent": percent,
     "thousands": lambda number: f"{number:,}",

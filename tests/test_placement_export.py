@@ -4,7 +4,7 @@ import configparser
 import json
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +20,6 @@ from tests.cli.invoking import pmoss
 
 #: Of a unit: its name, and the lists of its CPUs and nodes.
 Placed = tuple[str, str, str]
-Reader = Callable[[list[Unit], list[Path], Path], Iterator[Placed]]
 SLICES = 32
 RULES = ("grouped", "random", *SHARED_BASELINES)
 

@@ -14,10 +14,6 @@ pwd
 command -v pmoss
 echo "$@"
 """
-OLD = """#!/bin/sh
-[ "$1" = --version ] && echo Python 3.10.12
-exit 1
-"""
 
 
 def write_program(path: Path, text: str) -> None:

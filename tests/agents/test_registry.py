@@ -192,14 +192,6 @@ class Some(Settings):
     device: str = "cpu"
 
 
-@dataclass(frozen=True)
-class More(Some):
-    agent: ClassVar[str] = "more"
-    BOUNDS: ClassVar = {"count": "[0, 3]"}
-
-    flag: bool = False
-
-
 @pytest.mark.parametrize(
     ("values", "text"),
     [

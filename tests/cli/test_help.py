@@ -4,7 +4,6 @@ import re
 import shlex
 import sys
 from collections.abc import Iterator
-from functools import cache
 from typing import Any
 
 import typer
@@ -40,11 +39,6 @@ def _leaves(command: Any, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, .
         return
     for name in command.commands:
         yield from _leaves(command.commands[name], (*words, name))
-
-
-@cache
-def every_leaf() -> list[tuple[str, ...]]:
-    return [words for words, _ in _leaves(typer.main.get_command(make_app()), ())]
 
 
 def _written() -> set[str]:

@@ -17,7 +17,6 @@ from pmoss_benchmarks.study.tables import make_table
 from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError
 from tests.cli.invoking import pmoss, pmoss_json
 
-REPOSITORY = Path(__file__).resolve().parents[3]
 DESCRIPTION = """
 title = "Headroom"
 question = "How much does a search find?"

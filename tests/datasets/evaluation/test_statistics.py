@@ -104,10 +104,6 @@ def test_spearman_is_the_correlation_of_ranks():
     assert spearman(close, close**2) == pytest.approx(1.0)
 
 
-def score_row(policy: str, seed: int, score: float | None, episode: int = 0) -> EpisodeResult:
-    return EpisodeResult(policy, seed, episode, 0, 1.0, 1.0, score, 0.0, 1.0, 0, (0,), 0.0)
-
-
 SHAPES = ((1, 5), (3, 5), (17, 2), (4, 8))
 
 

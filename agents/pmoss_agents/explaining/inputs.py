@@ -14,7 +14,9 @@ from dataclasses import replace
 from typing import Any
 
 from pmoss_agents.pytorch import Tensor, nn, torch
-from pmoss_agents.spatial.planning import COSTS, MixingModel, Topology
+from pmoss_agents.spatial.planning.mixing import MixingModel
+from pmoss_agents.spatial.planning.model import COSTS
+from pmoss_agents.spatial.planning.topology import Topology
 from pmoss_env.errors import UnknownNameError
 from pmoss_env.types import COUNTER_NAMES
 

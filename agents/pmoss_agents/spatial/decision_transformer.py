@@ -33,7 +33,7 @@ from pmoss_agents.spatial.decision_player import Player
 from pmoss_agents.spatial.encoders import StateEncoder
 from pmoss_agents.spatial.episodes import Episodes, check_learnable, layouts_of, parts_of
 from pmoss_agents.spatial.observations import Layout, in_full, in_own_counters
-from pmoss_agents.spatial.planning import beginning, foresee
+from pmoss_agents.spatial.planning.foresight import beginning, foresee
 from pmoss_agents.trainer import Course, cosine
 from pmoss_agents.weights import torch_threads
 from pmoss_datasets import Dataset

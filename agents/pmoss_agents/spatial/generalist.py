@@ -30,7 +30,8 @@ import numpy as np
 from pmoss_agents.pytorch import F, Tensor, nn, torch
 from pmoss_agents.spatial import surrogate
 from pmoss_agents.spatial.lessons import Choice, Lesson, Lessons
-from pmoss_agents.spatial.planning import MORE_GROUPS, MixingModel, log
+from pmoss_agents.spatial.planning.mixing import MixingModel
+from pmoss_agents.spatial.planning.model import MORE_GROUPS, log
 from pmoss_agents.spatial.surrogate import Surrogate, models_of
 from pmoss_agents.trainer import Course, check_loss
 from pmoss_agents.weights import set_rate

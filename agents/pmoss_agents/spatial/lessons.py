@@ -12,7 +12,7 @@ import numpy as np
 
 from pmoss_agents.agent import Array
 from pmoss_agents.pytorch import Tensor, torch
-from pmoss_agents.spatial.planning import ELAPSED, QUERIES
+from pmoss_agents.spatial.planning.model import ELAPSED, QUERIES
 from pmoss_datasets.spatial.world_sets import SHARD, WorldSet
 from pmoss_datasets.spatial.worlds import INSTANCES, MAX_WORKERS, RECORD, SCHEDULES
 from pmoss_env.types import COUNTERS

@@ -8,7 +8,8 @@ import numpy as np
 
 from pmoss_agents.agent import Array
 from pmoss_agents.pytorch import F, Tensor, nn, torch
-from pmoss_agents.spatial.planning import Reader, Reading, Topology, mean_log_time
+from pmoss_agents.spatial.planning.model import Reader, Reading, mean_log_time
+from pmoss_agents.spatial.planning.topology import Topology
 
 
 @dataclass(frozen=True)

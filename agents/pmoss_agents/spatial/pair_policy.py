@@ -30,15 +30,10 @@ from pmoss_agents.pytorch import F, Tensor, nn, torch
 from pmoss_agents.spatial.encoders import GROUPS as SUMS
 from pmoss_agents.spatial.episodes import parts_of
 from pmoss_agents.spatial.pair_network import PairNetwork, Scores, draw, greedy
-from pmoss_agents.spatial.planning import (
-    ELAPSED,
-    QUERIES,
-    PairBatch,
-    Pairs,
-    PlanningAgent,
-    Topology,
-    Trials,
-)
+from pmoss_agents.spatial.planning.agent import PlanningAgent, Trials
+from pmoss_agents.spatial.planning.model import ELAPSED, QUERIES
+from pmoss_agents.spatial.planning.pairs import PairBatch, Pairs
+from pmoss_agents.spatial.planning.topology import Topology
 from pmoss_agents.spatial.surrogate import Surrogate
 from pmoss_agents.trainer import Course, check_loss, cosine
 from pmoss_agents.weights import set_rate, torch_threads

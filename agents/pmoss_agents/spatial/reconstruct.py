@@ -22,7 +22,9 @@ import numpy as np
 from pmoss_agents.agent import Array
 from pmoss_agents.configs import Settings
 from pmoss_agents.spatial.pair_policy import PairPolicy
-from pmoss_agents.spatial.planning import QUERIES, Planner, PlanningAgent, Trials
+from pmoss_agents.spatial.planning.agent import PlanningAgent, Trials
+from pmoss_agents.spatial.planning.model import QUERIES
+from pmoss_agents.spatial.planning.planner import Planner
 from pmoss_agents.spatial.surrogate import Surrogate
 from pmoss_agents.trainer import Course
 from pmoss_datasets import Dataset

@@ -33,20 +33,18 @@ from pmoss_agents.pytorch import F, Tensor, nn, torch
 from pmoss_agents.spatial.encoders import GROUPS as SUMS
 from pmoss_agents.spatial.encoders import check_groups
 from pmoss_agents.spatial.episodes import parts_of
-from pmoss_agents.spatial.planning import (
+from pmoss_agents.spatial.planning.agent import PlanningAgent, Trials
+from pmoss_agents.spatial.planning.model import (
     ELAPSED,
     GROUPS,
     MORE_GROUPS,
     QUERIES,
-    PairBatch,
-    Pairs,
-    Planner,
-    PlanningAgent,
     ThroughputModel,
-    Topology,
-    Trials,
     log,
 )
+from pmoss_agents.spatial.planning.pairs import PairBatch, Pairs
+from pmoss_agents.spatial.planning.planner import Planner
+from pmoss_agents.spatial.planning.topology import Topology
 from pmoss_agents.trainer import Course, check_loss, cosine
 from pmoss_agents.weights import set_rate
 from pmoss_datasets import Dataset

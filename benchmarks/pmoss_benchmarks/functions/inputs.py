@@ -22,7 +22,8 @@ from pmoss_agents.explaining import compare
 from pmoss_agents.explaining.inputs import attribute, inputs_of, without
 from pmoss_agents.pytorch import torch
 from pmoss_agents.spatial.generalist import Generalist
-from pmoss_agents.spatial.planning import ELAPSED, QUERIES, MixingModel
+from pmoss_agents.spatial.planning.mixing import MixingModel
+from pmoss_agents.spatial.planning.model import ELAPSED, QUERIES
 from pmoss_agents.weights import torch_threads
 from pmoss_benchmarks.functions.references import SEED
 from pmoss_benchmarks.study.function import Cell, Count, Figure, Row, Rows, Run

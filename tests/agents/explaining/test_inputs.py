@@ -7,7 +7,9 @@ pytest.importorskip("torch")
 
 from pmoss_agents.explaining.inputs import attribute, inputs_of, levels_of, without
 from pmoss_agents.pytorch import torch
-from pmoss_agents.spatial.planning import MORE_GROUPS, MixingModel, Topology
+from pmoss_agents.spatial.planning.mixing import MixingModel
+from pmoss_agents.spatial.planning.model import MORE_GROUPS
+from pmoss_agents.spatial.planning.topology import Topology
 from pmoss_env.errors import UnknownNameError
 from pmoss_env.machines import load_machine
 from pmoss_env.types import COUNTER_NAMES

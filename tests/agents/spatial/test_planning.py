@@ -4,17 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from pmoss_agents.spatial.planning import (
-    GROUPS,
-    MORE_GROUPS,
-    Pairs,
-    ThroughputModel,
-    Topology,
-    balance,
-    fit_correction,
-    longest_first,
-    refine,
-)
+from pmoss_agents.spatial.planning.balancing import balance, longest_first, refine
+from pmoss_agents.spatial.planning.model import GROUPS, MORE_GROUPS, ThroughputModel
+from pmoss_agents.spatial.planning.pairs import Pairs
+from pmoss_agents.spatial.planning.planner import fit_correction
+from pmoss_agents.spatial.planning.topology import Topology
 from pmoss_agents.spatial.reconstruct import Reconstruct, candidates
 from pmoss_datasets.evaluation import evaluate
 from pmoss_datasets.policies import Measured

@@ -11,7 +11,10 @@ from pmoss_agents import checkpoints
 from pmoss_agents.spatial.encoders import GROUPS as SUMS
 from pmoss_agents.spatial.pair_network import PairNetwork, draw
 from pmoss_agents.spatial.pair_policy import PairPolicy, log_likelihood
-from pmoss_agents.spatial.planning import Pairs, Planner, Topology, longest_first
+from pmoss_agents.spatial.planning.balancing import longest_first
+from pmoss_agents.spatial.planning.pairs import Pairs
+from pmoss_agents.spatial.planning.planner import Planner
+from pmoss_agents.spatial.planning.topology import Topology
 from pmoss_agents.spatial.surrogate import Surrogate
 from pmoss_datasets.evaluation import evaluate
 from pmoss_datasets.policies import Measured, SchedulePolicy

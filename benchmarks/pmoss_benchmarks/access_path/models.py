@@ -61,22 +61,6 @@ class ModelScores:
         }
 
 
-def r2_score(truth: Floats, predicted: Floats) -> float:
-    """Share of the variance that the prediction explains; NaN if there is none."""
-    spread = ((truth - truth.mean()) ** 2).sum()
-    return float(1.0 - ((truth - predicted) ** 2).sum() / spread) if spread > 0 else float("nan")
-
-
-def classification(best: npt.NDArray[Any], chosen: npt.NDArray[Any]) -> tuple[float, float, float]:
-    """Precision, recall and F1 of giving scans to the engine; NaN where undefined."""
-    hit = float(((best == 1) & (chosen == 1)).sum())
-    given, wanted = float((chosen == 1).sum()), float((best == 1).sum())
-    precision = hit / given if given else float("nan")
-    recall = hit / wanted if wanted else float("nan")
-    f1 = 2 * hit / (given + wanted) if given + wanted else float("nan")
-    return precision, recall, f1
-
-
 def train(model: str, features: Floats, times_us: Floats) -> AccessPathAgent:
     """One of MODELS, fitted to (n, 5) features and (n, 2) microseconds."""
     name, config = MODELS[model]
@@ -96,6 +80,8 @@ def score(
         times_us: (n, 2) microseconds of the two paths.
         batch: decisions that are timed together.
     """
+    from sklearn.metrics import precision_recall_fscore_support, r2_score
+
     chosen = agent.choose(features)
     best = times_us.argmin(axis=1)
     took = times_us[np.arange(len(times_us)), chosen]
@@ -103,8 +89,10 @@ def score(
     r2 = {}
     if isinstance(agent, LinearCost):
         predicted = agent.predict_us(features)
-        r2 = {PATHS[p]: r2_score(times_us[:, p], predicted[:, p]) for p in range(2)}
-    precision, recall, f1 = classification(best, chosen)
+        r2 = {PATHS[p]: float(r2_score(times_us[:, p], predicted[:, p])) for p in range(2)}
+    precision, recall, f1, _ = precision_recall_fscore_support(
+        best, chosen, average="binary", zero_division=np.nan
+    )
     some = np.resize(features, (batch, features.shape[1]))
     seconds = []
     for _ in range(9):
@@ -114,9 +102,9 @@ def score(
     return ModelScores(
         model,
         r2,
-        precision,
-        recall,
-        f1,
+        float(precision),
+        float(recall),
+        float(f1),
         float(took.sum() / least.sum() - 1.0),
         float((took / least - 1.0).mean()),
         1e6 * float(np.median(seconds)) / batch,

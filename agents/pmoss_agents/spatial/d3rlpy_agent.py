@@ -238,19 +238,11 @@ class D3rlpyAgent(TileAgent, OfflineAgent[Dataset]):
 
     def _source(self, dataset: Dataset, episodes: Array, scale: float) -> Transitions:
         config = self.config
-        if not isinstance(config, ValueConfig):
-            return Transitions(
-                dataset, episodes, reward=None, seed=config.seed, complete=config.complete
-            )
-        steps: dict[str, Any] = {"n_steps": config.n_steps, "gamma": config.gamma}
-        return Transitions(
-            *(dataset, episodes),
-            reward=config.reward,
-            scale=scale,
-            seed=config.seed,
-            complete=config.complete,
-            **steps,
-        )
+        steps: dict[str, Any] = {"reward": None}
+        if isinstance(config, ValueConfig):
+            steps = {"reward": config.reward, "scale": scale}
+            steps |= {"n_steps": config.n_steps, "gamma": config.gamma}
+        return Transitions(dataset, episodes, seed=config.seed, complete=config.complete, **steps)
 
     def _use(self, learner: Any) -> None:
         """Acts from now on with the learner's own networks."""

@@ -207,8 +207,8 @@ class Agent(ABC):
             agent.task = dict(header["task"])
             if missing := [key for key in cls.TASK if key not in agent.task]:
                 raise CheckpointError(f"task: {missing[0]}: is missing")
+            agent.dataset = dict(header["dataset"])
             # Absent from the first checkpoints.
-            agent.dataset = dict(header.get("dataset", {}))
             agent.training = dict(header.get("training", {}))
             # Counters are only added at the end of their table: act() leaves out the new ones.
             counters = list(COUNTER_NAMES[: len(agent.task.get("counters", ()))])

@@ -415,16 +415,6 @@ def test_going_on_with_another_dataset_must_be_asked_for(dataset, fitted, tmp_pa
         agent.fit(dataset)
 
 
-def test_checkpoints_that_name_no_dataset_go_on(fitted, dataset, tmp_path):
-    path = tmp_path / "agent.safetensors"
-    fitted.save(path)
-    header, arrays = checkpoints.read(path)
-    del header["dataset"]
-    agent = DecisionTransformer.from_checkpoint(path, header, arrays)
-    agent.fit(dataset)
-    assert agent.dataset == fitted.dataset
-
-
 def test_the_best_checkpoint_is_kept_beside_the_last(dataset, tmp_path):
     path = tmp_path / "agent.safetensors"
     config = {**TRANSFORMER, "updates": 8, "save_every": 2, "held_out": 0.1}

@@ -17,7 +17,7 @@ from pmoss_agents.access_path.linear_cost import LinearCost
 from pmoss_benchmarks.access_path.models import score, train
 from pmoss_benchmarks.study.function import Cell, Row, Rows, Run
 from pmoss_benchmarks.study.tables import TableOfRows, bold_inside
-from pmoss_datasets.access_path.scans import AccessPathRecipe, pairs_of, simulate
+from pmoss_datasets.access_path.scans import AccessPathRecipe, collect_scans
 from pmoss_env.envs.access_path import FEATURES, PATHS
 
 #: The pair's config, and which scans it learns from and is scored on.
@@ -65,7 +65,7 @@ def measure(run: Run, cell: Cell) -> Row:
 
 
 def _weights() -> Row:
-    features, times = pairs_of(simulate(AccessPathRecipe(combinations=200, repeats=4)))
+    features, times = collect_scans(AccessPathRecipe(combinations=200, repeats=4)).pairs()
     pair = train("linear pair", features, times)
     assert isinstance(pair, LinearCost)
     weights = pair.models.theta
@@ -110,7 +110,8 @@ def _cause(case: str) -> Row:
 
 @cache
 def _scans() -> tuple[Any, Any]:
-    return pairs_of(simulate(AccessPathRecipe(combinations=_COMBINATIONS, repeats=_REPEATS)))
+    recipe = AccessPathRecipe(combinations=_COMBINATIONS, repeats=_REPEATS)
+    return collect_scans(recipe).pairs()
 
 
 def _weights_table(rows: Rows) -> TableOfRows:

@@ -25,7 +25,7 @@ from pmoss_benchmarks.threads.studies import (
     times_by_remote_share,
 )
 from pmoss_benchmarks.validation.laboratory import SEARCH, Laboratory
-from pmoss_datasets.access_path.scans import AccessPathRecipe, pairs_of, simulate
+from pmoss_datasets.access_path.scans import AccessPathRecipe, collect_scans
 from pmoss_env import _native
 from pmoss_env.backends.native_forms import native_machine
 from pmoss_env.errors import DescriptionError
@@ -271,7 +271,7 @@ class LinearModels(Measured, frozen=True, tag="linear-models"):
     @staticmethod
     def _scores() -> ModelScores:
         # The first four fifths of the combinations to train on: they are drawn in no order.
-        features, times = pairs_of(simulate(AccessPathRecipe(combinations=200, repeats=4)))
+        features, times = collect_scans(AccessPathRecipe(combinations=200, repeats=4)).pairs()
         cut = 160 * 4
         model = "linear pair, products"
         agent = train(model, features[:cut], times[:cut])

@@ -74,6 +74,7 @@ class LiveIndex:
         backend: the index and its load, in this process. A user-defined library is served in
             another process.
         always_move: whether data in place are copied, too; see LiveRuntime.
+        rounds: sweeping rounds per epoch; None: rounds of about a tenth of a second.
     """
 
     def __init__(
@@ -82,9 +83,11 @@ class LiveIndex:
         seconds: float,
         *,
         always_move: bool = False,
+        rounds: int | None = None,
     ) -> None:
         self.backend, self.machine, self.slices = backend, backend.machine, backend.slices
-        self.rounds = int(np.clip(round(seconds / _ROUND_SECONDS), _MIN_ROUNDS, _MAX_ROUNDS))
+        default = np.clip(round(seconds / _ROUND_SECONDS), _MIN_ROUNDS, _MAX_ROUNDS)
+        self.rounds = int(default) if rounds is None else rounds
         self._always_move = always_move
         self._co_tenants = HostCoTenants(backend)
         self._live = live_runtime(

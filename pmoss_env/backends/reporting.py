@@ -14,8 +14,6 @@ from pmoss_env.errors import BackendError
 REPORT_AFTER = 2.0
 #: Seconds between two reports.
 REPORT_EVERY = 0.5
-#: Seconds between two lines of a log.
-_LINE_EVERY = 10.0
 
 T = TypeVar("T")
 
@@ -23,18 +21,23 @@ _log = logging.getLogger(__name__)
 
 
 class LoggedProgress:
-    """Logs the progress of long work, for callers without a screen."""
+    """Logs the progress of long work, for callers without a screen.
 
-    def __init__(self) -> None:
+    Args:
+        every: seconds between two lines.
+    """
+
+    def __init__(self, every: float = 10.0) -> None:
+        self._every = every
         self._next = 0.0
 
     def __call__(self, what: str, seconds: float) -> None:
         """Writes a line at the first call of each work and then at intervals."""
-        if seconds < self._next - _LINE_EVERY:
+        if seconds < self._next - self._every:
             self._next = 0.0  # other work has begun
         if seconds >= self._next:
             _log.warning("%s: %.0f s so far", what, seconds)
-            self._next = seconds + _LINE_EVERY
+            self._next = seconds + self._every
 
 
 def with_progress(

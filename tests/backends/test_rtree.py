@@ -93,7 +93,7 @@ def test_more_points_than_memory_holds_are_refused(backend: str) -> None:
 
 
 def test_long_work_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    tell = LoggedProgress()
+    tell = LoggedProgress(every=10)
     for seconds in (2.0, 2.5, 11.9, 12.0, 12.5, 3.0, 3.5):
         tell("profiling", seconds)
     lines = [record.getMessage() for record in caplog.records]

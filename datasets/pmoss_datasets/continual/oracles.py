@@ -20,10 +20,15 @@ from pmoss_env.types import Int32Array
 
 
 class Oracle(RoundPolicy):
-    """Plans in the true machine, under conditions that it knows."""
+    """Plans in the true machine, under conditions that it knows.
 
-    #: Of a move between nodes, as a share of the throughput.
-    _price = 0.002
+    Args:
+        price: of a move between nodes, as a share of the throughput.
+    """
+
+    def __init__(self, price: float = 0.002) -> None:
+        super().__init__()
+        self._price = price
 
     def check_env(self, env: Any) -> None:
         """Refuses this host, and a machine without parameters."""
@@ -94,21 +99,21 @@ class ThoroughLaw(Oracle):
 
     Law searches as the planners do. This one tells what the law of the drift is worth to a better
     search; see thorough_moves().
+
+    Args:
+        ahead: epochs that it plans for; each weighs less than the one before.
     """
 
-    _price = 0.0002
-    #: Epochs that it plans for.
-    _EPOCHS = 4
     #: Futures of the next epoch, of which the n-th epoch has the n-th part.
     _draws = 8
     #: What an epoch weighs of the one before it.
     _FADE = 0.7
 
-    def __init__(self) -> None:
-        super().__init__()
-        counts = [max(1, self._draws // number) for number in range(1, self._EPOCHS + 1)]
-        self._ahead = np.repeat(np.arange(1, self._EPOCHS + 1), counts)
-        self._weights = np.repeat(self._FADE ** np.arange(self._EPOCHS) / counts, counts)
+    def __init__(self, price: float = 0.0002, ahead: int = 4) -> None:
+        super().__init__(price)
+        counts = [max(1, self._draws // number) for number in range(1, ahead + 1)]
+        self._ahead = np.repeat(np.arange(1, ahead + 1), counts)
+        self._weights = np.repeat(self._FADE ** np.arange(ahead) / counts, counts)
 
     def _count(self) -> int:
         return len(self._ahead)

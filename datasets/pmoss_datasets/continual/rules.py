@@ -213,17 +213,26 @@ def _swapped(
 
 
 class Tries(RoundPolicy):
-    """Local search whose every try is an epoch: a change is kept if its epoch served more."""
+    """Local search whose every try is an epoch: a change is kept if its epoch served more.
+
+    Args:
+        margin: by what share an epoch must be better for its change to be kept.
+    """
+
+    def __init__(self, margin: float = 0.0) -> None:
+        super().__init__()
+        self._margin = margin
+        self._kept: tuple[float, Int32Array] | None = None
 
     def start(self) -> None:
         """See RoundPolicy."""
-        self._kept: tuple[float, Int32Array] | None = None
+        self._kept = None
 
     def plan(self, cores: Int32Array) -> list[Move]:
         """Back to what was better; else one of the most promising changes."""
         session = self.env.session
         reading = session.snapshot.throughput
-        if self._kept is not None and reading < self._kept[0]:
+        if self._kept is not None and reading < self._kept[0] * (1.0 + self._margin):
             back = moves_between(cores, self._kept[1])
             self._kept = None
             return back

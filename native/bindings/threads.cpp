@@ -72,7 +72,7 @@ void bind_parameters(py::module_& module) {
       .def_readwrite("move_lines", &Kernel::move_lines);
 }
 
-void bind_server(py::module_& module) {
+void bind_thread_server(py::module_& module) {
   py::class_<Server>(module, "ThreadServer",
                      "A program's threads on a simulated server, epoch by epoch. An object is for "
                      "one thread of Python at a time.")
@@ -120,7 +120,7 @@ void bind_server(py::module_& module) {
 
 void bind_threads(py::module_& module) {
   bind_parameters(module);
-  bind_server(module);
+  bind_thread_server(module);
 }
 
 }  // namespace pmoss::bindings

@@ -163,7 +163,8 @@ def build_arm(*targets: str) -> Path:
             build,
             *("-DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++", "-DCMAKE_SYSTEM_NAME=Linux"),
             *("-DCMAKE_C_COMPILER=aarch64-linux-gnu-gcc", "-DCMAKE_SYSTEM_PROCESSOR=aarch64"),
-            *("-DCMAKE_BUILD_TYPE=Release", "-DPMOSS_BUILD_TESTS=ON"),
+            # Every source by itself shows which headers one lacks.
+            *("-DCMAKE_BUILD_TYPE=Release", "-DPMOSS_BUILD_TESTS=ON", "-DCMAKE_UNITY_BUILD=OFF"),
         )
         if targets:
             run(CMAKE, "--build", build, "--target", *targets, "-j", "2", timeout=3600)

@@ -9,6 +9,7 @@ matter, for the code is the same.
 
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -28,6 +29,19 @@ def sources_of(build: Path, target: Path) -> list[Path]:
     return [path for path in paths if path.is_relative_to(NATIVE) and path.is_file()]
 
 
+def compiled_together(source: Path) -> list[Path]:
+    """What a compiler is given: a source, or those that CMake's unity build includes in one."""
+    if source.parent.name != "Unity":
+        return [source]
+    return [Path(path) for path in re.findall(r'^#include "(.+)"$', source.read_text(), re.M)]
+
+
+def native_folder(source: Path) -> Path | None:
+    """The folder native of the checkout that a source is compiled in."""
+    folders = compiled_together(source)[0].parents
+    return next((folder for folder in folders if folder.name == NATIVE.name), None)
+
+
 def flags(words: list[str]) -> list[str]:
     """The compiler and the flags that decide what code it makes; folders are left out."""
     kept = [str(Path(words[0]).resolve())]
@@ -44,11 +58,12 @@ def same_object(build: Path, words: list[str]) -> Path | None:
     """The object of the other build, or None if it is not the same or not there."""
     target, source = (Path(words[words.index(option) + 1]) for option in ("-o", "-c"))
     made = build / target
-    native = next((p for p in source.parents if p.name == NATIVE.name), None)
+    native = native_folder(source)
     if native is None or not made.exists():
         return None
-    own, sources = NATIVE / source.relative_to(native), sources_of(build, target)
-    if own not in sources:
+    sources = sources_of(build, target)
+    own = {NATIVE / path.relative_to(native) for path in compiled_together(source)}
+    if own != {path for path in sources if path.suffix == ".cpp"}:
         return None
     for ours in (TABLE, *sources):
         theirs = native.parent / ours.relative_to(NATIVE.parent)
@@ -58,10 +73,7 @@ def same_object(build: Path, words: list[str]) -> Path | None:
             return None
     for command in json.loads((build / "compile_commands.json").read_text()):
         command_words = shlex.split(command["command"])
-        if (
-            Path(command["file"]) == own
-            and Path(command_words[command_words.index("-o") + 1]) == target
-        ):
+        if Path(command_words[command_words.index("-o") + 1]) == target:
             command_words = (
                 command_words[1:] if Path(command_words[0]).name == "ccache" else command_words
             )
@@ -78,7 +90,8 @@ def main(build: Path, words: list[str]) -> None:
     target, source = (Path(words[words.index(option) + 1]) for option in ("-o", "-c"))
     shutil.copyfile(made, target)
     if "-MF" in words:
-        native = next(path for path in source.parents if path.name == NATIVE.name)
+        native = native_folder(source)
+        assert native is not None  # or there were no such object
         used = [TABLE, *sources_of(build, target)]
         own = [native.parent / path.relative_to(NATIVE.parent) for path in used]
         rule = ": ".join([str(target), " ".join(str(path).replace(" ", "\\ ") for path in own)])

@@ -303,8 +303,7 @@ def test_what_others_get_wrong_is_one_line(install_package: Any, folder: Path) -
         message = refusal("evaluate", word, *toy)
         assert "Needy() raises TypeError" in message and "'path'" in message
     for command in (["evaluate"], ["data", "collect", "data"]):
-        words = [*command, "gives-none"]
-        assert "'gives-none' gave None" in refusal(*words, *toy)
+        assert "'gives-none' gave None" in refusal(*command, "gives-none", *toy)
     assert "'gives-few': the schedule places 1 slices" in refusal("evaluate", "gives-few")
     for values, message in (
         ({"steps": "many"}, "own-learner: steps = 'many': must be a whole number"),
@@ -344,5 +343,4 @@ def test_a_cost_is_shown_without_its_minus(folder: Path) -> None:
         assert float(row[1]) > 0
         assert "before" not in shown and "undone" not in shown
     assert "all bits equal" in pmoss("study", "replay", "r.jsonl")
-    message = refusal("study", "replay", __file__)
-    assert "is not JSON" in message
+    assert "is not JSON" in refusal("study", "replay", __file__)

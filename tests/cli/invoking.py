@@ -38,11 +38,11 @@ def _terminal() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _run(*words: str) -> tuple[int, str, str]:
+def _run(*words: object) -> tuple[int, str, str]:
     """Exit status, output and errors of a command; what main() does not catch is raised."""
     out, err = io.StringIO(), io.StringIO()
     status: Any = 0
-    with _terminal(), patch.object(sys, "argv", ["pmoss", *words]):
+    with _terminal(), patch.object(sys, "argv", ["pmoss", *map(str, words)]):
         try:
             with redirect_stdout(out), redirect_stderr(err):
                 main()
@@ -51,14 +51,14 @@ def _run(*words: str) -> tuple[int, str, str]:
     return status, out.getvalue(), err.getvalue()
 
 
-def pmoss_json(*words: str) -> Any:
+def pmoss_json(*words: object) -> Any:
     """What other programs read: progress and warnings go elsewhere."""
     status, out, err = _run(*words, "--json")
     assert status == 0, err
     return json.loads(out)
 
 
-def pmoss(*words: str, status: int = 0) -> str:
+def pmoss(*words: object, status: int = 0) -> str:
     """Output and errors of a command that must end with a status."""
     ended, out, err = _run(*words)
     assert ended == status, out + err

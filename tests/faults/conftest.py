@@ -5,7 +5,6 @@ import sys
 import pytest
 
 from pmoss_datasets import Recipe, collect
-from tests.cli.invoking import pmoss
 from tests.faults.tampering import FRAGMENT, change_metadata
 
 
@@ -36,13 +35,3 @@ def canary(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     yield name, trace
     sys.modules.pop(name, None)
-
-
-@pytest.fixture
-def run():
-    """Runs a command in this process: its output; the exit status must be ``code``."""
-
-    def command(*words: object, code: int = 0) -> str:
-        return pmoss(*map(str, words), status=code)
-
-    return command

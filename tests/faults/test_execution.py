@@ -13,22 +13,24 @@ from pmoss_env.cli import main
 from pmoss_env.cli.console import PlainConsole, Stages, table
 from pmoss_env.cli.output import one_line
 from pmoss_env.errors import DatasetError, DescriptionError
+from pmoss_env.machines.catalog import PRESETS
 from pmoss_env.processes import ENDING
+from tests.cli.invoking import pmoss
 
 
-def test_a_rebuild_imports_nothing_that_the_metadata_names(tampered, canary, run):
+def test_a_rebuild_imports_nothing_that_the_metadata_names(tampered, canary):
     name, trace = canary
     recipe = {"env": {"machine": "toy", "slices": 4}, "episodes": 3, "reference_episodes": 0}
     behaviours = [{"policy": f"{name}:make", "arguments": ["an argument"]}]
     folder = tampered(recipe={**recipe, "behaviours": behaviours})
-    output = run("data", "verify", folder, "--rebuild", code=1)
+    output = pmoss("data", "verify", folder, "--rebuild", status=1)
     assert f"cannot be rebuilt: policy '{name}:make'" in output and f"--trust {name}:make" in output
-    output = run("data", "verify", folder, "--rebuild", "--trust", "another:make", code=1)
+    output = pmoss("data", "verify", folder, "--rebuild", "--trust", "another:make", status=1)
     assert f"--trust {name}:make" in output
     with pytest.raises(DescriptionError, match="what a file names is not imported"):
         suite.rebuild(open_dataset(folder), folder.parent / "again")
     assert not trace.exists()
-    output = run("data", "verify", folder, "--rebuild", "--trust", f"{name}:make", code=1)
+    output = pmoss("data", "verify", folder, "--rebuild", "--trust", f"{name}:make", status=1)
     assert "cannot be made of its arguments" in output and trace.exists()
 
 
@@ -53,23 +55,22 @@ def test_a_dataset_of_a_foreign_function_is_another_dataset(tampered, canary):
 
 
 def test_a_library_that_the_metadata_names_is_reported_and_the_others_are_checked(
-    whole, tampered, tmp_path, run
+    whole, tampered, tmp_path
 ):
     library = tmp_path / "index.so"
     library.write_bytes(b"\x7fELF")
-    name = f"plugin:{library}"
-    folder = tampered(env_kwargs={**whole.metadata.env_kwargs, "index": name})
-    output = run("data", "verify", folder, whole.path, code=1)
+    folder = tampered(env_kwargs={**whole.metadata.env_kwargs, "index": f"plugin:{library}"})
+    output = pmoss("data", "verify", folder, whole.path, status=1)
     assert output.count("\n") == 1 and output.startswith(str(folder)) and "not registered" in output
-    assert "foreign index" in run("list", "datasets", "--root", folder.parent)
-    output = run("data", "verify", folder, "--plugin", library)
+    assert "foreign index" in pmoss("list", "datasets", "--root", folder.parent)
+    output = pmoss("data", "verify", folder, "--plugin", library)
     assert "1 datasets, nothing wrong" in output and "not checked" not in output
-    assert "no' cannot be read" in run("data", "verify", folder, "--plugin", "no", code=2)
+    assert "no' cannot be read" in pmoss("data", "verify", folder, "--plugin", "no", status=2)
 
 
-def test_what_needs_a_workload_that_is_gone_is_not_called_checked(whole, tampered, run):
+def test_what_needs_a_workload_that_is_gone_is_not_called_checked(whole, tampered):
     folder = tampered(env_kwargs={**whole.metadata.env_kwargs, "workload": "/gone/mine.toml"})
-    output = run("data", "verify", folder)
+    output = pmoss("data", "verify", folder)
     assert "not checked: " in output and "workload = '/gone/mine.toml': cannot be loaded" in output
     assert "1 datasets, nothing wrong in what can be checked here" in output
 
@@ -120,8 +121,6 @@ def test_an_error_is_one_line_that_commands_nothing(monkeypatch, capsys, name):
 
 
 def test_a_machine_with_markup_in_its_name_is_shown(tmp_path):
-    from pmoss_env.machines.catalog import PRESETS
-
     text = (PRESETS / "toy.toml").read_text()
     path = tmp_path / "machine.toml"
     path.write_text(text.replace('name = "toy"', 'name = "a[/b]\\u001b[2J"'))

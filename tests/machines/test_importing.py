@@ -2,10 +2,9 @@
 
 import json
 import os
-import subprocess
-import sys
 import tomllib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,10 +19,11 @@ from pmoss_env.machines.importing.layout import lay_out
 from pmoss_env.machines.importing.server_facts import HardwareThread, ServerFacts
 from pmoss_env.machines.importing.toml_text import machine_toml
 from pmoss_env.machines.topology import read_topology
+from tests.cli.invoking import pmoss
 from tests.machines.serving import assert_served
 
 LstopoFile = Callable[..., Path]
-PMOSS = Path(sys.executable).with_name("pmoss")
+run = partial(pmoss, "data", "import-machine")
 
 
 def imported(path: Path) -> Machine:
@@ -32,15 +32,8 @@ def imported(path: Path) -> Machine:
 
 def test_every_parameter_is_read_or_a_marked_guess(lstopo_file: LstopoFile) -> None:
     machine = imported(lstopo_file())
-    read = {
-        "clock_ghz": 2.5,
-        "l2_kib": 1024,
-        "l2_ways": 16,
-        "llc_kib": 16896,
-        "llc_ways": 11,
-        "llc_inclusive": 0,
-        "page_bytes": 4096,
-    }
+    read = {"clock_ghz": 2.5, "l2_kib": 1024, "l2_ways": 16, "llc_kib": 16896, "llc_ways": 11}
+    read |= {"llc_inclusive": 0, "page_bytes": 4096}
     assert {name: machine.parameter(name) for name in read} == read
     for name, parameter in machine.parameters.items():
         guessed = "guess: " in parameter.source
@@ -92,14 +85,6 @@ def test_this_host_can_be_modelled(tmp_path: Path) -> None:
     assert load_machine(str(path)).parameters["dram_local_ns"].confidence == "low"
 
 
-def run(*words: str, status: int = 0) -> str:
-    done = subprocess.run(
-        [str(PMOSS), "data", "import-machine", *words], capture_output=True, text=True
-    )
-    assert done.returncode == status, done.stdout + done.stderr
-    return done.stdout if status == 0 else done.stderr
-
-
 def test_the_command_writes_a_machine_that_serves(lstopo_file, sysfs_root, tmp_path):
     path = tmp_path / "server.toml"
     run(str(lstopo_file()), "--output", str(path))
@@ -144,15 +129,11 @@ def server_facts(
     cpus: list[tuple[int, int, int, int, int]], slit: list[list[int]] | None, nodes: int
 ) -> ServerFacts:
     return ServerFacts(
-        place="nowhere",
-        origin="test",
-        model="made-up",
-        vendor="",
+        **{"place": "nowhere", "origin": "test", "model": "made-up", "vendor": "", "facts": {}},
         cpus=tuple(HardwareThread(*cpu) for cpu in cpus),
         nodes=tuple(range(nodes)),
         memory_bytes=(0,) * nodes,
         slit=tuple(tuple(map(float, row)) for row in slit) if slit else None,
-        facts={},
     )
 
 
@@ -188,14 +169,8 @@ def test_a_host_is_read(sysfs_root: Path) -> None:
     assert [cpu.llc for cpu in server.cpus] == [0, 0, 0, 0, 1, 1, 1, 1] * 2
     assert server.memory_bytes == (16 << 30,) * 4
     assert server.slit is not None and server.slit[0] == (10, 11, 21, 21)
-    values = {name: fact.value for name, fact in server.facts.items()}
-    assert values == {
-        "clock_ghz": 2.5,
-        "l2_kib": 1024,
-        "l2_ways": 16,
-        "llc_kib": 33792,
-        "llc_ways": 11,
-    }
+    read = {"clock_ghz": 2.5, "l2_kib": 1024, "l2_ways": 16, "llc_kib": 33792, "llc_ways": 11}
+    assert {name: fact.value for name, fact in server.facts.items()} == read
     assert {fact.confidence for fact in server.facts.values()} == {"high"}
 
 
@@ -260,8 +235,7 @@ def roles_of(nodes: int, cores: int, threads: int) -> tuple[str, ...]:
 def test_siblings_of_routers_and_sweepers_have_no_role() -> None:
     roles = roles_of(nodes=2, cores=8, threads=2)
     for node in (roles[:16], roles[16:]):
-        assert node[:2] == ("router", "sweeper")
-        assert node[8:10] == ("other", "other")
+        assert node[:2] == ("router", "sweeper") and node[8:10] == ("other", "other")
         assert set(node[2:8] + node[10:]) == {"worker"}
     # Eight CPUs, but four cores: a router, and no sweeper.
     assert roles_of(nodes=1, cores=4, threads=2)[::4] == ("router", "other")
@@ -304,8 +278,7 @@ def test_a_server_is_read(lstopo_file: LstopoFile) -> None:
 
 
 def test_values_that_differ_are_the_most_common_with_less_confidence(lstopo_file):
-    server = read_lstopo(lstopo_file(('cache_size="1048576"', 'cache_size="524288"')))
-    fact = server.facts["l2_kib"]
+    fact = read_lstopo(lstopo_file(('cache_size="1048576"', 'cache_size="524288"'))).facts["l2_kib"]
     assert (fact.value, fact.confidence) == (1024, "medium")
     assert fact.source == "lstopo XML, L2Cache: so 14 of 16 CPUs"
 

@@ -60,8 +60,7 @@ def test_a_package_adds_machines(desk: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_name_has_one_file(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PMOSS_MACHINES_PATH", str(desk.parent))
-    other = copy_of(PRESETS / "toy.toml", desk.parent, "toy", "toy")
-    other.write_text("no machine")
+    copy_of(PRESETS / "toy.toml", desk.parent, "toy", "toy").write_text("no machine")
     for ask in (machine_names, lambda: load_machine("toy")):
         with pytest.raises(DescriptionError, match=r"'toy' is both .*presets/toy.toml and"):
             ask()

@@ -66,8 +66,7 @@ def test_schedule_is_frozen_and_compares_by_value() -> None:
     given = np.array([1, 2])
     schedule = Schedule(given, np.array([0, 0]))
     given[0] = 7
-    assert schedule.cores.tolist() == [1, 2]
-    assert schedule == Schedule([1, 2], [0, 0])
+    assert schedule.cores.tolist() == [1, 2] and schedule == Schedule([1, 2], [0, 0])
     assert hash(schedule) == hash(Schedule([1, 2], [0, 0]))
     assert schedule != Schedule([1, 2], [0, 1])
     with pytest.raises(ValueError, match="read-only"):
@@ -136,8 +135,7 @@ def test_errors_come_whole_out_of_worker_processes() -> None:
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         for number, error in enumerate(ERRORS):
             again = pool.submit(fail, number).exception(timeout=60)
-            assert type(again) is type(error)
-            assert str(again) == str(error)
+            assert type(again) is type(error) and str(again) == str(error)
 
 
 def test_missing_extra_says_what_to_install() -> None:
@@ -147,8 +145,7 @@ def test_missing_extra_says_what_to_install() -> None:
 @pytest.fixture(scope="module")
 def snapshot():
     backend = make_backend("analytic", machine="toy", workload="ycsb-a", slices=512)
-    workers = backend.machine.workers
-    schedule = backend.machine.local_schedule(workers[np.arange(512) % 6])
+    schedule = backend.machine.local_schedule(backend.machine.workers[np.arange(512) % 6])
     return backend.measure(schedule, seed=0)
 
 

@@ -25,8 +25,7 @@ def test_the_folder_of_an_agent(tmp_path: Path) -> None:
     assert facts["pipeline_tag"] == "reinforcement-learning"
     [result] = facts["model-index"][0]["results"]
     assert result["metrics"][0]["value"] == pytest.approx(card.score.value, abs=0.01)
-    agent = pmoss_agents.load(folder / f"{folder.name}.safetensors")
-    assert agent.name == card.agent
+    assert pmoss_agents.load(folder / f"{folder.name}.safetensors").name == card.agent
     assert card.commands[0] in (folder / "README.md").read_text()
     assert export(name, tmp_path) == folder
     (folder / "SHA256SUMS").write_text("of another agent\n")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +22,7 @@ from pmoss_env.errors import (
     UnknownNameError,
     UnsupportedError,
 )
+from tests.native.builds import run
 
 #: An agent of another package, in one file: it takes the allowed tile of the highest number.
 MINE = '''
@@ -103,10 +103,7 @@ def test_without_torch_every_agent_works_or_names_the_extra() -> None:
         "    try: pmoss_agents.make(name)\n"
         "    except MissingExtraError as error: print(name, error)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    lines = done.stdout.splitlines()
+    lines = run(sys.executable, "-c", program).splitlines()
     networks = [
         name for domain in ("continual", "spatial") for name in pmoss_agents.agent_names(domain)
     ]

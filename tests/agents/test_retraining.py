@@ -56,8 +56,7 @@ def test_a_training_gives_the_same_bits_again(checkpoint: Path) -> None:
     assert len(training.conditions["losses"]) == FIRST
     again = retrain(training)
     assert again.verdict.startswith("all bits equal with ") and not again.mismatches
-    other = read_training(altered(checkpoint, scale=2.0))
-    again = retrain(other)
+    again = retrain(read_training(altered(checkpoint, scale=2.0)))
     assert again.verdict == "other bits under the same conditions"
     assert any(line.endswith(": other values") for line in again.mismatches)
 
@@ -89,8 +88,7 @@ def test_what_cannot_be_made_again_is_refused(checkpoint, data, tmp_path, monkey
 def test_a_training_goes_on_with_its_own_code_alone(checkpoint: Path, data: Dataset) -> None:
     header, _ = checkpoints.read(checkpoint)
     code = header["training"]["code"]
-    digests = {**code["digests"], "pmoss_agents/spatial": "0" * 16}
-    changed = {"code": {**code, "digests": digests}}
+    changed = {"code": {**code, "digests": {**code["digests"], "pmoss_agents/spatial": "0" * 16}}}
     assert changed_code(changed) == ["pmoss_agents/spatial"] and changed_code({}) == []
     agent = pmoss_agents.load(altered(checkpoint, changed))
     assert isinstance(agent, OfflineAgent)

@@ -123,17 +123,12 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def tuned(tuning_data: Path, out: Path, trials: int, agent: str = "surrogate") -> tuple[dict, list]:
     lesson, rows = find_lesson(tuning_data, {}), []
-    best = tune(
-        agent,
-        lesson,
-        out,
-        trials,
-        worlds=Worlds.of(lesson, 1),
-        every=1,
-        changes=SMALL,
-        progress=lambda done, total, score, settings: rows.append((score, settings)),
-    )
-    return best, rows
+
+    def progress(done: int, total: int, score: Any, settings: Any) -> None:
+        rows.append((score, settings))
+
+    how = {"worlds": Worlds.of(lesson, 1), "every": 1, "changes": SMALL, "progress": progress}
+    return tune(agent, lesson, out, trials, **how), rows
 
 
 def test_trials_that_go_on_are_those_of_one_call(tuning_data: Path, tmp_path: Path) -> None:
@@ -160,7 +155,7 @@ def test_the_command_names_what_it_lacks(tuning_data, tmp_path, monkeypatch):
     assert "give --validate-every" in said
     with pytest.raises(UnknownNameError, match="range of settings 'maskable-ppo'"):
         tuned(tuning_data, out, 1, agent="maskable-ppo")
-    monkeypatch.setitem(__import__("sys").modules, "optuna", None)
+    monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(MissingExtraError, match=r"'\.\[tuning\]'"):
         tuning.tune("surrogate", find_lesson(tuning_data, {}), out, 1, worlds=None, every=1)
 
@@ -176,8 +171,7 @@ def test_a_log_goes_on_after_a_checkpoint(tmp_path: Path) -> None:
     assert read_log(path)[2]["loss"] == 0.333333
     # Update 3 came after the last checkpoint: it is made again.
     before = read_log(path)[1]["cpu_seconds"]
-    second = TrainingLog(path, updates=2)
-    second(3, 10, {"loss": 0.25})
+    TrainingLog(path, updates=2)(3, 10, {"loss": 0.25})
     rows = read_log(path)
     assert [row["update"] for row in rows] == [1, 2, 3] and rows[2]["loss"] == 0.25
     assert rows[2]["cpu_seconds"] >= before

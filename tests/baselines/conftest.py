@@ -17,15 +17,8 @@ def make_context(
     rng = np.random.default_rng(seed)
     backend.set_instance(Instance(seed, draw_co_tenants(interference, machine, rng)))
     incumbent = make_baseline("random")(Context(machine, slices, rng=rng))
-    return Context(
-        machine,
-        slices,
-        incumbent,
-        backend.measure(incumbent, seed=0),
-        rng,
-        Counting(backend),
-        **constraints,
-    )
+    snapshot = backend.measure(incumbent, seed=0)
+    return Context(machine, slices, incumbent, snapshot, rng, Counting(backend), **constraints)
 
 
 class Counting:

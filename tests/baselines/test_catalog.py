@@ -98,8 +98,7 @@ def test_baselines_obey_the_constraint(a_context, name, limit):
     for seed in range(5):
         context = a_context(slices=12, seed=seed, max_slices_per_core=limit)
         counts = np.bincount(make_baseline(name)(context).cores)
-        assert counts.max() <= limit
-        assert counts.sum() == 12
+        assert counts.max() <= limit and counts.sum() == 12
 
 
 def test_what_is_missing_is_named(a_context):

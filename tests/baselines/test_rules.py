@@ -36,16 +36,12 @@ def test_mixed_is_the_papers_for_its_256_slices_and_between_the_others():
     context = Context(machine, 256)
     mixed = make_baseline("mixed")(context)
     assert mixed == in_runs(context, 16)
-    lengths = [len(list(run)) for _, run in itertools.groupby(mixed.nodes)]
-    assert lengths == [16] * 16
+    assert [len(list(run)) for _, run in itertools.groupby(mixed.nodes)] == [16] * 16
     assert list(mixed.nodes[::16]) == list(range(8)) * 2
     # 56 workers, 256 slices: 4 or 5 slices per core, as in the published files.
     assert set(np.bincount(mixed.cores)[machine.workers]) == {4, 5}
-    changes = [
-        np.count_nonzero(np.diff(make_baseline(name)(context).nodes))
-        for name in ("grouped", "mixed", "spread")
-    ]
-    assert changes == [7, 15, 255]
+    for name, changes in (("grouped", 7), ("mixed", 15), ("spread", 255)):
+        assert np.count_nonzero(np.diff(make_baseline(name)(context).nodes)) == changes
     with pytest.raises(DescriptionError, match="run = 0"):
         in_runs(context, 0)
 

@@ -35,8 +35,7 @@ def test_search_is_never_worse_than_its_start_and_within_budget(a_context, load,
     backend = context.backend
     assert isinstance(backend, IncrementalBackend)
     for start in (None, context.incumbent):
-        begin = make_baseline("lpt")(context) if start is None else start
-        at_start = backend.place(begin)
+        at_start = backend.place(make_baseline("lpt")(context) if start is None else start)
         backend.calls = 0
         result = local_search(context, budget, start)
         assert result.evaluations == backend.calls <= budget
@@ -58,8 +57,7 @@ def test_more_budget_is_never_worse_and_a_seed_repeats(a_context):
         context = a_context("milan-nps4", 64, seed=4)
         results.append(local_search(replace(context, rng=np.random.default_rng(8)), budget))
     throughputs = [result.throughput for result in results]
-    assert throughputs == sorted(throughputs)
-    assert throughputs[0] < throughputs[-1]
+    assert throughputs == sorted(throughputs) and throughputs[0] < throughputs[-1]
     assert results[-1] == results[-2]
 
 
@@ -146,8 +144,7 @@ def test_a_smaller_budget_gives_the_same_answers_so_far(a_context):
 
 def test_every_evaluation_is_another_schedule_and_tiny_instances_end(a_context):
     asked = searched(a_context, 10_000, slices=3)[1]
-    workers = asked._backend.machine.workers.size
-    assert asked.used <= workers**3 < 10_000
+    assert asked.used <= asked._backend.machine.workers.size**3 < 10_000
 
 
 def test_what_lacks_is_named(a_context):
@@ -204,8 +201,7 @@ def test_readings_without_noise_are_those_of_the_backend(backend):
         )
         far = Schedule(schedule.cores, 1 - schedule.nodes)
         assert asked.throughput(far) == other.place(far)
-    assert asked.used == 40
-    assert asked.left == 60
+    assert asked.used == 40 and asked.left == 60
 
 
 def test_a_backend_that_is_not_incremental_is_measured_once_per_evaluation(backend):
@@ -247,8 +243,7 @@ def test_every_reading_has_noise_of_its_own_and_a_seed_repeats_it(backend):
     for _ in range(2):
         asked = Measurements(backend, 200, noise=1.0, seed=(5, 3))
         readings.append([asked.throughput(schedule) for _ in range(200)])
-    assert readings[0] == readings[1]
-    assert len(set(readings[0])) == 200
+    assert readings[0] == readings[1] and len(set(readings[0])) == 200
     assert np.mean(readings[0]) == pytest.approx(true, rel=0.005)
     assert np.std(readings[0]) == pytest.approx(0.015 * true, rel=0.2)
     snapshot = asked.snapshot()

@@ -36,8 +36,7 @@ def test_unknown_fields_are_named(original):
 def test_round_trip(original):
     again = open_dataset(original.path)
     again.verify()
-    assert again.metadata == original.metadata
-    assert len(again) == 5
+    assert again.metadata == original.metadata and len(again) == 5
     for mine, theirs in zip(again, original, strict=True):
         for field in original.metadata.fields:
             np.testing.assert_array_equal(
@@ -57,16 +56,11 @@ def test_every_field_has_a_unit_and_a_meaning(original):
 
 
 def test_an_episode_of_256_slices_takes_at_most_40_kilobytes(tmp_path):
-    recipe = Recipe(
-        env={"interference": "busy_core"},
-        episodes=4,
-        tier="any",
-        behaviours=(Behaviour("lpt"), Behaviour("random")),
-        reference_episodes=0,
-    )
+    small = {"episodes": 4, "tier": "any", "reference_episodes": 0}
+    behaviours = (Behaviour("lpt"), Behaviour("random"))
+    recipe = Recipe(env={"interference": "busy_core"}, behaviours=behaviours, **small)
     dataset = collect(recipe, tmp_path / "dataset")
-    size = sum(path.stat().st_size for path in dataset.path.iterdir())
-    assert size / len(dataset) <= 40_000
+    assert sum(path.stat().st_size for path in dataset.path.iterdir()) / len(dataset) <= 40_000
 
 
 def store_counters(folder, names):
@@ -96,13 +90,11 @@ def test_a_dataset_of_another_table_of_counters_is_read_by_name(original, folder
     lacking = sorted(set(range(len(today))) - set(kept))
     for episode, other in zip(old, original, strict=True):
         for when in ("incumbent", "final"):
-            counters, ratio = (
-                getattr(episode, f"{when}_{n}") for n in ("counters", "running_ratio")
-            )
+            counters = getattr(episode, f"{when}_counters")
+            ratio = getattr(episode, f"{when}_running_ratio")
             assert counters.shape == getattr(other, f"{when}_counters").shape
             assert np.array_equal(counters[:, kept], getattr(other, f"{when}_counters")[:, kept])
-            assert not counters[:, lacking].any()
-            assert not ratio[lacking].any()
+            assert not counters[:, lacking].any() and not ratio[lacking].any()
             assert np.array_equal(ratio[kept], getattr(other, f"{when}_running_ratio")[kept])
         snapshot = episode.snapshot("incumbent", old.metadata)
         assert snapshot.counters_available.tolist() == [name in stored for name in today]
@@ -330,10 +322,8 @@ def test_damaged_codes_are_reported_and_hurt_no_reader(folder):
         file["codes/order"] = np.zeros(2, np.uint32)
     dataset = open_dataset(folder)
     assert dataset[1].actions.size == 8
-    assert [problem.split(": ")[1] for problem in dataset.problems()] == [
-        "codes/order",
-        "codes/actions",
-    ]
+    problems = [problem.split(": ")[1] for problem in dataset.problems()]
+    assert problems == ["codes/order", "codes/actions"]
 
 
 def test_flipped_bytes_of_a_field_name_the_field_and_the_episodes(folder):
@@ -367,9 +357,8 @@ def test_any_flipped_byte_gives_a_dataset_error_or_the_same_values(folder, origi
                 assert name in str(error) or "metadata.json" in str(error)
             else:  # the byte was padding
                 for field in original.metadata.fields:
-                    np.testing.assert_array_equal(
-                        dataset.column(field.name), original.column(field.name)
-                    )
+                    both = (data.column(field.name) for data in (dataset, original))
+                    np.testing.assert_array_equal(*both)
         path.write_bytes(clean)
 
 
@@ -429,8 +418,7 @@ def test_missing_and_misshapen_fields_are_named(folder):
 
 
 def test_files_of_two_datasets_do_not_mix(folder, original, tmp_path):
-    recipe = Recipe(env=TOY, episodes=5, seed=3, reference_episodes=0)
-    other = collect(recipe, tmp_path / "other")
+    other = collect(Recipe(env=TOY, episodes=5, seed=3, reference_episodes=0), tmp_path / "other")
     (folder / "metadata.json").write_bytes((other.path / "metadata.json").read_bytes())
     with pytest.raises(DatasetError, match="differs from what was written"):
         open_dataset(folder)

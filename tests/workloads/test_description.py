@@ -143,8 +143,7 @@ def drawn(name: str, count: int = 30_000) -> dict[str, np.ndarray]:
 def test_a_and_b_write_no_new_key() -> None:
     for name in ("ycsb-core-a", "ycsb-core-b", "ycsb-core-f"):
         spec = native_workload(replace(load_workload(name), records=10_000))
-        loaded = spec.keys_of_records(np.arange(10_000))
-        assert np.isin(drawn(name)["key"], loaded).all()
+        assert np.isin(drawn(name)["key"], spec.keys_of_records(np.arange(10_000))).all()
 
 
 def test_f_reads_each_record_before_it_writes_it() -> None:
@@ -172,25 +171,19 @@ def write_keys(path: Path, keys: list[int] | np.ndarray, count: int | None = Non
 
 
 def slices_of(keys: np.ndarray, slices: int) -> np.ndarray:
-    counts = np.bincount(_native.slice_of_key(keys, slices), minlength=slices)
-    return counts / keys.size
+    return np.bincount(_native.slice_of_key(keys, slices), minlength=slices) / keys.size
 
 
 def test_keys_of_a_file_keep_their_order_and_fill_the_range(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    keys = np.unique(rng.integers(10**6, 10**9, 50_000, dtype=np.uint64))
+    keys = np.unique(np.random.default_rng(0).integers(10**6, 10**9, 50_000, dtype=np.uint64))
     name = write_keys(tmp_path / "keys", np.sort(np.concatenate([keys, keys[:10]])))
-    workload = replace(load_workload("lookups"), keys=name, records=40_000)
-    spec = native_workload(workload, 1)
+    spec = native_workload(replace(load_workload("lookups"), keys=name, records=40_000), 1)
     assert _native.SortedKeyFile(name.removeprefix("sosd:")).size == keys.size
     all_records = spec.keys_of_records(np.arange(keys.size, dtype=np.uint64))
     stretched = np.sort(all_records)
-    assert stretched[0] == 0
-    assert stretched[-1] >= 2**63
-    scale = (stretched[1:] // (keys[1:] - keys[0])).astype(np.uint64)
-    assert np.unique(scale).size == 1
-    counted = slices_of(all_records, 16)
-    assert np.abs(counted - np.array(spec.record_shares(16))).max() < 1e-12
+    assert stretched[0] == 0 and stretched[-1] >= 2**63
+    assert np.unique((stretched[1:] // (keys[1:] - keys[0])).astype(np.uint64)).size == 1
+    assert np.abs(slices_of(all_records, 16) - np.array(spec.record_shares(16))).max() < 1e-12
     drawn = _native.OperationGenerator(spec, 0).draw(1000)["key"]
     assert np.isin(drawn, all_records[:40_000]).all()
 
@@ -222,8 +215,7 @@ def test_truncated_and_missing_key_files_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_file_of_keys_is_a_workload(tmp_path: Path) -> None:
-    rng = np.random.default_rng(1)
-    keys = np.sort(rng.integers(0, 2**50, 30_000, dtype=np.uint64))
+    keys = np.sort(np.random.default_rng(1).integers(0, 2**50, 30_000, dtype=np.uint64))
     name = write_keys(tmp_path / "made_up_30K_uint64", keys)
     workload = load_workload(name)
     assert workload.name == "sosd-made_up_30K_uint64" and workload.lookup == 1.0

@@ -26,11 +26,10 @@ class Scripted(TriedIndex):
 
     def __init__(self, seconds, waits=None, rates=(1.0, 1.0)):
         machine = SimpleNamespace(local_schedule=lambda cores: SimpleNamespace(cores=cores))
-        backend = SimpleNamespace(machine=machine, slices=4)
         with pytest.MonkeyPatch.context() as patch:
             for name in ("HostCoTenants", "live_runtime"):
                 patch.setattr(f"pmoss_env.envs.continual.live_index.{name}", lambda *_, **__: None)
-            super().__init__(backend, seconds)
+            super().__init__(SimpleNamespace(machine=machine, slices=4), seconds)
         self.round_seconds = seconds / self.rounds
         self.waits = itertools.repeat(0.0) if waits is None else iter(waits)
         self.rates, self.changes, self.now = rates, 0, OLD
@@ -90,8 +89,7 @@ def test_a_trial_is_given_up_once_the_world_is_another():
 def test_chances_are_those_of_all_signs(sizes):
     sums = {}
     for signs in itertools.product((-1, 1), repeat=len(sizes)):
-        gains = [sign * size for sign, size in zip(signs, sizes, strict=True)]
-        sums[signs] = signed_rank(gains)
+        sums[signs] = signed_rank([sign * size for sign, size in zip(signs, sizes, strict=True)])
     for rank_sum, chance in sums.values():
         as_large = sum(other >= rank_sum for other, _ in sums.values())
         assert chance == pytest.approx(as_large / len(sums))
@@ -107,15 +105,13 @@ def test_what_always_serves_more_is_kept_and_what_serves_less_is_not():
     assert [judge(better[: n + 1]) for n in range(7)] == [Verdict.OPEN] * 7
     assert judge(better) is Verdict.KEEP
     assert judge([-each for each in better[:4]]) is Verdict.REVERT
-    alternating = [0.2, -0.1] * (MOST_PAIRS // 2)
-    assert judge(alternating) is Verdict.REVERT
+    assert judge([0.2, -0.1] * (MOST_PAIRS // 2)) is Verdict.REVERT
 
 
 @pytest.mark.parametrize("noise", [0.02, 0.1])
 def test_the_smallest_gain_is_found_by_half_of_the_trials(noise):
     rng = np.random.default_rng(3)
-    quiet = [rng.normal(0.0, noise, MOST_PAIRS) for _ in range(200)]
-    gain = smallest_gain(quiet)
+    gain = smallest_gain([rng.normal(0.0, noise, MOST_PAIRS) for _ in range(200)])
     shift = gain / (2 + gain)
     kept = sum(
         signed_rank(rng.normal(shift, noise, MOST_PAIRS))[1] <= LOOKS[MOST_PAIRS]

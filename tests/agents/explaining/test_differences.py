@@ -123,13 +123,11 @@ def test_the_sentence_names_the_cause(runs):
         return headline(compare(machine, runs[a], runs[b]))
 
     better = text_of("os-default", "grouped")
-    assert "grouped serves" in better
-    assert "times the queries of os-default" in better
+    assert "grouped serves" in better and "times the queries of os-default" in better
     assert "remote accesses are down (0% instead of 87%" in better
     assert "the memory of node 0 is no longer saturated" in better
     worse = text_of("grouped", "os-default")
-    assert "% of the queries of grouped" in worse
-    assert "remote accesses are up" in worse
+    assert "% of the queries of grouped" in worse and "remote accesses are up" in worse
     assert "the memory of node 0 is saturated" in worse
     assert "the same schedule, at" in text_of("lpt", "lpt")
     lpt = runs["lpt"]
@@ -146,9 +144,8 @@ def test_a_slice_that_fills_the_busiest_core_alone_is_named():
 
 def test_what_cannot_be_compared_is_refused(runs):
     machine, run = runs["machine"], runs["lpt"]
-    other = Run("other", run.schedule, replace(run.snapshot, load="saturated"))
     with pytest.raises(DescriptionError, match=r"load = closed, other with saturated"):
-        compare(machine, run, other)
+        compare(machine, run, Run("other", run.schedule, replace(run.snapshot, load="saturated")))
     fewer = Run("fewer", machine.local_schedule(run.schedule.cores[:3]), run.snapshot)
     with pytest.raises(DescriptionError, match="slices = 64, fewer with 3"):
         compare(machine, run, fewer)

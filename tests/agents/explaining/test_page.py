@@ -42,8 +42,7 @@ class Balanced(HTMLParser):
 
 def page(a="os-default", b="lpt", **kwargs):
     env = SPATIAL.make_env({"reward": "terminal", "slices": 64, **kwargs})
-    choices = {name: make_baseline(name, shared=True) for name in (a, b)}
-    comparison = explain(env, 0, choices)
+    comparison = explain(env, 0, {name: make_baseline(name, shared=True) for name in (a, b)})
     env.close()
     return comparison, explain_page(comparison, "a task <with> signs & more")
 
@@ -59,8 +58,7 @@ def test_every_machine_gets_a_whole_page(machine):
     parser = Balanced()
     parser.feed(text)
     parser.close()
-    assert parser.open == []
-    assert "script" not in parser.seen
+    assert parser.open == [] and "script" not in parser.seen
     for svg in re.findall(r"<svg.*?</svg>", text, re.S):
         ElementTree.fromstring(svg)
 
@@ -73,8 +71,7 @@ def test_the_page_needs_nothing_else(made):
 
 def test_every_worker_and_its_slices_are_drawn(made):
     comparison, text = made
-    after = re.findall(r"<svg.*?</svg>", text, re.S)[1]
-    root = ElementTree.fromstring(after)
+    root = ElementTree.fromstring(re.findall(r"<svg.*?</svg>", text, re.S)[1])
     groups = {g.find("title").text: g for g in root.iter("g")}
     cores = [title for title in groups if re.match(r"core \d+, node", title)]
     machine = comparison.machine

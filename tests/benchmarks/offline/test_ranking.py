@@ -36,8 +36,7 @@ def row(policy: str, task: str, seed: int, scores: list[float], **fields) -> dic
 
 
 def trained(policy: str, task: str, seed: int, scores: list[float]) -> dict:
-    training = {"updates": 100, "seconds": 10.0 + seed}
-    return row(policy, task, seed, scores, training=training)
+    return row(policy, task, seed, scores, training={"updates": 100, "seconds": 10.0 + seed})
 
 
 @pytest.fixture
@@ -56,8 +55,7 @@ def rows() -> list[dict]:
 
 
 def test_a_table_has_what_is_there_and_says_of_how_many_trainings(rows) -> None:
-    table = ranking.scores_by_task(rows)
-    cells = {line[0]: line[1:] for line in table.rows}
+    cells = {line[0]: line[1:] for line in ranking.scores_by_task(rows).rows}
     assert list(cells) == ["generalist + 10", "surrogate", "best-fit", "cql", "bc", "os-default"]
     assert [cells[name][0] for name in cells] == ["", "5", "", "3", "0 to 1", ""]
     # One task, or no training on the other: no value over all.

@@ -48,12 +48,10 @@ def test_a_lead_is_a_mean_over_worlds() -> None:
 
 
 def test_linux_counts_with_its_best_setting_where_it_played() -> None:
-    table = unseen.worlds(ROWS)
-    assert table.columns[4:] == ["best rule", ">mine", ">ahead"]
+    assert unseen.worlds(ROWS).columns[4:] == ["best rule", ">mine", ">ahead"]
     assert unseen.over_linux(ROWS[0]) is None
     beside = row("a", [80.0] * 3, lpt=[70.0] * 3, os_default=[20.0] * 3, os_interleave=[100.0] * 3)
-    assert unseen.over_linux(beside) == 0.8
-    assert unseen.best_rule(beside) == "lpt"
+    assert unseen.over_linux(beside) == 0.8 and unseen.best_rule(beside) == "lpt"
     assert unseen.worlds([beside]).rows[0][-1] == "0.80"
 
 

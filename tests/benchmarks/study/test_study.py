@@ -227,8 +227,7 @@ def test_the_commands_show_what_is_stored(checkout, monkeypatch, caplog):
     assert list(frame["interference"]) == ["none", "busy_core", "cache_thrash"]
     assert frame["search"].dtype == float
     path = Results(checkout)["small"].path
-    text = path.read_text()
-    path.write_text(text.replace('"search": ', '"search": 1', 1))
+    path.write_text(path.read_text().replace('"search": ', '"search": 1', 1))
     pmoss("study", "show", "small")
     assert "a damaged row is left out" in caplog.text
     wrong = pmoss("study", "run", "small", "--set", "instances=0", status=2)

@@ -55,8 +55,7 @@ def test_a_statement_that_is_not_well_formed_is_named(tmp_path, old, new, reason
     (tmp_path / "mine.toml").write_text(GOOD)
     (target,) = read_targets(tmp_path)
     assert target.ask is not None
-    share = target.ask.ask(Laboratory(slices=8), "analytic")
-    assert 1 / 8 <= share < 1
+    assert 1 / 8 <= target.ask.ask(Laboratory(slices=8), "analytic") < 1
     (tmp_path / "mine.toml").write_text(GOOD.replace(old, new))
     with pytest.raises(DescriptionError, match=f"mine.toml: .*{reason}"):
         read_targets(tmp_path)

@@ -19,11 +19,9 @@ from pmoss_env.errors import DatasetError, DescriptionError, MissingExtraError, 
 
 
 def test_every_step_is_the_live_one(dataset):
-    view = D4RLView(dataset)
-    data = view.qlearning()
-    env = gymnasium.make(
-        "pmoss/SpatialScheduling-v0", **{**dataset.metadata.env_kwargs, "reward": "terminal"}
-    )
+    data = D4RLView(dataset).qlearning()
+    kwargs = {**dataset.metadata.env_kwargs, "reward": "terminal"}
+    env = gymnasium.make("pmoss/SpatialScheduling-v0", **kwargs)
     space, steps = env.observation_space, dataset.steps
     row = 0
     for episode in dataset:
@@ -65,18 +63,13 @@ def test_other_modes_are_refused(dataset):
 
 
 def test_episodes_of_different_lengths_make_one_file(tmp_path):
-    recipe = Recipe(
-        domain="continual",
-        env={"machine": "toy", "slices": 6, "epochs": 3},
-        episodes=6,
-        reference_episodes=0,
-    )
+    env = {"machine": "toy", "slices": 6, "epochs": 3}
+    recipe = Recipe(domain="continual", env=env, episodes=6, reference_episodes=0)
     dataset = collect(recipe, tmp_path / "dataset")
     assert len(set(dataset.lengths.tolist())) > 1
     write_d4rl(dataset, tmp_path / "x.hdf5")
-    shown = D4RLView(dataset).dictionary()
     with h5py.File(tmp_path / "x.hdf5") as file:
-        for key, values in shown.items():
+        for key, values in D4RLView(dataset).dictionary().items():
             if not key.startswith("metadata/"):
                 np.testing.assert_array_equal(file[key][()], values, err_msg=key)
 

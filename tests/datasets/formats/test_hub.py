@@ -54,8 +54,7 @@ def test_the_card_is_what_the_hub_takes(original: Dataset, hub: Path) -> None:
     assert row["id"] in (hub / "README.md").read_text()
     place = hub.parent / original.id / "README.md"
     assert "## Licence\n\nCC-BY-4.0." in place.read_text()
-    namespace = json.loads((hub / "namespace_metadata.json").read_text())
-    assert namespace["datasets"] == [original.id]
+    assert json.loads((hub / "namespace_metadata.json").read_text())["datasets"] == [original.id]
 
 
 def test_minari_and_d3rlpy_read_it(original, hub, tmp_path, monkeypatch):
@@ -69,10 +68,8 @@ def test_minari_and_d3rlpy_read_it(original, hub, tmp_path, monkeypatch):
 
     from pmoss_datasets.formats.d3rlpy import to_d3rlpy
 
-    buffer = to_d3rlpy(original)
-    assert [episode.actions[:, 0].tolist() for episode in buffer.episodes] == [
-        episode.actions.tolist() for episode in original
-    ]
+    for theirs, episode in zip(to_d3rlpy(original).episodes, original, strict=True):
+        assert theirs.actions[:, 0].tolist() == episode.actions.tolist()
 
 
 def test_a_second_call_keeps_what_is_there(original: Dataset, hub: Path) -> None:
@@ -95,16 +92,12 @@ def test_a_second_call_keeps_what_is_there(original: Dataset, hub: Path) -> None
 
 def test_parquet_has_splits_that_a_viewer_shows(tmp_path, monkeypatch):
     parquet = pytest.importorskip("pyarrow.parquet", reason="the extra hub is not installed")
-    data = collect(
-        Recipe(env={"machine": "toy", "slices": 8}, episodes=12, reference_episodes=0),
-        tmp_path / "data",
-    )
+    recipe = Recipe(env={"machine": "toy", "slices": 8}, episodes=12, reference_episodes=0)
+    data = collect(recipe, tmp_path / "data")
     folder = export([data], tmp_path / "hub", "CC-BY-4.0", form="parquet", doi="10.5281/zenodo.123")
     facts = front_matter(folder / "README.md")
-    assert (
-        facts["doi"] == "10.5281/zenodo.123"
-        and "doi.org/10.5281" in (folder / "README.md").read_text()
-    )
+    assert facts["doi"] == "10.5281/zenodo.123"
+    assert "doi.org/10.5281" in (folder / "README.md").read_text()
     _, config = facts["configs"]
     shown = {}
     for split in config["data_files"]:

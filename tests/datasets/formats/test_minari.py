@@ -44,8 +44,7 @@ def test_stock_minari_loads_it(dataset, root, mode, recwarn):
         np.testing.assert_array_equal(stored.rewards, rewards(episode, mode))
         assert stored.terminations.tolist() == [False] * 11 + [True]
         assert not stored.truncations.any()
-        legal = stored.infos["action_mask"]
-        assert legal[np.arange(12), stored.actions].all()
+        assert stored.infos["action_mask"][np.arange(12), stored.actions].all()
     # The environment it recovers is the one that was played.
     observation, _ = env.reset(seed=dataset[0].seed)
     np.testing.assert_array_equal(observation["slice_view"], first_of(loaded, "slice_view"))

@@ -4,6 +4,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pmoss_env.envs.continual import FAMILIES
+
 SPATIAL, CONTINUAL = "pmoss/SpatialScheduling-v0", "pmoss/ContinualScheduling-v1"
 PATHS, THREADS = "pmoss/AccessPath-v0", "pmoss/ThreadScheduling-v0"
 TOY = {"machine": "toy", "slices": 8}
@@ -14,6 +16,12 @@ SMALL: dict[str, dict[str, Any]] = {
     PATHS: {"scans": 8, "distribution": {"doublings": 4}},
     THREADS: {"requests": 1_000_000},
 }
+#: Every family of drifts in a noisy environment whose machine deviates.
+DRIFTING = [
+    {"drift": drift, "load": load, "noise": 1.0, "deviation": 0.2}
+    for drift, family in FAMILIES.items()
+    for load in ["open:20" if family.needs_open_load else "closed"]
+]
 
 
 class Step(NamedTuple):

@@ -18,10 +18,19 @@ from hypothesis import strategies as st
 from stable_baselines3.common.env_checker import check_env as check_env_for_sb3
 
 from pmoss_env.envs.actions import whole_action
-from pmoss_env.envs.continual import FAMILIES
 from pmoss_env.errors import DescriptionError, IllegalActionError, UnknownNameError
 from pmoss_env.registration import environments, spatial_environments
-from tests.envs.episodes import CONTINUAL, PATHS, SMALL, SPATIAL, THREADS, bits, legal, play
+from tests.envs.episodes import (
+    CONTINUAL,
+    DRIFTING,
+    PATHS,
+    SMALL,
+    SPATIAL,
+    THREADS,
+    bits,
+    legal,
+    play,
+)
 from tests.sources import REPOSITORY
 
 PAGE = REPOSITORY / "docs" / "tutorials" / "other-libraries.md"
@@ -36,24 +45,14 @@ def make(name, **options):
     return gymnasium.make(name, **{**SMALL[name], **options})
 
 
+SLICEWISE = {"order": "load", "reward": "slice"}
+TWO, ROOM = {"max_slices_per_core": 2}, {"node_memory_gib": [0.1, 0.6]}
 #: Of episodes of random actions: the digest of their bits, the environment and its options.
 EPISODES = [
     ("f16d7f65ac", SPATIAL, {"observation": "paper", "machine": "milan-nps4", "slices": 24}),
-    (
-        "0f0f8666a7",
-        SPATIAL,
-        {"observation": "complete", "noise": 1.0, "order": "load", "reward": "slice"},
-    ),
-    (
-        "f0dfe58d4f",
-        SPATIAL,
-        {"slices": 12, "constraints": {"max_slices_per_core": 2}, "interference": "busy_core"},
-    ),
-    (
-        "a3979cc339",
-        SPATIAL,
-        {"actions": "core_node", "constraints": {"node_memory_gib": [0.1, 0.6]}},
-    ),
+    ("0f0f8666a7", SPATIAL, {"observation": "complete", "noise": 1.0, **SLICEWISE}),
+    ("f0dfe58d4f", SPATIAL, {"slices": 12, "constraints": TWO, "interference": "busy_core"}),
+    ("a3979cc339", SPATIAL, {"actions": "core_node", "constraints": ROOM}),
     ("d4505f8373", SPATIAL, {"interference": "all", "deviation": 0.2, "reward": "terminal"}),
     ("da941a4353", SPATIAL, {"counters": "software", "incumbent": "spread", "order": "load"}),
     ("4d064c4e24", SPATIAL, {"load": "saturated:mix", "workload": "scans"}),
@@ -173,11 +172,7 @@ def test_the_checkers_are_content(name, options):
             for load in ("closed", "saturated", "saturated:mix", "open:3")
             for family, order in (("none", "index"), ("busy_core", "load"))
         ],
-        *[
-            (CONTINUAL, {"drift": drift, "load": load, "noise": 1.0, "deviation": 0.2})
-            for drift, family in FAMILIES.items()
-            for load in ["open:20" if family.needs_open_load else "closed"]
-        ],
+        *((CONTINUAL, options) for options in DRIFTING),
         (PATHS, {"noise": 1.0}),
         (PATHS, {"relaxed": True}),
         (THREADS, {"program": "mixed50"}),

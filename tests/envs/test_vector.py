@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from gymnasium.error import ResetNeeded
 
-from pmoss_env.envs.continual import FAMILIES
 from pmoss_env.envs.continual.vector import ContinualVectorEnv
 from pmoss_env.envs.spatial import SpatialVectorEnv
 from pmoss_env.errors import (
@@ -22,14 +21,14 @@ from pmoss_env.errors import (
     UnknownNameError,
     UnsupportedError,
 )
-from tests.envs.episodes import CONTINUAL, SPATIAL, TOY, alike
+from tests.envs.episodes import CONTINUAL, DRIFTING, SPATIAL, TOY, alike
 
 #: Short episodes, so that several end.
 SHORT = {SPATIAL: TOY, CONTINUAL: {**TOY, "epochs": 3, "moves_per_epoch": 2}}
 MAKE = {SPATIAL: SpatialVectorEnv, CONTINUAL: ContinualVectorEnv}
 #: A legal action of each kind: on core 1, and no further move in this epoch.
 FIRST = {SPATIAL: 1, CONTINUAL: [8, 0]}
-FULL = {"node_memory_gib": [0.1, 0.6]}
+FULL, TWO = {"node_memory_gib": [0.1, 0.6]}, {"max_slices_per_core": 2}
 
 
 def pair(name, mode="NextStep", num_envs=3, copy=True, threads=1, **options):
@@ -88,17 +87,12 @@ SPATIAL_VARIANTS = [
     {"load": "saturated"},
     {"load": "saturated:mix"},
     {"load": "open:3"},
-    {"constraints": {"max_slices_per_core": 2}},
+    {"constraints": TWO},
     {"on_illegal": "terminate"},
     {"on_illegal": "terminate", "noise": 1.0, "reward": "terminal"},
     {"on_illegal": "terminate", "measure_every": 2},
     {"incumbent": "random", "workload_seed": 5},
-    {
-        "order": "load",
-        "noise": 0.5,
-        "interference": "busy_core",
-        "constraints": {"max_slices_per_core": 2},
-    },
+    {"order": "load", "noise": 0.5, "interference": "busy_core", "constraints": TWO},
     {"counters": "software"},
     {"counters": "arm"},
     {"deviation": 0.3},
@@ -106,18 +100,8 @@ SPATIAL_VARIANTS = [
     {"actions": "core_node", "observation": "complete", "constraints": FULL},
     {"actions": "core_node", "observation": "compact", "constraints": FULL},
 ]
-VARIANTS = [(SPATIAL, options) for options in SPATIAL_VARIANTS] + [
-    (
-        CONTINUAL,
-        {
-            "drift": drift,
-            "load": "open:20" if family.needs_open_load else "closed",
-            "noise": 1.0,
-            "deviation": 0.2,
-        },
-    )
-    for drift, family in FAMILIES.items()
-]
+VARIANTS = [(SPATIAL, options) for options in SPATIAL_VARIANTS]
+VARIANTS += [(CONTINUAL, options) for options in DRIFTING]
 
 
 @pytest.mark.parametrize(("name", "options"), VARIANTS, ids=str)

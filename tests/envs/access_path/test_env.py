@@ -93,11 +93,9 @@ def test_rendering():
             env.step(path)
         shown = env.render()
         if mode == "ansi":
-            assert "offload" in shown
-            assert len(shown.splitlines()) == 5
+            assert "offload" in shown and len(shown.splitlines()) == 5
         else:
-            assert shown.ndim == 3
-            assert shown.std() > 10
+            assert shown.ndim == 3 and shown.std() > 10
 
 
 @pytest.fixture(scope="module")
@@ -115,8 +113,7 @@ def test_rows_decide_alone_and_threads_change_nothing(simulated):
 
 def test_links_have_payload_and_overhead_and_no_diagonal(simulated):
     names = simulated.link_names
-    assert len(names) == 2 * (8 + 8) + 4 * 3
-    assert "socket0-socket2" not in names
+    assert len(names) == 2 * (8 + 8) + 4 * 3 and "socket0-socket2" not in names
     traffic = simulated.links(Scans.of(4, 1e6), 0)[0]
     loaded = {name for name, (payload, _) in zip(names, traffic, strict=True) if payload > 0}
     assert loaded == {"socket4-hub2", "hub2-hub0", "hub0-socket0"}
@@ -167,16 +164,14 @@ def test_every_path_equals_the_reference(values, low, high, small, capacity, off
 
 
 def test_a_buffer_that_is_too_small_is_reported_and_made_larger():
-    values = np.arange(10_000, dtype=np.int32)
-    result = scan(values, 100, 8_999, capacity=10, engine=THREAD)
+    result = scan(np.arange(10_000, dtype=np.int32), 100, 8_999, capacity=10, engine=THREAD)
     assert np.array_equal(result.positions, np.arange(100, 9_000))
     assert "8900 positions did not fit a buffer of 10" in result.reason
 
 
 def test_an_empty_table_is_not_offloaded_and_says_so():
     result = scan(np.zeros(0, np.int32), 0, 1, engine=THREAD)
-    assert result.positions.size == 0
-    assert "empty" in result.reason
+    assert result.positions.size == 0 and "empty" in result.reason
 
 
 def test_a_host_without_the_engine_scans_with_loads_and_says_why():
@@ -213,5 +208,4 @@ def test_a_range_for_no_match_is_scanned_to_the_end():
     assert low <= high
     # Tables hold no such value. A column that does shows that every row is looked at.
     assert scan(np.full(1000, low, np.int32), low, high).positions.size == 1000
-    table = ScanTable(1000, 1)
-    assert table.scan(low, high, rows=1000, capacity=1000)["matches"] == 0
+    assert ScanTable(1000, 1).scan(low, high, rows=1000, capacity=1000)["matches"] == 0

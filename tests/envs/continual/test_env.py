@@ -31,10 +31,6 @@ def make(**options):
     return ContinualSchedulingEnv(**{**SMALL[CONTINUAL], **options})
 
 
-def leave(env):
-    return [env.slices, 0]
-
-
 def test_a_step_is_a_move_and_the_last_index_leaves_it():
     env = make()
     _, info = env.reset(seed=0)
@@ -45,7 +41,7 @@ def test_a_step_is_a_move_and_the_last_index_leaves_it():
     assert observation["slice_tiles"][0] == tile and observation["moves_left"][0] == 0.5
     assert observation["slice_mask"].tolist() == [0] + [1] * 8
     assert (env.action_masks() == info["action_mask"].astype(bool)).all()
-    observation, reward, _, _, info = env.step(leave(env))
+    observation, reward, _, _, info = env.step([env.slices, 0])
     assert reward > 0.0 and (info["epoch"], info["moves"]) == (1, 0)
     assert info["queries"] == reward == pytest.approx(info["throughput"])
     assert observation["moved"].tolist()[1:] == [0] * 7
@@ -93,12 +89,8 @@ def test_masked_moves_are_left_out_or_refused():
     env.step([3, tiles[0]])
     with pytest.raises(IllegalActionError, match=r"slice 3 to tile .*: the slice has moved"):
         env.step([3, tiles[1]])
-    for action, named in (
-        ([9, 0], "slice 9"),
-        ([0, -1], "tile -1"),
-        (3, "action 3"),
-        ([0.5, 1], "0.5"),
-    ):
+    illegal = (([9, 0], "slice 9"), ([0, -1], "tile -1"), (3, "action 3"), ([0.5, 1], "0.5"))
+    for action, named in illegal:
         with pytest.raises(IllegalActionError, match=named):
             env.step(action)
 
@@ -204,16 +196,14 @@ DIGESTS = {
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_family_keeps_its_course(name):
     both = [courses(FAMILIES[name](), load_machine(m), 200) for m in ("skylake-x-8n", "toy")]
-    text = "".join(map(repr, both))
-    assert hashlib.sha256(text.encode()).hexdigest()[:10] == DIGESTS[name]
+    assert hashlib.sha256("".join(map(repr, both)).encode()).hexdigest()[:10] == DIGESTS[name]
 
 
 def test_the_load_moves_at_its_speed_and_jumps():
     shifts = [each.demand.shift for each in courses(MovingLoad(speed=2.0), epochs=20)]
     assert shifts == [2 * epoch % 16 for epoch in range(20)]
-    jumping = [
-        each.demand.shift for each in courses(MovingLoad(speed=0.0, jump_every=4), epochs=200)
-    ]
+    course = courses(MovingLoad(speed=0.0, jump_every=4), epochs=200)
+    jumping = [each.demand.shift for each in course]
     assert 25 < np.count_nonzero(np.diff(jumping)) < 75
 
 
@@ -276,16 +266,9 @@ def test_a_drift_without_parameters_takes_none():
 
 SAMPLE = {"queries": 20_000, "records": 20_000}
 SERVED = {
-    "machine": "toy",
-    "slices": 8,
-    "backend": "simulated",
-    "backend_options": SAMPLE,
-    "drift": "busy-cores",
-    "drift_options": {"lifetime": 2.0},
-    "epochs": 3,
-    "moves_per_epoch": 2,
-    "noise": 1.0,
-    "workload_seed": 1,
+    **{"machine": "toy", "slices": 8, "backend": "simulated", "backend_options": SAMPLE},
+    **{"drift": "busy-cores", "drift_options": {"lifetime": 2.0}, "epochs": 3},
+    **{"moves_per_epoch": 2, "noise": 1.0, "workload_seed": 1},
 }
 
 
@@ -295,16 +278,12 @@ def make_simulated(**options):
 
 def run(env, *moves):
     """The steps that end an epoch; the moves are made before the first one."""
-    steps = play(env, 0, [*moves, *[[env.slices, 0]] * 3])
-    return steps[1 + len(moves) :]
+    return play(env, 0, [*moves, *[[env.slices, 0]] * 3])[1 + len(moves) :]
 
 
 def test_episodes_repeat_to_the_bit_and_differ_by_seed():
-    assert (
-        bits(play(make_simulated(), 3))
-        == bits(play(make_simulated(), 3))
-        != bits(play(make_simulated(), 4))
-    )
+    first, again, other = (bits(play(make_simulated(), seed)) for seed in (3, 3, 4))
+    assert first == again != other
     check_env(make_simulated(), skip_render_check=True)
 
 
@@ -313,8 +292,7 @@ def test_where_nothing_moves_an_epoch_serves_what_the_backend_measures():
     epochs = run(env)
     backend = make_backend("simulated", machine="toy", workload="ycsb-a", slices=8, **SAMPLE)
     backend.set_instance(Instance(workload_seed=1))
-    schedule = env.machine.local_schedule(env.session.cores_seen)
-    expected = backend.measure(schedule, seed=0)
+    expected = backend.measure(env.machine.local_schedule(env.session.cores_seen), seed=0)
     assert [epoch.reward for epoch in epochs] == [expected.throughput] * 3
     np.testing.assert_array_equal(env.session.snapshot.slice_counters, expected.slice_counters)
     assert env.session.index.native is not None and epochs[-1].info["moved_gb"] == 0.0
@@ -361,14 +339,8 @@ def running(record_bytes=1000.0, change=lambda native: None, load="closed", **li
     machine = load_machine("toy")
     native = native_machine(machine)
     change(native)
-    index = RunningIndex(
-        machine,
-        native,
-        [load_workload("ycsb-a")],
-        SLICES,
-        LoadRegime.parse(load),
-        Migration(record_bytes, **limits),
-    )
+    regime, migration = LoadRegime.parse(load), Migration(record_bytes, **limits)
+    index = RunningIndex(machine, native, [load_workload("ycsb-a")], SLICES, regime, migration)
     cores = machine.workers[np.arange(SLICES) % 3]  # all on the first node
     assert len(set(machine.node_of_core[cores])) == 1
     index.begin(1, QUIET, cores)

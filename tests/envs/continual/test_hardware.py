@@ -20,14 +20,8 @@ from tests.backends.ended import threads_of_process
 from tests.envs.episodes import play, total
 
 SERVED = {
-    "backend": "hardware",
-    "machine": "host",
-    "slices": 8,
-    "epochs": 3,
-    "epoch_seconds": 0.02,
-    "moves_per_epoch": 2,
-    "drift": "none",
-    "workload_seed": 1,
+    **{"backend": "hardware", "machine": "host", "slices": 8, "drift": "none", "workload_seed": 1},
+    **{"epochs": 3, "epoch_seconds": 0.02, "moves_per_epoch": 2},
     "backend_options": {"records": 5_000, "warmup_seconds": 0.01},
 }
 
@@ -125,9 +119,8 @@ def test_no_room_for_a_second_copy_is_an_error_before_it_runs(monkeypatch):
     index = LiveIndex(env.session.backend, 0.02, always_move=True)
     monkeypatch.setattr(_native, "available_memory", lambda: 1000)
     threads = threads_of_process()
-    cores = np.full(8, env.machine.workers[0], dtype=np.int32)
     with pytest.raises(BackendError, match="as much again while its slices move"):
-        index.begin(1, Conditions(), cores)
+        index.begin(1, Conditions(), np.full(8, env.machine.workers[0], dtype=np.int32))
     assert threads_of_process() == threads
     env.close()
 
@@ -162,8 +155,7 @@ def test_impossible_arguments_are_named(options, error, named):
 
 def test_one_worker_core_is_too_few(monkeypatch):
     alone = load_machine("host")
-    roles = ["worker"] + ["router"] * (alone.cores - 1)
-    alone = replace(alone, role_of_core=tuple(roles))
+    alone = replace(alone, role_of_core=("worker", *["router"] * (alone.cores - 1)))
     monkeypatch.setattr("pmoss_env.envs.continual.session.load_machine", lambda name: alone)
     with pytest.raises(PmossError, match="nowhere to move a slice to"):
         make()
@@ -211,8 +203,7 @@ def round_of(seconds, throughput, latency, available):
 def test_the_mean_of_rounds_weighs_rates_by_time_and_latencies_by_queries():
     every = [True] * len(COUNTERS)
     lacks = [i != 3 for i in range(len(COUNTERS))]
-    rounds = [round_of(1.0, 4.0, 10.0, every), round_of(3.0, 0.0, np.nan, lacks)]
-    mean = mean_snapshot(rounds)
+    mean = mean_snapshot([round_of(1.0, 4.0, 10.0, every), round_of(3.0, 0.0, np.nan, lacks)])
     assert mean.throughput == pytest.approx(1.0)
     assert mean.slice_throughput.tolist() == [0.5, 0.5]
     assert mean.latency_p50_us == 10.0 and mean.latency_p99_us == 20.0
@@ -220,5 +211,4 @@ def test_the_mean_of_rounds_weighs_rates_by_time_and_latencies_by_queries():
     assert mean.counters_available.all() and not mean.offcore_available.any()
     assert mean.provenance["rounds"] == 2 and mean.provenance["seconds"] == 4.0
     mean = mean_snapshot([round_of(1.0, 1.0, 10.0, lacks), round_of(1.0, 3.0, 20.0, lacks)])
-    assert mean.latency_p50_us == pytest.approx(17.5)
-    assert not mean.counters_available[3]
+    assert mean.latency_p50_us == pytest.approx(17.5) and not mean.counters_available[3]

@@ -21,8 +21,7 @@ def test_the_three_masks_agree_at_every_step(constraints):
         if step.info["tile"] >= 0:
             counts[step.info["tile"]] += 1
         mask = step.info["action_mask"]
-        assert mask.dtype == np.int8
-        assert mask.shape == (8,)
+        assert mask.dtype == np.int8 and mask.shape == (8,)
         assert np.array_equal(step.observation["position_mask"].ravel(), mask)
         limit = np.inf if constraints is None else 2
         assert np.array_equal(mask, env.machine.worker_tiles & (counts < limit))
@@ -69,8 +68,7 @@ def test_terminate_ends_the_episode_where_it_stands():
     assert not terminated
     observation, reward, terminated, truncated, info = env.step(0)
     assert (reward, terminated, truncated) == (0.0, True, False)
-    assert info["illegal_actions"] == 1
-    assert info["slice"] == before["slice"] == 1
+    assert info["illegal_actions"] == 1 and info["slice"] == before["slice"] == 1
     assert info["throughput"] == before["throughput"] == env.final_snapshot().throughput
     assert info["slice_throughput"].sum() == pytest.approx(info["throughput"])
     assert env.observation_space.contains(observation)

@@ -67,8 +67,7 @@ def test_a_given_incumbent_keeps_the_rest_of_the_context():
     assert far["throughput"] < info["throughput"]
     env.step(1)
     assert list(env.schedule.nodes) == [0, *remote.nodes[1:]]
-    actions = [1, 1, 1, 5, 5, 5, 6, 7]
-    steps = play(env, 9, actions, options={"incumbent": remote})
+    steps = play(env, 9, [1, 1, 1, 5, 5, 5, 6, 7], options={"incumbent": remote})
     assert steps[-1].info["throughput"] == info["throughput"]
 
 
@@ -80,8 +79,7 @@ def test_the_context_is_drawn_anew_unless_it_is_fixed():
         fixed.reset(seed=seed)
         seeds.add(drawn.instance.workload_seed)
         incumbents.add(drawn.incumbent)
-        assert fixed.instance.workload_seed == 7
-        assert fixed.incumbent == drawn.incumbent
+        assert fixed.instance.workload_seed == 7 and fixed.incumbent == drawn.incumbent
     assert len(seeds) == 12
     assert len(incumbents) > 4
     grouped = SpatialSchedulingEnv(**TOY, incumbent="grouped")
@@ -98,8 +96,7 @@ def test_the_context_is_drawn_anew_unless_it_is_fixed():
 def test_noise_changes_readings_and_not_the_context():
     plain, noisy = (SpatialSchedulingEnv(**TOY, noise=noise) for noise in (0.0, 1.0))
     steps, noisy_steps = play(plain, 2), play(noisy, 2)
-    assert plain.incumbent == noisy.incumbent
-    assert plain.instance == noisy.instance
+    assert plain.incumbent == noisy.incumbent and plain.instance == noisy.instance
     exact, read = ([step.info["throughput"] for step in each] for each in (steps, noisy_steps))
     ratio = np.divide(read, exact)
     assert (abs(ratio - 1) < 0.1).all()

@@ -43,15 +43,8 @@ def expanded(snapshot, order, tiles, mode="full", **rules):
         for key, space in observation_space(TOY, SLICES, mode).items()
     }
     rules = make_rules(TOY, SLICES, observation=mode, **rules)
-    rules.expand(
-        observed_counters(snapshot),
-        order,
-        INCUMBENT.cores,
-        INCUMBENT.nodes,
-        np.array(tiles, np.int32),
-        steps,
-        rows,
-    )
+    played = order, INCUMBENT.cores, INCUMBENT.nodes, np.array(tiles, np.int32)
+    rules.expand(observed_counters(snapshot), *played, steps, rows)
     return rows
 
 
@@ -109,8 +102,7 @@ def test_every_step_shows_the_slices_placed_so_far(snapshot):
         assert np.array_equal(rows["position_mask"][t].ravel(), TOY.worker_tiles)
         view[tile] = view[tile] + counters[order[t]]
     assert rows["machine_view"][-1].tobytes() == view.tobytes()
-    assert rows["slice"][-1] == 1.0
-    assert not rows["slice_view"][-1].any()
+    assert rows["slice"][-1] == 1.0 and not rows["slice_view"][-1].any()
 
 
 def test_observations_are_fresh_and_reset_clears():
@@ -154,8 +146,7 @@ def test_meta_names_its_values_and_keeps_its_length(snapshot):
 
 def test_order_by_load_puts_the_hottest_first(snapshot):
     order = placement_order("load", snapshot)
-    queries = snapshot.counter("queries")[order]
-    assert np.all(np.diff(queries) <= 0)
+    assert np.all(np.diff(snapshot.counter("queries")[order]) <= 0)
     assert np.array_equal(np.sort(order), FORWARD)
     assert np.array_equal(placement_order("index", snapshot), FORWARD)
     even = replace(snapshot, slice_counters=np.ones_like(snapshot.slice_counters))

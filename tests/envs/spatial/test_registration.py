@@ -53,10 +53,8 @@ def test_render_follows_the_episode(name, mode):
         assert "0 of" in first
         assert "1 of" in second
     else:
-        assert first.dtype == np.uint8
-        assert first.ndim == 3
-        assert first.shape[2] == 3
-        assert min(first.shape[:2]) >= 200
+        assert first.dtype == np.uint8 and first.ndim == 3
+        assert first.shape[2] == 3 and min(first.shape[:2]) >= 200
         assert first.shape == second.shape
         assert not np.array_equal(first, second)
         # A picture, and not an empty page.

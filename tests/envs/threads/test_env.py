@@ -93,12 +93,10 @@ def test_rendering():
     env = make(render_mode="ansi")
     env.reset(seed=0)
     text = env.render()
-    assert "48 threads" in text
-    assert "P_ub" in text
+    assert "48 threads" in text and "P_ub" in text
     rows = [line for line in text.splitlines()[1:-1] if any(c.isdigit() for c in line)]
     shown = [int(word) for row in rows for word in row.translate(SHADES).split()]
-    assert len(shown) == env.machine.cores
-    assert sum(shown) == 48
+    assert len(shown) == env.machine.cores and sum(shown) == 48
     env = make(render_mode="rgb_array")
     env.reset(seed=0)
     assert env.render().ndim == 3
@@ -167,8 +165,7 @@ def test_programs_are_the_papers():
 def test_the_load_does_what_it_says():
     for pattern in ("readrandom", "readseq", "fillrandom", "fillseq", "mixed50"):
         result = run_load(pattern, threads=2, keys=50, value_bytes=5000, requests=300)
-        assert result.requests == 300
-        assert result.gb_per_s > 0.0
+        assert result.requests == 300 and result.gb_per_s > 0.0
         assert result.p99_ms > 0.0
     assert run_load("readseq", threads=1, keys=5, value_bytes=1000, seconds=0.2).seconds >= 0.2
     with pytest.raises(UnknownNameError):

@@ -115,8 +115,7 @@ def test_the_rate_limit_holds():
         server.close()
         server = server_on(child.pid, moves_per_second=100.0, seconds_between_moves=3600.0)
         server.advance(0.2)
-        assert server.move(threads[0], 0)
-        assert not server.move(threads[0], 1)
+        assert server.move(threads[0], 0) and not server.move(threads[0], 1)
         server.close()
 
 
@@ -174,8 +173,7 @@ def test_a_process_that_ends_ends_the_episode():
         child.wait()
         assert not server.move(thread, 0)
         assert server.report.refused == {"the thread is gone": 1}
-        terminated = env.step(0)[2]
-        assert terminated
+        assert env.step(0)[2]
         assert server.ended
         env.close()
 
@@ -241,8 +239,7 @@ def test_the_closest_node_with_cpus_is_near(monkeypatch):
 
 def test_without_a_second_node_nothing_moves_and_the_report_says_so():
     with target() as child:
-        every = list(range(load_machine("host").cores))
-        server = ProcessServer(child.pid, slow_node=0, near=every)
+        server = ProcessServer(child.pid, slow_node=0, near=list(range(load_machine("host").cores)))
         env = ThreadSchedulingEnv.on(server, most_threads=16, epoch_seconds=0.2)
         _, info = env.reset()
         for _ in range(3):
@@ -307,8 +304,7 @@ def test_threads_that_come_and_go_meanwhile():
         env = ThreadSchedulingEnv.on(server, most_threads=16, epoch_seconds=0.1)
         env.reset()
         for _ in range(15):
-            ended = env.step(int(np.flatnonzero(env.action_masks())[-1]))[2]
-            assert not ended
+            assert not env.step(int(np.flatnonzero(env.action_masks())[-1]))[2]
             # Pins the thread that starts the others, too.
             server.move(child.pid, 0)
         env.close()

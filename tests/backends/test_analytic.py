@@ -48,8 +48,7 @@ def test_moves_and_measurements_agree_in_every_bit() -> None:
     for _ in range(50):
         s, core = int(rng.integers(64)), int(rng.choice(backend.machine.workers))
         cores[s] = core
-        moved = backend.move(s, core)
-        assert moved == other.place(backend.machine.local_schedule(cores))
+        assert backend.move(s, core) == other.place(backend.machine.local_schedule(cores))
 
 
 @pytest.mark.parametrize("deviation", [0.0, 0.2])

@@ -43,16 +43,13 @@ class Slow(AnalyticBackend):
 
 
 def test_a_backend_says_what_it_can_do() -> None:
-    said = {
-        name: (kind.repeatable, kind.measures_host, kind.incremental)
-        for name in ("analytic", "simulated", "hardware")
-        for kind in [backend_class(name)]
-    }
-    assert said == {
-        "analytic": (True, False, True),
-        "simulated": (True, False, False),
-        "hardware": (False, True, False),
-    }
+    for name, *abilities in (
+        ("analytic", True, False, True),
+        ("simulated", True, False, False),
+        ("hardware", False, True, False),
+    ):
+        kind = backend_class(name)
+        assert [kind.repeatable, kind.measures_host, kind.incremental] == abilities
 
 
 def test_a_backend_of_another_package_is_used_by_its_name(install_package: Any) -> None:
@@ -60,8 +57,7 @@ def test_a_backend_of_another_package_is_used_by_its_name(install_package: Any) 
     assert backend_names() == ["analytic", "simulated", "hardware", "slow"]
     assert backend_options("slow") == ["patience"]
     backend = make_backend("slow", machine="toy", workload="ycsb-a", slices=8, patience=3)
-    assert isinstance(backend, Backend)
-    assert incremental(backend) is None
+    assert isinstance(backend, Backend) and incremental(backend) is None
     with pytest.raises(UnsupportedError, match="takes no option 'x'; it takes patience"):
         make_backend("slow", machine="toy", workload="ycsb-a", x=1)
     env = gymnasium.make("pmoss/toy-v0", backend="slow", incumbent="grouped")
@@ -204,8 +200,7 @@ def test_a_kill_puts_them_back(kernel: Path) -> None:
         "    print('switched', flush=True); time.sleep(600)\n"
     )
     enabled = kernel / "sys/kernel/mm/transparent_hugepage/enabled"
-    words = [sys.executable, "-c", code, kernel]
-    with subprocess.Popen(words, stdout=subprocess.PIPE) as child:
+    with subprocess.Popen([sys.executable, "-c", code, kernel], stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
         child.stdout.readline()
         assert enabled.read_text() == "never"

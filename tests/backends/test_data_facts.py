@@ -23,8 +23,7 @@ def test_a_slice_that_is_not_in_place_is_named_with_its_cause() -> None:
     facts = data_facts(RAW, "copy", "lazy", "")
     assert facts["not_in_place"] == {"1": RAW["slice_causes"][1]}
     assert misplaced({"data": facts}) == 1
-    assert facts["in_place"] is False
-    assert facts["home_share"] == 640 / 1024
+    assert facts["in_place"] is False and facts["home_share"] == 640 / 1024
     assert facts["queues_home_share"] == 6 / 8
     assert facts["pages_by_node"] == {"0": 640, "1": 384}
     assert facts["moved"] == RAW["migration"]

@@ -23,17 +23,9 @@ SLICES = 16
 
 
 def make(**changes: object) -> HardwareBackend:
-    options = {
-        "machine": "host",
-        "workload": "ycsb-a",
-        "slices": SLICES,
-        "records": 20_000,
-        "seconds": 0.15,
-        "warmup_seconds": 0.05,
-        "own_process": False,
-        **changes,
-    }
-    backend = make_backend("hardware", **options)  # type: ignore[arg-type]
+    options: dict[str, Any] = {"machine": "host", "workload": "ycsb-a", "slices": SLICES}
+    options |= {"records": 20_000, "seconds": 0.15, "warmup_seconds": 0.05, "own_process": False}
+    backend = make_backend("hardware", **{**options, **changes})
     assert isinstance(backend, HardwareBackend)
     return backend
 
@@ -66,8 +58,7 @@ def test_large_values_are_served_from_the_memory_of_their_slices(
 
 def test_snapshot_is_whole_and_invents_nothing(backend: HardwareBackend) -> None:
     snapshot = backend.measure(spread(backend), seed=1)
-    assert snapshot.throughput > 0
-    assert snapshot.slice_throughput.shape == (SLICES,)
+    assert snapshot.throughput > 0 and snapshot.slice_throughput.shape == (SLICES,)
     assert snapshot.slice_throughput.sum() == pytest.approx(snapshot.throughput)
     assert snapshot.slice_counters.shape == (SLICES, len(COUNTERS))
     assert (snapshot.slice_counters[:, ~snapshot.counters_available] == 0).all()
@@ -156,8 +147,7 @@ def test_what_served_nothing_is_measured_again(backend, monkeypatch):
 
     monkeypatch.setattr(backend, "loaded_runner", Starved)
     assert backend.measure(spread(backend), seed=1).throughput > 0
-    assert served[0] == 0
-    assert len(served) > 1
+    assert served[0] == 0 and len(served) > 1
 
 
 def test_schedules_are_checked_first(backend: HardwareBackend) -> None:
@@ -197,8 +187,7 @@ def test_an_overload_is_told_in_words_and_numbers(backend: HardwareBackend) -> N
     assert f"{dispatch['unsent']:,} of them not even sent" in text
     assert snapshot.latency_p50_us > 1e6 * snapshot.provenance["seconds"]
     # What is offered is served, but for chance in few queries.
-    served = replace(snapshot, throughput=4900.0)
-    assert overload_in_words(served) == ""
+    assert overload_in_words(replace(snapshot, throughput=4900.0)) == ""
     few = {**snapshot.provenance, "seconds": 0.1}
     assert not overload_in_words(
         replace(snapshot, load="open:0.001", throughput=9e-4, provenance=few)
@@ -234,12 +223,9 @@ def test_every_schedule_of_the_paper_runs(strategy: str) -> None:
 
 
 def test_options_are_checked() -> None:
-    with pytest.raises(UnknownNameError, match="strategy 'teleport'"):
-        make(strategy="teleport")
-    with pytest.raises(UnknownNameError, match="pace 'soon'"):
-        make(pace="soon")
-    with pytest.raises(UnknownNameError, match="routers 'nowhere'"):
-        make(routers="nowhere")
+    for option, value in (("strategy", "teleport"), ("pace", "soon"), ("routers", "nowhere")):
+        with pytest.raises(UnknownNameError, match=f"{option} '{value}'"):
+            make(**{option: value})
     with pytest.raises(BackendError, match="batch = 65"):
         make(batch=65)
     assert make(batch=16, window=1024).measure(spread(make()), seed=0).throughput > 0
@@ -253,9 +239,6 @@ def test_every_measurement_begins_with_the_same_records(growth: float | None) ->
         assert 20_000 <= provenance["records_before"] <= 20_000 * (1 + (growth or 0))
         assert provenance["records_after"] > provenance["records_before"]
     backend.close()
-
-
-FEW = 4
 
 
 @pytest.mark.parametrize(
@@ -279,13 +262,8 @@ def test_half_of_the_queries_must_have_been_counted() -> None:
 
 def test_the_part_of_the_time_that_an_event_ran_reaches_the_snapshot() -> None:
     """Where events take turns; this host may have too few of them for that."""
-    options: dict[str, Any] = {"records": 20_000, "seconds": 0.15, "warmup_seconds": 0.05}
-    options |= {"own_process": False, "window": 0}
-    backend: Any = make_backend(
-        "hardware", machine="host", workload="ycsb-a", slices=FEW, **options
-    )
+    backend: Any = make(window=0)
     backend.window = 100
-    schedule = make_baseline("spread")(Context(backend.machine, FEW))
     runner = backend.loaded_runner()
 
     class Multiplexed:
@@ -297,7 +275,7 @@ def test_the_part_of_the_time_that_an_event_ran_reaches_the_snapshot() -> None:
             return {**raw, "running_ratio": np.full_like(raw["running_ratio"], 0.625)}
 
     backend._runner = Multiplexed()
-    snapshot = backend.measure(schedule, seed=1)
+    snapshot = backend.measure(spread(backend), seed=1)
     backend.close()
     counted = snapshot.counters_available & [counter.source != "runtime" for counter in COUNTERS]
     assert counted.any()

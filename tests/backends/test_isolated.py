@@ -24,16 +24,8 @@ SLICES = 8
 
 
 def make(**changes: Any) -> IsolatedBackend:
-    options = {
-        "machine": "host",
-        "workload": "ycsb-a",
-        "slices": SLICES,
-        "records": 10_000,
-        "seconds": 0.1,
-        "warmup_seconds": 0.02,
-        **changes,
-    }
-    backend = make_backend("hardware", **options)
+    options = {"records": 10_000, "seconds": 0.1, "warmup_seconds": 0.02, **changes}
+    backend = make_backend("hardware", machine="host", workload="ycsb-a", slices=SLICES, **options)
     assert isinstance(backend, IsolatedBackend)
     return backend
 
@@ -53,8 +45,7 @@ def test_it_measures_in_another_process() -> None:
     loaded: list[int] = []
     rounds: list[dict[str, Any]] = []
     backend = make(progress=loaded.append, on_round=rounds.append, sweep_seconds=0.02)
-    assert isinstance(backend, Backend)
-    assert backend.process_id is None
+    assert isinstance(backend, Backend) and backend.process_id is None
     backend.set_instance(
         Instance(3, (CoTenant("busy_core", int(backend.machine.workers[0]), 0.5),))
     )

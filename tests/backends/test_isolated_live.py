@@ -21,16 +21,9 @@ SLICES = 8
 
 
 def served(library: Path, **options) -> tuple[IsolatedLiveRuntime, list[Schedule]]:
-    backend = make_backend(
-        "hardware",
-        machine="host",
-        workload="lookups",
-        index=register_plugin(library),
-        slices=SLICES,
-        records=5_000,
-        warmup_seconds=0.01,
-        own_process=False,
-    )
+    small = {"slices": SLICES, "records": 5_000, "warmup_seconds": 0.01, "own_process": False}
+    index = register_plugin(library)
+    backend = make_backend("hardware", machine="host", workload="lookups", index=index, **small)
     assert isinstance(backend, HardwareBackend)
     live = live_runtime(backend, sweep_seconds=0.02, **options)
     assert isinstance(live, IsolatedLiveRuntime)

@@ -21,15 +21,8 @@ SLICES = 16
 
 @pytest.fixture(scope="module")
 def backend() -> Iterator[HardwareBackend]:
-    backend = make_backend(
-        "hardware",
-        machine="host",
-        workload="ycsb-a",
-        slices=SLICES,
-        records=20_000,
-        warmup_seconds=0.02,
-        own_process=False,
-    )
+    small = {"slices": SLICES, "records": 20_000, "warmup_seconds": 0.02, "own_process": False}
+    backend = make_backend("hardware", machine="host", workload="ycsb-a", **small)
     assert isinstance(backend, HardwareBackend)
     yield backend
     backend.close()
@@ -63,8 +56,7 @@ def test_serves_through_switches(backend: HardwareBackend, schedules: list[Sched
         result = live.stop()
         assert not live.running
     assert threads_of_process() == threads
-    assert result["issued"] == result["executed"]
-    assert result["not_found"] == 0
+    assert result["issued"] == result["executed"] and result["not_found"] == 0
     assert result["schedules"] == 6
     assert result["completed"] >= sum(
         round(r.snapshot.throughput * 1e6 * r.snapshot.provenance["seconds"]) for r in rounds
@@ -80,8 +72,7 @@ def test_serves_through_switches(backend: HardwareBackend, schedules: list[Sched
         assert r.bytes_moved >= 0
         other = snapshot.provenance["worker_other_share"]
         assert len(other) == backend.machine.workers.size and 0 <= min(other) <= max(other) <= 1
-    mean = mean_snapshot(rounds).provenance["worker_other_share"]
-    assert len(mean) == len(other)
+    assert len(mean_snapshot(rounds).provenance["worker_other_share"]) == len(other)
     # The backend is free again.
     assert backend.measure(schedules[0], seed=1).throughput >= 0
 
@@ -100,8 +91,7 @@ def test_what_is_refused_leaves_the_run_alone(backend, schedules):
         with pytest.raises(ScheduleError):
             live.switch(wrong)
         assert live.next_round() is not None
-        assert live.next_round(timeout=0.0) is None
-        assert live.stop()["schedules"] == 0
+        assert live.next_round(timeout=0.0) is None and live.stop()["schedules"] == 0
         with pytest.raises(BackendError, match="no live run"):
             live.stop()
         live.start(schedules[1])  # once more

@@ -33,19 +33,11 @@ def test_the_analytic_model_agrees_with_the_simulated_server() -> None:
     machine = load_machine("skylake-x-8n")
     workload = small("rtree-ranges")
     model = analytic(workload)
-    server = make_backend(
-        "simulated",
-        machine=machine,
-        workload=workload,
-        index="rtree",
-        slices=64,
-        queries=400_000,
-        line_sampling=4,
-    )
+    sizes = {"index": "rtree", "slices": 64, "queries": 400_000, "line_sampling": 4}
+    server = make_backend("simulated", machine=machine, workload=workload, **sizes)
     workers = np.flatnonzero(machine.worker_mask)
     for seed in range(3):
-        cores = np.random.default_rng(seed).choice(workers, 64)
-        schedule = machine.local_schedule(cores)
+        schedule = machine.local_schedule(np.random.default_rng(seed).choice(workers, 64))
         measured = server.measure(schedule, seed=1).throughput
         assert model.place(schedule) == pytest.approx(measured, rel=0.12)
     server.close()
@@ -71,8 +63,7 @@ def test_the_tree_is_not_loaded_before_it_is_needed(backend, monkeypatch):
 
     monkeypatch.setattr(_native.IndexKind, "make_profiler", refuse)
     monkeypatch.setattr(_native.IndexKind, "record", refuse)
-    made = gymnasium.make("pmoss/skylake-x-8n-rtree-ranges-v0", backend=backend)
-    made.close()
+    gymnasium.make("pmoss/skylake-x-8n-rtree-ranges-v0", backend=backend).close()
     # Another number of records, so that no tree of another test serves.
     few = gymnasium.make(
         "pmoss/skylake-x-8n-rtree-ranges-v0", backend=backend, backend_options={"records": 1234}

@@ -24,15 +24,9 @@ from pmoss_env.types import CoTenant, Instance
 SMALL = {"records": 50_000, "queries": 20_000, "line_sampling": 4, "page_sampling": 2}
 
 
-def make(machine="toy", slices=16, workload="ycsb-a", load="closed", **options):
-    return make_backend(
-        "simulated",
-        machine=machine,
-        workload=workload,
-        slices=slices,
-        load=load,
-        **{**SMALL, **options},
-    )
+def make(**options):
+    usual = {"machine": "toy", "slices": 16, "workload": "ycsb-a", "load": "closed", **SMALL}
+    return make_backend("simulated", **{**usual, **options})
 
 
 def schedule_of(backend, name="spread"):
@@ -73,8 +67,7 @@ def test_its_snapshots_have_the_form_of_the_analytic_ones(load):
 
 def test_every_schedule_of_the_paper_runs(backend):
     for name in ("grouped", "spread", "mixed", "random", *SHARED_BASELINES):
-        snapshot = backend.measure(schedule_of(backend, name), seed=0)
-        assert snapshot.throughput > 0
+        assert backend.measure(schedule_of(backend, name), seed=0).throughput > 0
 
 
 def test_a_measurement_repeats_and_follows_its_seed(backend):
@@ -134,7 +127,7 @@ def test_what_cannot_be_run_is_refused(backend):
 def test_more_cores_than_the_model_holds_are_refused_before_anything_is_recorded(monkeypatch):
     described = tomllib.loads((PRESETS / "toy.toml").read_text())
     described["topology"] |= {"cores_per_node": 600, "cores_per_llc": 100, "grid": [30, 40]}
-    big = make(Machine.from_dict(described))
+    big = make(machine=Machine.from_dict(described))
     monkeypatch.setattr(_native.IndexKind, "record", None)
     with pytest.raises(BackendError, match="cores = 1200: the simulator holds at most 1024"):
         big.measure(schedule_of(big), seed=0)

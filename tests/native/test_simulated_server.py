@@ -39,9 +39,8 @@ def server(**options: Any) -> SimulatedServer:
 def test_a_run_gives_the_same_snapshot_from_every_thread() -> None:
     made = server()
     cores = WORKERS[np.arange(SLICES) % WORKERS.size]
-    nodes = NODES[cores]
     with ThreadPoolExecutor(4) as pool:
-        runs = list(pool.map(lambda _: made.run(cores, nodes, seed=3), range(4)))
+        runs = list(pool.map(lambda _: made.run(cores, NODES[cores], seed=3), range(4)))
     first = runs[0]
     assert first["throughput"] > 0
     assert first["counters"]["queries"].sum() == pytest.approx(first["throughput"])
@@ -61,9 +60,8 @@ def test_a_run_gives_the_same_snapshot_from_every_thread() -> None:
 )
 def test_what_makes_no_sense_is_refused(change: dict[str, Any], message: str) -> None:
     zeros = np.zeros(SLICES, dtype=np.int32)
-    arguments = {"cores": zeros + WORKERS[0], "nodes": zeros, **change}
     with pytest.raises(ValueError, match=message):
-        server().run(**arguments)
+        server().run(**{"cores": zeros + WORKERS[0], "nodes": zeros, **change})
     with pytest.raises(ValueError, match="dispatch 'fast'"):
         server(dispatch="fast")
 
@@ -80,14 +78,12 @@ def test_a_trace_says_what_it_holds() -> None:
     assert (trace.size, trace.slices) == (5_000, 16)
     assert (trace.line_sampling, trace.page_sampling) == (4, 2)
     # One level of inner nodes: 5 lines waited for, and the lock of half of the queries.
-    assert 5.0 < trace.mean_dependent < 6.0
-    assert trace.mean_streaming > 6.0
+    assert 5.0 < trace.mean_dependent < 6.0 and trace.mean_streaming > 6.0
     every = record(workload(), 16, queries=5_000, line_sampling=1, page_sampling=1, seed=3)
     assert every.mean_dependent == trace.mean_dependent
     assert every.touches == pytest.approx(5_000 * (every.mean_dependent + every.mean_streaming))
     assert trace.touches == pytest.approx(every.touches / 4, rel=0.3)
-    assert 0 < trace.lines < every.lines
-    assert 0 < trace.pages < every.pages
+    assert 0 < trace.lines < every.lines and 0 < trace.pages < every.pages
     # 100,000 records fill leaves of 4,288 bytes with 255 * ln 2 each, with inserts to come.
     expected = 102_500 / (255 * np.log(2)) * 4_288
     assert trace.bytes_of_slice.sum() == pytest.approx(expected, rel=0.1)

@@ -11,6 +11,7 @@ import pytest
 
 from pmoss_datasets import Recipe, collect, load, write_dataset
 from pmoss_datasets.card import card
+from pmoss_datasets.domain import find_domain
 from pmoss_datasets.quality import relative_outcomes
 from pmoss_datasets.replaying import replay
 from pmoss_datasets.several import Several
@@ -52,13 +53,8 @@ def test_a_target_that_cannot_be_written_is_refused_before_collecting(tmp_path, 
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_text("mine")
     recipe = Recipe(env=TOY, episodes=1, reference_episodes=0)
-    for target in (
-        tmp_path / "folder",
-        tmp_path / "file",
-        tmp_path / "file" / "dataset",
-        tmp_path / ("x" * 300),
-        Path("/proc/self/dataset"),
-    ):
+    below = (tmp_path / name for name in ("folder", "file", "file/dataset", "x" * 300))
+    for target in (*below, Path("/proc/self/dataset")):
         with pytest.raises(DatasetError, match=re.escape(str(target))):
             collect(recipe, target, progress=never, overwrite=overwrite)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder"]
@@ -129,10 +125,8 @@ def test_datasets_of_other_machines_and_sizes_are_held_together(tmp_path):
     small = Recipe(env={"machine": "random:1", "slices": 4}, episodes=2, reference_episodes=0)
     parts = [load("pmoss/toy-btree-ycsb-a-busy-core/mixed-v0"), collect(small, tmp_path / "small")]
     both = Several(parts)
-    assert both.parts == tuple(parts)
-    assert both.id == f"{parts[0].id} + {parts[1].id}"
-    assert both.path == parts[0].path
-    assert both.checksum != Several(parts[::-1]).checksum
+    assert both.parts == tuple(parts) and both.id == f"{parts[0].id} + {parts[1].id}"
+    assert both.path == parts[0].path and both.checksum != Several(parts[::-1]).checksum
 
 
 def test_nothing_and_the_same_twice_are_refused():
@@ -158,8 +152,7 @@ def test_an_instance_is_its_own_scale(tmp_path):
     low, high = dataset.column("instance_random"), dataset.column("instance_search")
     assert (low < high).all() and len(set(high.tolist())) == len(dataset)
     relative = relative_outcomes(dataset)
-    final = dataset.column("final_throughput")
-    assert np.array_equal(relative, (final - low) / (high - low))
+    assert np.array_equal(relative, (dataset.column("final_throughput") - low) / (high - low))
     assert relative.max() <= 1.0 + 1e-9
     policy = dataset.column("policy")
     assert relative[policy == 1].mean() > relative[policy == 0].mean()
@@ -176,8 +169,6 @@ def test_every_shipped_card_tells_both(id_):
 def test_what_cannot_be_compared_is_refused():
     with pytest.raises(DescriptionError, match="has no search to compare with"):
         Recipe(domain="threads", relative=True)
-    env = {**BUSY_TOY, "backend": "simulated"}
-    from pmoss_datasets.domain import find_domain
-
+    recipe = Recipe(env={**BUSY_TOY, "backend": "simulated"}, relative=True)
     with pytest.raises(UnsupportedError, match="cannot be searched"):
-        find_domain("spatial").player(Recipe(env=env, relative=True))
+        find_domain("spatial").player(recipe)

@@ -97,6 +97,8 @@ def test_errors_that_cannot_be_sent_are_reported() -> None:
         list(run_tasks(partial(Failing, True), [1, 2], processes=2))
 
 
+#: What other processes import from.
+IMPORTED = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, sys.path)])
 #: Interrupts itself at the given call of a function, whichever that is.
 _INTERRUPTED = """
 import os, signal, sys
@@ -127,14 +129,13 @@ if __name__ == "__main__":
 def test_ctrl_c_at_any_moment_ends_all(call: int, tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(_INTERRUPTED)
-    path = os.pathsep.join(filter(None, [str(Path(__file__).parents[2]), *sys.path]))
     done = subprocess.run(
         [sys.executable, str(script), str(call)],
         capture_output=True,
         text=True,
         check=True,
         timeout=300,
-        env={**os.environ, "PYTHONPATH": path},
+        env={**os.environ, "PYTHONPATH": IMPORTED},
     )
     assert done.stdout == "interrupted\n", done.stderr
     assert done.stderr == ""
@@ -324,8 +325,8 @@ def test_without_ray_the_extra_is_named(tmp_path, monkeypatch):
         collect(recipe, tmp_path / "dataset", executor="ray")
 
 
-class DoublingInJobs:
-    """Doubles; what is named ends its process, a file ends it once, and -1 fails."""
+class DoublingInJobs(Doubling):
+    """Doubles; a file that is not there yet ends the process, and is there afterwards."""
 
     def __call__(self, task: object) -> object:
         if isinstance(task, Path):
@@ -333,14 +334,7 @@ class DoublingInJobs:
                 task.touch()
                 os.kill(os.getpid(), signal.SIGKILL)
             return task.name
-        if task == 13:
-            os._exit(1)
-        if task == -1:
-            raise DescriptionError("task -1")
-        return 2 * task
-
-    def close(self) -> None:
-        """Nothing is held."""
+        return super().__call__(task)
 
 
 @pytest.fixture
@@ -348,8 +342,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of its own, which jobs import from, too."""
     pytest.importorskip("submitit", reason="the extra slurm is not installed")
     monkeypatch.chdir(tmp_path)
-    path = os.pathsep.join([str(Path(__file__).parents[2]), *filter(None, sys.path)])
-    monkeypatch.setenv("PYTHONPATH", path)
+    monkeypatch.setenv("PYTHONPATH", IMPORTED)
     monkeypatch.setattr(worker_jobs, "LOOK", 0.3)
     return tmp_path
 
@@ -423,8 +416,7 @@ def test_slurm_gets_an_array_of_jobs_and_replaces_what_is_lost(here, monkeypatch
         results = dict(in_jobs([1, here / "once", 2], address=None))
     assert results == {1: 2, here / "once": "once", 2: 4}
     options = (folder / "options").read_text()
-    assert "--array=0-1%2" in options
-    assert "--job-name=pmoss" in options
+    assert "--array=0-1%2" in options and "--job-name=pmoss" in options
 
 
 def test_what_is_wrong_is_typed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,8 +78,7 @@ def test_a_planner_is_handed_no_model() -> None:
     with pytest.raises(UnsupportedError, match="needs a backend"):
         play(Cheat())
     honest = Planning()
-    rows = play(honest)
-    assert [row.evaluations for row in rows] == [None, None]
+    assert [row.evaluations for row in play(honest)] == [None, None]
     assert all(context.backend is None for context in honest.contexts)
 
 
@@ -92,8 +91,7 @@ def test_a_declared_search_is_counted_and_bounded() -> None:
 
     policy = Search()
     policy.asks_for = 150
-    rows = play(policy)
-    assert all(0 < row.evaluations <= 150 for row in rows)
+    assert all(0 < row.evaluations <= 150 for row in play(policy))
     backend = policy.contexts[0].backend
     # Nothing that it is handed leads to the instance.
     assert not {"instance", "model", "session"} & {n for n in dir(backend) if n[0] != "_"}
@@ -255,16 +253,14 @@ def test_measurements_are_metered_and_lead_nowhere() -> None:
         def wanted(self, context):
             for _ in range(3):
                 context.measurements.measure(context.incumbent)
-            public = {name for name in dir(context.measurements) if name[0] != "_"}
-            assert public == {
+            assert {name for name in dir(context.measurements) if name[0] != "_"} == {
                 *("budget", "close", "left", "measure"),
                 *("seconds", "snapshot", "throughput", "used"),
             }
             assert context.backend is None
             return super().wanted(context)
 
-    rows = play(Measured(Asking(), 3))
-    assert [row.measurements for row in rows] == [3, 3]
+    assert [row.measurements for row in play(Measured(Asking(), 3))] == [3, 3]
     with pytest.raises(UnsupportedError, match="all 2 measurements are used up"):
         play(Measured(Asking(), 2))
 
@@ -275,8 +271,7 @@ def test_a_planner_cannot_set_its_budget() -> None:
 
         def wanted(self, context):
             meter = context.measurements or context.backend
-            used = "evaluations" if context.measurements is None else "used"
-            for name in ("budget", used):
+            for name in ("budget", "evaluations" if context.measurements is None else "used"):
                 with pytest.raises(AttributeError):
                     setattr(meter, name, 0)
             return super().wanted(context)
@@ -389,8 +384,7 @@ def test_a_collector_of_others_has_no_model_and_no_seed(domain, env, tmp_path, m
     data = collect(recipe, tmp_path / "data")
     (policy,) = Collecting.made
     assert all(context.backend is None for context in policy.contexts)
-    expected = [policy_stream(episode.seed).bit_generator.state for episode in data]
-    assert policy.states == expected
+    assert policy.states == [policy_stream(episode.seed).bit_generator.state for episode in data]
 
 
 def test_a_machine_cannot_be_changed_for_others() -> None:

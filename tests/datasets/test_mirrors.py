@@ -75,8 +75,7 @@ def flip(folder: Path, name: str) -> None:
 
 
 def make_other(folder: Path, recipe: Recipe) -> None:
-    other = collect(recipe, folder / "made" / "other")
-    for file in other.path.iterdir():
+    for file in collect(recipe, folder / "made" / "other").path.iterdir():
         file.replace(folder / PLACE / file.name)
     list_checksums(folder)
 
@@ -109,8 +108,7 @@ def test_what_a_mirror_gives_wrong_is_made_again(what, mirror, tmp_path, caplog)
     damage, words = BROKEN[what]
     damage(folder)
     caplog.clear()
-    dataset = load(ID, tmp_path / "data", mirror=address)
-    assert dataset.checksum == expected
+    assert load(ID, tmp_path / "data", mirror=address).checksum == expected
     assert f"not from the mirror {address}: " in caplog.text and words in caplog.text
     assert [path.name for path in (tmp_path / "data").rglob(".*")] == []
 

@@ -24,8 +24,7 @@ def test_every_prefix_holds_the_mixture_in_proportion():
     weights = [behaviour.weight for behaviour in recipe.behaviours]
     shares = np.array(weights) / sum(weights)
     for n in (50, 200, 400):
-        counts = np.bincount(picks[:n], minlength=len(weights))
-        assert np.abs(counts - n * shares).max() < 4
+        assert np.abs(np.bincount(picks[:n], minlength=len(weights)) - n * shares).max() < 4
 
 
 @pytest.mark.parametrize(
@@ -123,8 +122,7 @@ def test_recipes_are_read_from_files(tmp_path):
 )
 def test_a_task_is_named_after_all_that_its_datasets_differ_in(change, task):
     recipe = Recipe(env={"machine": "toy", **change})
-    assert recipe.task == task
-    assert recipe.id == f"pmoss/{task}/mixed-v0"
+    assert recipe.task == task and recipe.id == f"pmoss/{task}/mixed-v0"
 
 
 def test_a_way_of_a_search_is_one_search_from_early_to_late(tmp_path):
@@ -185,12 +183,11 @@ def test_imported_policies_play(tmp_path, monkeypatch):
 
 
 def test_propensities_are_the_chances_of_what_was_chosen(tmp_path):
-    behaviours = (Behaviour("lpt", epsilon=0.25), Behaviour("random"), Behaviour("lpt"))
     recipe = Recipe(
         env={"machine": "toy", "slices": 64},
         episodes=30,
         tier="chances",
-        behaviours=behaviours,
+        behaviours=(Behaviour("lpt", epsilon=0.25), Behaviour("random"), Behaviour("lpt")),
         reference_episodes=0,
     )
     dataset = collect(recipe, tmp_path / "dataset")
@@ -240,8 +237,7 @@ def test_baselines_of_other_packages_collect_as_ours(install_package, tmp_path):
     small = {"env": TOY, "episodes": 2, "reference_episodes": 0}
     recipe = Recipe.from_dict({**small, "behaviours": behaviours})
     assert SPATIAL.takes_budget("deep") and "deep" in SPATIAL.policies()
-    dataset = collect(recipe, tmp_path / "x")
-    assert dataset.metadata.policy_names == ("deep-2", "deep")
+    assert collect(recipe, tmp_path / "x").metadata.policy_names == ("deep-2", "deep")
     with pytest.raises(DescriptionError, match="grouped: budget = 2: only policies that search"):
         Recipe.from_dict({**small, "behaviours": [{"policy": "grouped", "budget": 2}]})
 
@@ -290,16 +286,14 @@ def test_a_policy_that_cannot_plan_plays_as_ever():
             return int(mask.argmax())
 
     policy = Measured(First(), 10)
-    assert played(policy)[0].actions == played(First())[0].actions
-    assert policy.used == 0
+    assert played(policy)[0].actions == played(First())[0].actions and policy.used == 0
 
 
 def test_what_cannot_be_measured_is_refused():
     with pytest.raises(DescriptionError, match="measurements = -2"):
         Measured(SchedulePolicy("lpt"), -2)
     policy = Measured(SchedulePolicy("lpt"), 1)
-    domain = domain_of_env("pmoss/ThreadScheduling-v0")
-    env = domain.make_env({})
+    env = domain_of_env("pmoss/ThreadScheduling-v0").make_env({})
     with pytest.raises(UnsupportedError, match="no schedules that could be run"):
         policy.check_env(env)
     env.close()

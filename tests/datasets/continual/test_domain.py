@@ -90,15 +90,8 @@ def test_who_knows_more_serves_more():
 
 
 def test_planners_let_a_moving_load_move_on():
-    env = CONTINUAL.make_env(
-        {
-            "drift": "moving-load",
-            "drift_options": {"speed": 2.0},
-            "workload": "hot-range",
-            "slices": 64,
-            "epochs": 12,
-        }
-    )
+    task = {"drift": "moving-load", "drift_options": {"speed": 2.0}, "workload": "hot-range"}
+    env = CONTINUAL.make_env({**task, "slices": 64, "epochs": 12})
     served = {
         name: CONTINUAL.play(env, CONTINUAL.policy(name), 3).outcome
         for name in ("planner", "thorough-planner", "delayed-oracle", "law-oracle")
@@ -182,27 +175,26 @@ class Planned(RoundPolicy):
         return self._planned
 
 
+NOWHERE = [(-1, 2), (8, 2), (0, -1), (0, 8)]
+NO_LISTS = [7, None, [1, 2], ["ab"], [(0.5, 1)], [(0, 1, 2)], [(0, None)], "moves"]
+
+
 @pytest.mark.parametrize(
-    "plan", [7, None, [1, 2], ["ab"], [(0.5, 1)], [(0, 1, 2)], [(0, None)], "moves"]
+    ("plan", "words"),
+    [
+        *((plan, r"Planned: planned .*wanted is a list of \(slice, core\)") for plan in NO_LISTS),
+        *(([move], "planned the move .*slices are 0 to 7, cores 0 to 7") for move in NOWHERE),
+    ],
 )
-def test_what_is_no_list_of_moves_is_named(plan):
-    with pytest.raises(
-        PolicyError, match=r"Planned: planned .*wanted is a list of \(slice, core\)"
-    ):
+def test_what_is_no_list_of_moves_and_a_move_to_nowhere_are_named(plan, words):
+    with pytest.raises(PolicyError, match=words):
         CONTINUAL.play(CONTINUAL.make_env(SHORT), Planned(plan), 0)
-
-
-@pytest.mark.parametrize("move", [(-1, 2), (8, 2), (0, -1), (0, 8)])
-def test_a_move_to_nowhere_is_named(move):
-    with pytest.raises(PolicyError, match=r"planned the move .*slices are 0 to 7, cores 0 to 7"):
-        CONTINUAL.play(CONTINUAL.make_env(SHORT), Planned([move]), 0)
 
 
 def test_moves_beyond_those_of_a_round_are_left_out():
     env = CONTINUAL.make_env({**SHORT, "moves_per_epoch": 1})
     core = int(env.unwrapped.machine.workers[0])
-    played = CONTINUAL.play(env, Planned([(0, core), (1, core)]), 0)
-    assert played.outcome > 0
+    assert CONTINUAL.play(env, Planned([(0, core), (1, core)]), 0).outcome > 0
 
 
 def test_each_co_tenant_of_a_core_takes_of_what_the_others_leave():
@@ -250,8 +242,7 @@ def counted(session, streams, cost):
 def test_an_epoch_without_misses_teaches_nothing(session):
     cores = session.cores_seen
     fit, calm = Fit(World(session), calm=0.35), np.zeros(session.machine.nodes)
-    nothing = np.zeros((cores.size, len(COUNTER_NAMES)))
-    fit.see(cores, nothing)
+    fit.see(cores, np.zeros((cores.size, len(COUNTER_NAMES))))
     assert not fit.streams.any()
     fit.see(cores, counted(session, calm, 0.5))
     assert not fit.streams.any()

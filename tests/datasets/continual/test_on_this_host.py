@@ -15,13 +15,8 @@ from pmoss_env.machines import load_machine
 
 CONTINUAL = find_domain("continual")
 HERE: dict[str, Any] = {
-    "backend": "hardware",
-    "machine": "host",
-    "slices": 8,
-    "epochs": 2,
-    "epoch_seconds": 0.02,
-    "moves_per_epoch": 2,
-    "drift": "none",
+    **{"backend": "hardware", "machine": "host", "slices": 8, "drift": "none"},
+    **{"epochs": 2, "epoch_seconds": 0.02, "moves_per_epoch": 2},
     "backend_options": {"records": 5_000, "warmup_seconds": 0.01},
 }
 

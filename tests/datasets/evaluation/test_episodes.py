@@ -48,8 +48,7 @@ def test_scores_are_normalised_between_random_and_search(rows):
         low, high = row.random_throughput, row.search_throughput
         assert row.score == pytest.approx(100 * (row.throughput - low) / (high - low))
         assert row.search_throughput > row.random_throughput
-        assert row.seconds_per_decision > 0
-        assert len(row.actions) == 12
+        assert row.seconds_per_decision > 0 and len(row.actions) == 12
     mean = {name: np.mean([r.score for r in rows_of(rows, name)]) for name in policies()}
     assert mean["search"] == pytest.approx(100, abs=5)
     assert mean["first"] < mean["random"] < mean["search"]
@@ -125,8 +124,7 @@ def test_a_kept_row_with_another_type_is_refused(tmp_path, field, value):
     with ResultFile(path, {}, KEY) as kept:
         evaluate(KWARGS, policy, [0], 1, 10, 2, kept=kept)
         (row,) = kept.rows.values()
-    other = tmp_path / "other.partial"
-    with ResultFile(other, {}, KEY) as kept:
+    with ResultFile(tmp_path / "other.partial", {}, KEY) as kept:
         kept.append({**row, field: value})
         with pytest.raises(DatasetError, match=f"other.partial: remove it.* {field}"):
             evaluate(KWARGS, policy, [0], 1, 10, 2, kept=kept)
@@ -143,9 +141,8 @@ def test_a_kept_row_with_another_type_is_refused(tmp_path, field, value):
     ],
 )
 def test_counts_have_bounds(arguments, complaint):
-    given = {"seeds": [0], **arguments}
     with pytest.raises(DescriptionError, match=f"^{complaint}.*: must be from . to 1,000,000"):
-        evaluate(KWARGS, {"lpt": SchedulePolicy("lpt")}, **given)
+        evaluate(KWARGS, {"lpt": SchedulePolicy("lpt")}, **{"seeds": [0], **arguments})
 
 
 class Listener(FirstTile):
@@ -222,9 +219,8 @@ def test_what_is_no_action_is_refused_by_name(name, env, action):
         def act(self, observation, action_mask):
             return action
 
-    policies = {"wrong": Wrong()}
     with pytest.raises(IllegalActionError, match=f"action {action!r}: "):
-        evaluate(env, policies, [0], 1, 1, 1, env_id=find_domain(name).env_id)
+        evaluate(env, {"wrong": Wrong()}, [0], 1, 1, 1, env_id=find_domain(name).env_id)
 
 
 def test_unknown_environments_and_arguments_are_named(tmp_path, evaluation):

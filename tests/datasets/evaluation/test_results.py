@@ -15,14 +15,11 @@ def test_results_survive_writing_to_the_bit(tmp_path, evaluation):
     path = written(tmp_path / "deep" / "results.jsonl", evaluation, search_budget=7)
     header, back = read_results(path)
     assert back == evaluation.rows
-    assert header["env_kwargs"] == KWARGS
-    assert header["search_budget"] == 300
-    assert header["random_schedules"] == 30
-    assert header["rows"] == 30
+    assert header["env_kwargs"] == KWARGS and header["search_budget"] == 300
+    assert header["random_schedules"] == 30 and header["rows"] == 30
     assert header["notes"] == {"search_budget": 7}
     assert header["versions"]["numpy"] == np.__version__
-    assert header["host"]["logical_cores"] >= 1
-    assert header["command"]
+    assert header["host"]["logical_cores"] >= 1 and header["command"]
     assert [p.name for p in path.parent.iterdir()] == ["results.jsonl"]
 
 
@@ -93,8 +90,7 @@ def test_replay_names_every_mismatch(tmp_path, evaluation):
     assert len(progress) == len(rows)
     of_line = {m.partition(":")[0]: m for m in report.mismatches}
     assert set(of_line) == {f"line {n}" for n in range(2, 7)}
-    assert "throughput: recorded" in of_line["line 2"]
-    assert "999" in of_line["line 3"]
+    assert "throughput: recorded" in of_line["line 2"] and "999" in of_line["line 3"]
     assert any("11 actions do not end" in m for m in report.mismatches)
     assert "illegal_actions: recorded 7, now" in of_line["line 6"]
 

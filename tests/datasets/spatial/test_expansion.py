@@ -88,8 +88,7 @@ def test_rewards_are_the_live_ones(dataset, mode):
 def test_snapshots_schedules_and_instance_are_the_live_ones(dataset):
     for episode in list(dataset)[:3]:
         *_, env = live(dataset, episode, "terminal")
-        assert episode.incumbent == env.incumbent
-        assert episode.final == env.schedule
+        assert episode.incumbent == env.incumbent and episode.final == env.schedule
         assert episode.instance == env.instance
         for which, real in (("incumbent", env.incumbent_snapshot), ("final", env.final_snapshot())):
             snapshot = episode.snapshot(which, dataset.metadata)
@@ -103,8 +102,7 @@ def test_snapshots_schedules_and_instance_are_the_live_ones(dataset):
 
 
 def test_unmeasured_steps_give_no_improvement_reward(tmp_path):
-    recipe = Recipe(env=TASKS[0], episodes=1, reference_episodes=0)
-    dataset = collect(recipe, tmp_path / "dataset")
+    dataset = collect(Recipe(env=TASKS[0], episodes=1, reference_episodes=0), tmp_path / "dataset")
     episode = dataclasses.replace(dataset[0], throughput=np.array([np.nan] * 7 + [1.0]))
     with pytest.raises(DatasetError, match="throughput: not measured"):
         rewards(episode, "improvement")
@@ -131,13 +129,8 @@ def test_counterfactuals_are_of_cores_alone():
 
 
 ROW: dict[str, Any] = {
-    "incumbent_mq_per_s": 1.0,
-    "final_mq_per_s": 2.0,
-    "incumbent_p99_us": 3.0,
-    "p99_us": 4.0,
-    "moved_slices": 3,
-    "cores": [0] * 8,
-    "restored": None,
+    **{"incumbent_mq_per_s": 1.0, "final_mq_per_s": 2.0, "incumbent_p99_us": 3.0, "p99_us": 4.0},
+    **{"moved_slices": 3, "cores": [0] * 8, "restored": None},
 }
 
 

@@ -126,8 +126,7 @@ def test_scores_and_chances(corridor, tmp_path):
     assert dataset.normalized_score(high) == pytest.approx(100)
     for episode in dataset:
         share = 1 / dataset.expander().masks(episode).sum(axis=1)
-        expected = 0.5 * share + 0.5 * (episode.actions == 2)
-        np.testing.assert_allclose(episode.propensity, expected)
+        np.testing.assert_allclose(episode.propensity, 0.5 * share + 0.5 * (episode.actions == 2))
     env = corridor.make_env({"length": 5})
     judge = corridor.judge(env)
     rollout = corridor.play(env, corridor.policy("right"), 7, judge)
@@ -143,8 +142,7 @@ def test_other_tools_read_it(corridor, tmp_path):
     assert flat["terminals"].sum() == len(dataset)
     assert not flat["infos/next_action_mask"][:, 1].any()
     pytest.importorskip("minari")
-    stored = to_minari(dataset, tmp_path / "minari")
-    assert stored.total_episodes == len(dataset)
+    assert to_minari(dataset, tmp_path / "minari").total_episodes == len(dataset)
 
 
 def test_what_a_domain_does_not_know_is_refused(corridor, tmp_path):

@@ -29,14 +29,13 @@ def run_one(sound: Path, number: int, seed: int = 0) -> dict[str, object]:
     names = list(KINDS)
     name = names[number % len(names)]
     kind = KINDS[name]
-    rng = np.random.default_rng([seed, number])
     with tempfile.TemporaryDirectory(dir=sound.parent) as scratch:
         top = kind.file.split("/")[0]
         shutil.copytree(sound / top, Path(scratch) / top)
         path = Path(scratch) / kind.file
         before = path.read_bytes()
         # As a hostile writer would: the checksum fits what the metadata say.
-        after = mutated(before, kind.text, rng)
+        after = mutated(before, kind.text, np.random.default_rng([seed, number]))
         path.write_bytes(after)
         kind.after(path.parent)
         expected = kind.read((sound / kind.file).parent) if kind.sealed else None

@@ -86,8 +86,7 @@ def _modelled(machine: Machine, workload: Workload) -> float:
 
 
 def _imported(folder: Path) -> None:
-    server = read_lstopo(folder / "server.xml")
-    import_machine(server, "server")
+    import_machine(read_lstopo(folder / "server.xml"), "server")
 
 
 def _rows(folder: Path) -> list[Any]:
@@ -174,12 +173,10 @@ def make(folder: Path) -> None:
     with ResultFile(folder / "rows/rows.jsonl", {"kind": "x"}, ["a"]) as file:
         for number in range(5):
             file.append({"a": number, "b": number * 7})
-    cores = load_machine("toy").workers[:4]
-    plain = {"format": "pmoss-schedule", "cores": cores.tolist()}
+    plain = {"format": "pmoss-schedule", "cores": load_machine("toy").workers[:4].tolist()}
     (folder / "schedule/schedule.json").write_text(json.dumps(plain))
     (folder / "server/server.xml").write_text(_lstopo())
-    agent = pmoss_agents.make("threads-linucb")
-    agent.save(folder / "agent/agent.safetensors")
+    pmoss_agents.make("threads-linucb").save(folder / "agent/agent.safetensors")
     make_original(folder / "original", "amd_x")
     keys = np.arange(5000, dtype="<u8") * 977
     count = np.array([keys.size], dtype="<u8")

@@ -60,8 +60,7 @@ def _weights(path: Path) -> str:
     import pmoss_agents
 
     arrays, _ = pmoss_agents.load(path)._state()
-    parts = [arrays[name].tobytes() for name in sorted(arrays)]
-    return hashlib.sha256(b"".join(parts)).hexdigest()
+    return hashlib.sha256(b"".join([arrays[name].tobytes() for name in sorted(arrays)])).hexdigest()
 
 
 WORKS = {

@@ -56,11 +56,7 @@ def test_a_mutated_file_is_accepted_or_refused(sound, mutations):
 
 
 WORKS = len(kills.WORKS)
-FEW = [
-    number
-    for number in range(3 * WORKS)
-    if [*kills.WORKS][number % WORKS] in ("collect", "evaluate")
-]
+FEW = [n for n in range(3 * WORKS) if [*kills.WORKS][n % WORKS] in ("collect", "evaluate")]
 
 
 @pytest.mark.parametrize("numbers", [FEW, pytest.param(range(200), marks=pytest.mark.heavy)])

@@ -4,6 +4,8 @@ import json
 import os
 import shutil
 import socket
+from dataclasses import replace
+from functools import partial
 
 import h5py
 import numpy as np
@@ -26,18 +28,6 @@ from pmoss_env.types import LoadRegime
 from pmoss_env.workloads import load_workload
 from tests.faults.tampering import change_metadata
 
-
-def _keys(path):
-    lines = load_workload("lookups")
-    from dataclasses import replace
-
-    return native_workload(replace(lines, keys=f"sosd:{path}"))
-
-
-def _points(path):
-    return load_workload(f"points:{path}")
-
-
 #: What reads a file of each kind; the name that the file must have.
 READERS = {
     "metadata.json": lambda path: open_dataset(path.parent),
@@ -50,18 +40,10 @@ READERS = {
     "schedule.json": lambda path: read_schedule(path, load_machine("toy")),
     "server.xml": read_lstopo,
     "original.txt": read_rows,
-    "keys": _keys,
-    "points.npy": _points,
+    "keys": lambda path: native_workload(replace(load_workload("lookups"), keys=f"sosd:{path}")),
+    "points.npy": lambda path: load_workload(f"points:{path}"),
     "agent.safetensors": pmoss_agents.load,
 }
-
-
-def _pipe(path):
-    os.mkfifo(path)
-
-
-def _device(path):
-    path.symlink_to("/dev/zero")
 
 
 def _socket(path):
@@ -75,11 +57,7 @@ def _socket(path):
         os.chdir(folder)
 
 
-def _folder(path):
-    path.mkdir()
-
-
-@pytest.mark.parametrize("make", [_pipe, _device, _socket, _folder])
+@pytest.mark.parametrize("make", [os.mkfifo, partial(os.symlink, "/dev/zero"), _socket, os.mkdir])
 @pytest.mark.parametrize("name", READERS)
 def test_only_regular_files_are_read(tmp_path, name, make):
     path = tmp_path / name
@@ -165,8 +143,7 @@ def declare(folder, name, shape):
 def test_more_episodes_than_the_file_can_hold_are_refused(whole, tmp_path):
     folder = change_metadata(whole.path, tmp_path / "bomb", episodes=EPISODES)
     for field in whole.metadata.fields:
-        shape = (EPISODES, *whole.column(field.name).shape[1:])
-        declare(folder, field.name, shape)
+        declare(folder, field.name, (EPISODES, *whole.column(field.name).shape[1:]))
     with pytest.raises(DatasetError, match=r"declares \d+ bytes: no file of this size"):
         open_dataset(folder)
 
@@ -225,8 +202,7 @@ def test_chunks_larger_than_their_array_are_refused(whole, tmp_path):
     with h5py.File(folder / "data.hdf5", "a") as file:
         data = np.asarray(file["seed"])
         del file["seed"]
-        chunks = (2**25,)
-        file.create_dataset("seed", data=data, maxshape=(None,), chunks=chunks, compression=1)
+        file.create_dataset("seed", data=data, maxshape=(None,), chunks=(2**25,), compression=1)
     with pytest.raises(DatasetError, match="seed: declares"):
         open_dataset(folder)
 
@@ -235,7 +211,6 @@ def test_chunks_larger_than_their_array_are_refused(whole, tmp_path):
     ("config", "message"),
     [
         ({"width": 16384, "layers": 64}, "width = 16384: must be at most 4096"),
-        ({"width": 4096, "layers": 64}, "width = 4096: must give at most"),
         ({"batch_size": 10**12}, "batch_size = 1000000000000: must be at most"),
         ({"layers": 10**30}, "layers = 10+: must be at most"),
     ],
@@ -246,28 +221,23 @@ def test_no_config_asks_for_more_memory_than_there_is(config, message):
         pmoss_agents.make("decision-transformer", **config)
 
 
-@pytest.mark.parametrize("episodes", [2, 10**12])
-def test_a_rebuild_makes_no_more_episodes_than_the_file_holds(whole, tampered, tmp_path, episodes):
-    folder = tampered(recipe={**whole.metadata.recipe, "episodes": episodes})
-    with pytest.raises(DatasetError, match=f"asks for {episodes} episodes, and the file holds 3"):
-        suite.rebuild(open_dataset(folder), tmp_path / "again")
-    assert not (tmp_path / "again.partial").exists()
+HUGE, LIMIT = 10**12, "must be at most 1000000"
+LONG = [{"policy": "local-search", "budget": HUGE}]
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "error", "message"),
     [
-        ({"reference_budget": 10**12}, "reference_budget = 1000000000000: must be at most 1000000"),
-        (
-            {"behaviours": [{"policy": "local-search", "budget": 10**12}]},
-            "must be from 1 to 1000000",
-        ),
+        ({"episodes": 2}, DatasetError, "asks for 2 episodes, and the file holds 3"),
+        ({"episodes": HUGE}, DatasetError, f"asks for {HUGE} episodes, and the file holds 3"),
+        ({"reference_budget": HUGE}, DescriptionError, f"reference_budget = {HUGE}: {LIMIT}"),
+        ({"behaviours": LONG}, DescriptionError, "must be from 1 to 1000000"),
     ],
 )
-def test_a_rebuild_searches_no_longer_than_a_search_may_take(
-    whole, tampered, tmp_path, changes, message
+def test_a_rebuild_makes_what_the_file_holds_and_searches_no_longer_than_a_search_may(
+    whole, tampered, tmp_path, changes, error, message
 ):
     folder = tampered(recipe={**whole.metadata.recipe, **changes})
-    with pytest.raises(DescriptionError, match=message):
+    with pytest.raises(error, match=message):
         suite.rebuild(open_dataset(folder), tmp_path / "again")
     assert not (tmp_path / "again.partial").exists()

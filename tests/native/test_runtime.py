@@ -28,8 +28,7 @@ def runner() -> _native.Runner:
     progress: list[int] = []
     runner.load(progress=progress.append)
     assert runner.loaded
-    assert progress == sorted(progress)
-    assert progress[-1] == 10_000
+    assert progress == sorted(progress) and progress[-1] == 10_000
     return runner
 
 
@@ -52,12 +51,10 @@ def test_measures_a_schedule(runner: _native.Runner, arguments: dict[str, Any], 
     result = runner.measure(**arguments, load=load, rate_mqs=0.02)
     events = _native.probe_events()
     workers = len(arguments["worker_cpus"])
-    assert result["completed"] > 0
-    assert result["seconds"] >= 0.3
+    assert result["completed"] > 0 and result["seconds"] >= 0.3
     assert result["slice_queries"].dtype == np.uint64
     assert result["slice_queries"].sum() == result["completed"]
-    assert result["issued"] == result["executed"]
-    assert result["not_found"] == 0
+    assert result["issued"] == result["executed"] and result["not_found"] == 0
     assert result["slice_counters"].shape == (SLICES, len(events))
     assert result["slice_counted"].shape == (SLICES, len(events))
     assert result["worker_counters"].shape == (workers, len(events))
@@ -108,21 +105,12 @@ def test_data_move_while_schedules_change(runner, arguments):
     node = _native.host_topology()["nodes"][0]["id"]
     nodes = [node] * SLICES
     changes = [(0.02 * i, arguments["cores"][:: (-1) ** i], nodes, "core", "slice") for i in (1, 2)]
+    moving = {"nodes": nodes, "data": "slice", "changes": changes}
+    moving |= {"pace": "aggressive", "always_move": True, "batch": 8}
     for strategy in ("copy", "move_pages"):
-        result = runner.measure(
-            **arguments,
-            nodes=nodes,
-            data="slice",
-            changes=changes,
-            strategy=strategy,
-            pace="aggressive",
-            always_move=True,
-            batch=8,
-        )
-        assert result["schedules"] == 2
-        assert result["migration"]["slices"] >= SLICES
-        assert result["slice_causes"] == [""] * SLICES
-        assert result["in_place"]
+        result = runner.measure(**arguments, **moving, strategy=strategy)
+        assert result["schedules"] == 2 and result["migration"]["slices"] >= SLICES
+        assert result["slice_causes"] == [""] * SLICES and result["in_place"]
         assert (result["slice_pages_home"] == result["slice_pages"]).all()
         assert set(result["node_pages"]) == {node}
 
@@ -199,8 +187,7 @@ def write(root: Path, path: str, text: str) -> None:
 def test_every_event_counts_or_says_why_not() -> None:
     events = _native.probe_events()
     names = [event["name"] for event in events]
-    assert len(set(names)) == len(names)
-    assert names[:2] == ["cycles", "instructions"]
+    assert len(set(names)) == len(names) and names[:2] == ["cycles", "instructions"]
     first = names.index("task_clock")  # the PMU's events come first
     assert names[first : first + 3] == ["task_clock", "context_switches", "page_faults"]
     for event in events:
@@ -214,11 +201,7 @@ def test_topology_of_a_made_up_machine(tmp_path: Path) -> None:
     write(tmp_path, f"{cpu}/online", "0-3")
     for i in range(4):
         write(tmp_path, f"{cpu}/cpu{i}/topology/physical_package_id", str(i // 2))
-        write(
-            tmp_path,
-            f"{cpu}/cpu{i}/topology/thread_siblings_list",
-            f"{i // 2 * 2}-{i // 2 * 2 + 1}",
-        )
+        write(tmp_path, f"{cpu}/cpu{i}/topology/thread_siblings_list", f"{i & 2}-{i | 1}")
     for i in range(2):
         write(tmp_path, f"{node}/node{i}/cpulist", f"{2 * i}-{2 * i + 1}")
         write(tmp_path, f"{node}/node{i}/distance", "10 21" if i == 0 else "21 10")
@@ -237,8 +220,7 @@ def test_a_folder_that_is_no_host_is_refused(tmp_path: Path) -> None:
 def test_this_host() -> None:
     topology = _native.host_topology()
     online = {cpu["id"] for cpu in topology["cpus"]}
-    assert topology["allowed_cpus"]
-    assert set(topology["allowed_cpus"]) <= online
+    assert topology["allowed_cpus"] and set(topology["allowed_cpus"]) <= online
     facts = _native.host_facts()
     assert facts["kernel"] != "unknown"
     assert all(isinstance(value, str) and value for value in facts.values())

@@ -17,8 +17,7 @@ from tests.sources import REPOSITORY
 
 
 def test_help_teaches_every_command() -> None:
-    application = make_app()
-    root = typer.main.get_command(application)
+    root = typer.main.get_command(make_app())
     leaves = list(_leaves(root, ()))
     assert 20 < len(leaves) <= 35, [words for words, _ in leaves]
     for words, command in leaves:
@@ -73,16 +72,9 @@ def test_commands_in_texts_have_words_and_options_that_exist() -> None:
 
 def test_machine_means_the_same_everywhere() -> None:
     words = ["-e", "slices=4", "--seeds", "1", "--episodes", "1", "--budget", "5"]
-    few = ["--schedules", "2", "--machine", "toy"]
-    assert "lpt" in pmoss("evaluate", "lpt", *words, *few)
-    commands = (
-        ["evaluate", "lpt"],
-        ["data", "collect", "x"],
-        ["train", "a.safetensors"],
-        ["measure"],
-    )
-    for command in commands:
-        message = pmoss(*command, "--machine", "toy", "-e", "machine=rome-7302", status=2)
+    assert "lpt" in pmoss("evaluate", "lpt", *words, "--schedules", "2", "--machine", "toy")
+    for command in ("evaluate lpt", "data collect x", "train a.safetensors", "measure"):
+        message = pmoss(*command.split(), "--machine", "toy", "-e", "machine=rome-7302", status=2)
         assert "--machine toy: -e machine=rome-7302 names another" in message
 
 
@@ -112,8 +104,7 @@ def test_help_imports_no_layer_that_it_can_do_without() -> None:
 
 
 def test_lists_are_json_on_request() -> None:
-    environments = pmoss_json("list", "environments")
-    assert "pmoss/toy-v0" in {each["id"] for each in environments}
+    assert "pmoss/toy-v0" in {each["id"] for each in pmoss_json("list", "environments")}
     assert {each["name"]: each["nodes"] for each in pmoss_json("list", "machines")}["toy"] == 2
     assert pmoss_json("list", "agents", "spatial")[0]["domain"] == "spatial"
     config = pmoss_json("list", "agents", "cql")["config"]

@@ -39,8 +39,7 @@ def test_a_signal_ends_it_with_its_status_and_what_was_learned(number, tmp_path)
         check=False,
     )
     assert done.returncode == 128 + number, done.stderr
-    assert "Traceback" not in done.stderr
-    assert "s observed" in done.stdout
+    assert "Traceback" not in done.stderr and "s observed" in done.stdout
     assert f"interrupted: {saved} holds what the agent has learned" in done.stderr
     assert len([json.loads(line) for line in log.read_text().splitlines()]) == 2
     assert saved.exists()

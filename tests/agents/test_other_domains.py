@@ -33,8 +33,7 @@ def test_every_agent_fits_acts_and_comes_back_from_its_file(name, dataset, tmp_p
     agent = pmoss_agents.make(name)
     with pytest.raises(CheckpointError, match="nothing to save"):
         agent.save(tmp_path / "agent.safetensors")
-    metrics = agent.fit(dataset)
-    assert 0 <= metrics["above_best"] < 1
+    assert 0 <= agent.fit(dataset)["above_best"] < 1
     agent.save(tmp_path / "agent.safetensors")
     loaded = pmoss_agents.load(tmp_path / "agent.safetensors")
     assert loaded.dataset == {"id": dataset.id, "checksum": dataset.checksum}
@@ -60,8 +59,7 @@ def test_the_pair_of_regressions_is_the_least_squares_solution(dataset):
     for path in range(2):
         solution = np.linalg.lstsq(x, times[:, path], rcond=None)[0]
         assert np.allclose(agent.predict_us(features)[:, path], x @ solution)
-    faster = agent.predict_us(features).argmin(axis=1)
-    assert np.array_equal(agent.choose(features), faster)
+    assert np.array_equal(agent.choose(features), agent.predict_us(features).argmin(axis=1))
 
 
 @pytest.mark.parametrize("name", ["linear-cost", "linucb"])
@@ -119,14 +117,12 @@ def test_linucb_learns_without_any_data_and_heeds_the_mask():
     for _ in range(600):
         size, latency = 10 + 500.0 * rng.random(), 100.0 + 200.0 * rng.random()
         features = np.array([size, latency, 0.0, 0.0, 0.0])
-        observation = {"features": features, "action_mask": np.ones(2, np.int8)}
-        path = agent.act(observation)
+        path = agent.act({"features": features, "action_mask": np.ones(2, np.int8)})
         if abs(latency - 200) > 20:
             chosen.append(path == (latency > 200))
         agent.observe(-(0.05 + size / 5) * (latency / 200 if path == 0 else 1.0))
     assert np.mean(chosen[-200:]) > 0.9
-    masked = {"features": features, "action_mask": np.array([0, 1], np.int8)}
-    assert agent.act(masked) == 1
+    assert agent.act({"features": features, "action_mask": np.array([0, 1], np.int8)}) == 1
 
 
 def test_wrong_uses_are_refused(dataset, tmp_path):
@@ -182,8 +178,7 @@ def test_a_bandit_that_was_stopped_ends_as_one_that_was_not(tmp_path):
         pmoss_agents.make("threads-linucb", episodes=2).fit(short(), progress=stop, checkpoint=path)
     resumed = pmoss_agents.load(path)
     resumed.fit(short())
-    for name, array in whole._state()[0].items():
-        np.testing.assert_array_equal(array, resumed._state()[0][name], err_msg=name)
+    np.testing.assert_equal(resumed._state()[0], whole._state()[0])
 
 
 def test_the_hybrid_begins_as_the_rule_and_overrules_when_sure():
@@ -196,8 +191,7 @@ def test_the_hybrid_begins_as_the_rule_and_overrules_when_sure():
         # Whatever the rule moves, bandwidth falls by a hundredth: half a thread's share.
         factor = 0.99 if chosen[-1] == highest else 1.0
         observation = {**observation, "core_inputs": observation["core_inputs"] * factor}
-    assert chosen[:3] == [highest] * 3
-    assert chosen[-5:] == [0] * 5
+    assert chosen[:3] == [highest] * 3 and chosen[-5:] == [0] * 5
     hybrid.reset()
     assert hybrid.act(observation, info["action_mask"]) == highest
 
@@ -229,10 +223,8 @@ def test_updates_equal_the_direct_solution(absorbed):
     for row, target in zip(x[absorbed:], y[absorbed:], strict=True):
         arms.update(1, row, target)
     theta, inverse = direct(x, y, 0.7)
-    assert np.allclose(arms.theta[1], theta)
-    assert np.allclose(arms.inverse[1], inverse)
-    assert arms.count.tolist() == [0, 60, 0]
-    assert not arms.theta[[0, 2]].any()
+    assert np.allclose(arms.theta[1], theta) and np.allclose(arms.inverse[1], inverse)
+    assert arms.count.tolist() == [0, 60, 0] and not arms.theta[[0, 2]].any()
 
 
 @settings(max_examples=40)
@@ -295,11 +287,8 @@ def test_damaged_states_are_refused_and_change_nothing(damage):
 
 
 def test_impossible_numbers_are_named():
-    with pytest.raises(DescriptionError, match="arms = -1"):
-        RidgeArms(-1, 4)
-    with pytest.raises(DescriptionError, match="features = 0"):
-        RidgeArms(1, 0)
-    with pytest.raises(DescriptionError, match="ridge"):
-        RidgeArms(1, 4, ridge=0.0)
+    for sizes, name in (((-1, 4), "arms = -1"), ((1, 0), "features = 0"), ((1, 4, 0.0), "ridge")):
+        with pytest.raises(DescriptionError, match=name):
+            RidgeArms(*sizes)
     with pytest.raises(DescriptionError, match="finite"):
         RidgeArms(1, 1).update(0, np.ones(1), float("nan"))

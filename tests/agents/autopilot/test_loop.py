@@ -17,12 +17,8 @@ from pmoss_env.machines import load_machine
 from tests.backends.ended import threads_of_process
 
 HERE = {
-    "slices": 8,
-    "epochs": 4,
-    "epoch_seconds": 0.08,
-    "moves_per_epoch": 2,
-    "drift": "none",
-    "incumbent": "spread",
+    **{"slices": 8, "epochs": 4, "epoch_seconds": 0.08, "moves_per_epoch": 2},
+    **{"drift": "none", "incumbent": "spread"},
     "backend_options": {"records": 5_000, "warmup_seconds": 0.01},
 }
 
@@ -35,8 +31,7 @@ class Restless(RoundPolicy):
     """Moves the first slice away, every epoch."""
 
     def plan(self, cores):
-        workers = self.env.machine.workers
-        return [(0, int(next(core for core in workers if core != cores[0])))]
+        return [(0, int(next(core for core in self.env.machine.workers if core != cores[0])))]
 
 
 class Broken(Restless):
@@ -91,14 +86,8 @@ def test_every_change_is_tried_and_its_epoch_kept(tmp_path):
 
 def test_an_agent_that_raises_moves_nothing_and_is_reported():
     epochs_of_run = list(fly(running_env({**HERE, "epochs": 6}, 0), Broken()))
-    assert [bool(epoch.trouble) for epoch in epochs_of_run] == [
-        False,
-        True,
-        True,
-        True,
-        False,
-        False,
-    ]
+    troubled = [number for number, epoch in enumerate(epochs_of_run) if epoch.trouble]
+    assert troubled == [1, 2, 3] and len(epochs_of_run) == 6
     assert "RuntimeError: a bug of the agent" in epochs_of_run[1].trouble
     assert "asked no more" in epochs_of_run[3].trouble
     assert len({epoch.cores for epoch in epochs_of_run}) == 1
@@ -196,8 +185,7 @@ def test_a_full_disk_does_not_stop_the_loop(tmp_path, monkeypatch):
     assert file.lost == 1
     with pytest.raises(DatasetError, match="another command"):
         EpochFile(path, {})
-    rows = path.read_text().splitlines()
-    assert [json.loads(row).get("epoch") for row in rows] == [None, 2, 3]
+    assert [json.loads(row).get("epoch") for row in path.read_text().splitlines()] == [None, 2, 3]
 
 
 def test_an_index_that_inserts_have_made_too_large_is_loaded_anew():
@@ -211,8 +199,7 @@ def test_an_index_that_inserts_have_made_too_large_is_loaded_anew():
             assert reloads == [f"loaded anew: {sizes[-1]:,} records were 5,000 at first"]
         sizes.append(epoch.records)
     assert max(sizes) > 5_000 and not index.ended
-    noted = report_page([epoch], "t", []).count("loaded anew")
-    assert noted >= bool(epoch.reloaded)
+    assert report_page([epoch], "t", []).count("loaded anew") >= bool(epoch.reloaded)
 
 
 def test_a_loop_without_memory_for_another_epoch_ends_kindly(monkeypatch):

@@ -9,6 +9,7 @@ import numpy as np
 import pmoss_env  # noqa: F401 (registers the environments)
 from pmoss_agents import Agent
 from pmoss_datasets import Behaviour, Dataset, Recipe, collect
+from pmoss_datasets.evaluation import evaluate
 from pmoss_env.baselines.exact import exact_schedule
 
 #: One workload and one incumbent: the optimum is one number, and branch and bound finds it.
@@ -50,6 +51,13 @@ def check_masks(agent: Agent, kwargs: dict[str, Any]) -> None:
             action = agent.act(observation, mask)
             assert mask[action]
             observation, _, done, _, info = env.step(action)
+
+
+def mean_scores(env: dict[str, Any], policies: dict[str, Any], episodes: int = 8) -> dict:
+    """Of each policy in the same episodes, in which none chooses what is not allowed."""
+    rows = evaluate(env, policies, [5], episodes, 200, 20).rows
+    assert not any(row.illegal_actions for row in rows)
+    return {name: np.mean([row.score for row in rows if row.policy == name]) for name in policies}
 
 
 def optimum() -> float:

@@ -79,8 +79,7 @@ def test_no_order_of_slices_counts_and_each_of_them_does(dataset) -> None:
     # What many encoders share gives the same.
     torch.testing.assert_close(scores(scores.encoder.shared(batch)), plain)
     order = torch.randperm(dataset.steps, generator=torch.Generator().manual_seed(1))
-    permuted = [*batch[: len(KEYS)], batch[len(KEYS)][:, order]]
-    torch.testing.assert_close(scores(permuted), plain)
+    torch.testing.assert_close(scores([*batch[: len(KEYS)], batch[len(KEYS)][:, order]]), plain)
     # Counters without their flags, or another slice's counters, are other sets.
     for column in (slice(None, -1), slice(-1, None)):
         other = [array.clone() for array in batch]
@@ -116,8 +115,7 @@ def test_sequence_models_see_the_set_before_the_first_step(name: str, dataset) -
         other[:, -1] *= 2
         assert not torch.allclose(network.opening(batch["meta"], other), plain)
         # The last slice's counters reach the first step's scores through that token alone.
-        first = network({**batch, "slice_view": other})[:, 0]
-        assert not torch.equal(first, network(batch)[:, 0])
+        assert not torch.equal(network({**batch, "slice_view": other})[:, 0], network(batch)[:, 0])
         network.every = None
         assert torch.equal(network({**batch, "slice_view": other})[:, 0], network(batch)[:, 0])
 
@@ -167,8 +165,7 @@ def data(tmp_path_factory):
 
 
 def learned(data, **changes):
-    settings = {**TRANSFORMER, "inputs": ["core"], "reward": "slice", **changes}
-    agent = DecisionTransformer(**settings)
+    agent = DecisionTransformer(**{**TRANSFORMER, "inputs": ["core"], "reward": "slice", **changes})
     agent.fit(data)
     return agent
 

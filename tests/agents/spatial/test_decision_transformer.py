@@ -59,14 +59,10 @@ def test_it_begins_with_the_weights_of_another_training(dataset, tmp_path):
     first = learned(dataset)
     scans = collected({**BUSY, "workload": "scans"}, tmp_path / "scans", episodes=6)
     tuned = first.renewed(updates=1, learning_rate=1e-9, batch_size=2)
-    assert all(np.array_equal(a, b) for a, b in zip(*map(_values, (first, tuned)), strict=True))
+    np.testing.assert_equal(weights(tuned), weights(first))
     tuned.fit(scans)
     assert tuned.updates == 1 and tuned.task["foresight"] == first.task["foresight"]
     assert np.allclose(tuned.agreement(scans)[0], first.agreement(scans)[0], rtol=1e-4)
-
-
-def _values(agent):
-    return list(weights(agent).values())
 
 
 @pytest.fixture(scope="module")
@@ -99,8 +95,7 @@ def test_it_learns_from_several_machines_in_one_grid(dataset, of_machines):
     padded = source.whole([3])
     tiles = torch.from_numpy(layouts[0].tiles)
     for key in ("machine_view", "view_mask"):
-        axis = 2
-        assert torch.equal(padded[key].index_select(axis, tiles), plain[key])
+        assert torch.equal(padded[key].index_select(2, tiles), plain[key])
         assert padded[key].sum() == pytest.approx(float(plain[key].sum()))
     losses, _ = agent.agreement(both)
     assert np.array_equal(losses[-4:], agent.agreement(of_machines[0])[0])
@@ -120,8 +115,7 @@ def test_what_learned_on_some_machines_is_fine_tuned_on_another_and_plays_there(
     small = learned(third)
     with pytest.raises(CheckpointError, match=r"grid = .* has grid"):
         small.renewed(updates=1).fit(other)
-    roomy = learned(third, rows=other.machine.rows, cols=other.machine.cols)
-    tuned = roomy.renewed(updates=1)
+    tuned = learned(third, rows=other.machine.rows, cols=other.machine.cols).renewed(updates=1)
     tuned.fit(other)
     assert tuned.task["grid"] == [other.machine.rows, other.machine.cols]
 
@@ -222,8 +216,7 @@ def test_products_of_half_the_width_teach_nearly_the_same(dataset, fitted):
 
 
 def test_doubt_weighs_what_is_unlikely_less():
-    generator = torch.Generator().manual_seed(0)
-    scores = torch.randn(2, 3, 5, generator=generator).requires_grad_()
+    scores = torch.randn(2, 3, 5, generator=torch.Generator().manual_seed(0)).requires_grad_()
     actions = torch.tensor([[0, 1, 2], [3, 4, 0]])
     plain, tiny = (imitation_loss(scores, actions, q) for q in (0.0, 1e-4))
     torch.testing.assert_close(tiny, plain, rtol=1e-3, atol=0)

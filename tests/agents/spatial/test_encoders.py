@@ -46,8 +46,7 @@ def inputs(machine, groups=GROUPS, outputs=5):
     layer = TileInputs(machine.tiles, H, outputs, groups)
     state = states(machine.tiles, machine.worker_tiles)
     keys = ("machine_view", "incumbent_view", "slice_view")
-    samples = {key: state[key].flatten(0, 1).numpy() for key in keys}
-    layer.set_up([(samples, Layout(machine))])
+    layer.set_up([({key: state[key].flatten(0, 1).numpy() for key in keys}, Layout(machine))])
     return layer, state
 
 

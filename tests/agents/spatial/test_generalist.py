@@ -17,6 +17,7 @@ from pmoss_datasets.spatial.worlds import draw_world
 from pmoss_env.envs.spatial import SpatialSchedulingEnv
 from pmoss_env.errors import CheckpointError, DatasetError, DescriptionError
 from pmoss_env.machines import load_machine
+from tests.agents.spatial.playing import mean_scores
 
 SMALL = {
     **{"members": 1, "width": 32, "features": 16, "demands": 8, "batch_size": 4, "held": 4},
@@ -50,8 +51,7 @@ def mean_loss(agent, worlds):
 
 def test_it_learns_what_schedules_serve(agent, worlds):
     new = Generalist(**SMALL, updates=1)
-    metrics = new.fit(worlds)
-    assert metrics.keys() == {"loss", "error", "held_loss", "held_error"}
+    assert new.fit(worlds).keys() == {"loss", "error", "held_loss", "held_error"}
     assert mean_loss(agent, worlds) < 0.8 * mean_loss(new, worlds)
 
 
@@ -90,8 +90,7 @@ def test_a_world_holds_the_topology_of_its_machine(worlds):
     for number in (0, 2, 3):
         topology = Topology(load_machine(draw_world("train", number).machine))
         groups = torch.from_numpy(worlds[number]["groups"][:, : topology.workers].copy())
-        caches = torch.from_numpy(worlds[number]["cache_mib"].copy())
-        other = Topologies(groups[None], caches[None])
+        other = Topologies(groups[None], torch.from_numpy(worlds[number]["cache_mib"].copy())[None])
         for name in ("siblings", "caches", "nodes", "sizes", "capacity"):
             torch.testing.assert_close(getattr(other, name)[0], getattr(topology, name))
 
@@ -138,9 +137,7 @@ def test_a_training_may_end_by_the_clock(worlds, monkeypatch):
 
 def test_it_plays_at_once_on_a_machine_that_it_never_met(agent):
     policies = {"generalist": agent, "random": SchedulePolicy("random")}
-    rows = evaluate(TOY, policies, [5], 6, 200, 20).rows
-    assert not any(row.illegal_actions for row in rows)
-    score = {name: np.mean([row.score for row in rows if row.policy == name]) for name in policies}
+    score = mean_scores(TOY, policies, episodes=6)
     assert score["generalist"] > 50 > score["random"]
 
 

@@ -29,8 +29,7 @@ def learned(name, dataset, **changes):
     settings = {key: value for key, value in settings.items() if value is not None}
     agent = pmoss_agents.make(name, **settings)
     agent.fit(dataset)
-    source = agent._source(dataset, np.arange(4), agent.task["reward_scale"])
-    return agent, source.at(range(ROWS))
+    return agent, agent._source(dataset, np.arange(4), agent.task["reward_scale"]).at(range(ROWS))
 
 
 def tensors(arrays):
@@ -298,8 +297,7 @@ def test_cdqac_is_made_of_the_losses_of_others(dataset):
         penalty += 0.3 * theirs(case.lesson)["loss_cql"].item()
     policy = torch.distributions.Categorical(logits=modules.policy(case.now))
     values = torch.stack([critic(case.now)[1] for critic in modules.q_funcs]).amin(0)
-    allowed = policy.probs > 0
-    worth = torch.where(allowed, policy.probs * values, 0).sum(1) + 0.2 * policy.entropy()
+    worth = torch.where(policy.probs > 0, policy.probs * values, 0).sum(1) + 0.2 * policy.entropy()
     losses = agent._update(batch, 4, torch.device("cpu"))
     np.testing.assert_allclose(losses["quantile_loss"], regression, rtol=1e-4)
     np.testing.assert_allclose(losses["conservative_loss"], penalty, rtol=1e-4)

@@ -34,8 +34,7 @@ def test_reaches_the_optimum_of_the_toy(name: str) -> None:
     # Processors round differently, so each has its own trainings, and one of some falls short.
     for seed in range(3):
         agent = make(name, **BUDGETS[name], seed=seed)
-        metrics = agent.fit(TOY)
-        assert metrics["steps"] >= BUDGETS[name]["steps"]
+        assert agent.fit(TOY)["steps"] >= BUDGETS[name]["steps"]
         if (served := play(agent)[1]) >= 0.95 * optimum():
             break
     assert served >= 0.95 * optimum()

@@ -72,8 +72,7 @@ def test_agents_of_one_environment_play_in_no_other() -> None:
 
 def test_commands_take_the_name(tmp_path: Path) -> None:
     task = ("-e", "slices=8", "-e", "interference=busy_core")
-    out = pmoss("explain", "lpt", BUSY, "--machine", "toy", *task)
-    assert "surrogate-busy-core-v0" in out
+    assert "surrogate-busy-core-v0" in pmoss("explain", "lpt", BUSY, "--machine", "toy", *task)
     rolled = ("run", "rollout", BUSY, "--machine", "toy", "--backend", "analytic")
     assert "surrogate-busy-core-v0" in pmoss(*rolled, *task, "--episodes", "1")
     few = ("--seeds", "1", "--episodes", "1", "--budget", "20", "--schedules", "5")

@@ -30,8 +30,7 @@ def test_models_choose_well_on_held_out_combinations(dataset):
     assert [s.model for s in scores] == list(MODELS)
     by_model = {s.model: s for s in scores}
     products = by_model["linear pair, products"]
-    assert products.r2["cpu"] > 0.95
-    assert products.r2["offload"] > 0.95
+    assert products.r2["cpu"] > 0.95 and products.r2["offload"] > 0.95
     assert products.above_best < 0.02
     assert (
         products.above_best < by_model["linear pair"].above_best < by_model["always CPU"].above_best

@@ -30,20 +30,9 @@ CHANGES = {
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("authors")
-    settings = Settings(
-        ("toy",),
-        workloads=("ycsb-a",),
-        loads=("closed",),
-        new_workloads=("scans",),
-        slices=16,
-        data=60,
-        changes=CHANGES,
-        episodes=2,
-        tries=2,
-        unseen=2,
-        search_budget=50,
-        agents=(),
-    )
+    worlds = {"workloads": ("ycsb-a",), "loads": ("closed",), "new_workloads": ("scans",)}
+    few = {"slices": 16, "data": 60, "episodes": 2, "tries": 2, "unseen": 2, "search_budget": 50}
+    settings = Settings(("toy",), **worlds, **few, changes=CHANGES, agents=())
     made = Run(settings, folder / "data", folder / "keep", folder)
     authors.prepare(made, silent)
     return made
@@ -129,8 +118,7 @@ def test_variants_are_networks_of_their_own(run):
     authors.prepare(made, silent)
     rows = [{**cell, **measure(made, cell)} for cell in cells(settings)]
     assert [row["variant"] for row in rows] == list(variants)
-    configs = [row["trainings"][0]["config"]["backbone"] for row in rows]
-    assert configs == ["transformer", "lstm"]
+    assert [row["trainings"][0]["config"]["backbone"] for row in rows] == ["transformer", "lstm"]
     assert rows[0]["networks"] != rows[1]["networks"]
     assert [line[0] for line in authors.TABLES["variants"](rows).rows] == list(variants)
 

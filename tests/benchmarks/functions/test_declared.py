@@ -80,8 +80,7 @@ def test_whoever_has_schedules_stands_in_the_place_of_p_moss(run):
     network = summary["network_1"]
     assert summary["statements"] == 3 and network["asked"] == network["missing"] == 1
     rows += [{"case": "no overhead", "number": "12b", **switched}]
-    lines = declared.TABLES["switches"](rows).rows
-    assert [line[0] for line in lines] == [DECLARED, "no overhead"]
+    assert [line[0] for line in declared.TABLES["switches"](rows).rows] == [DECLARED, "no overhead"]
 
 
 def test_who_is_divided_by_itself_is_not_inside():

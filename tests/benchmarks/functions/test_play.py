@@ -122,8 +122,7 @@ def test_rows_replay_and_an_altered_value_is_found(run: Run, rows) -> None:
 def test_the_best_checkpoint_plays_alone_where_the_last_is_not_asked_for(run: Run, rows) -> None:
     (own, *_) = (row for row in rows if row["policy"] == AGENT)
     alone = Run(replace(run.settings, last=False), run.data, run.keep, run.results)
-    cell = {name: own[name] for name in ("track", "task", "policy", "seed")}
-    row = play.Work(alone)(cell)
+    row = play.Work(alone)({name: own[name] for name in ("track", "task", "policy", "seed")})
     best = own["played"][f"{AGENT} (best)"]
     best = own["played"][AGENT] if best == "last" else best
     assert set(row["played"]) == {AGENT} and row["best"] == own["best"]
@@ -151,8 +150,7 @@ def test_actions_are_packed_and_read_again(rows) -> None:
     episodes = episodes_of(agent)
     assert [one.policy for one in episodes] == [AGENT, AGENT, f"{AGENT} (best)", f"{AGENT} (best)"]
     assert all(one.illegal_actions == 0 for one in episodes)
-    large = pack([_row((70_000, 3)), _row((1,))])
-    assert actions_of(large) == [(70_000, 3), (1,)]
+    assert actions_of(pack([_row((70_000, 3)), _row((1,))])) == [(70_000, 3), (1,)]
     assert "actions" not in pack([_row((1,))], actions=False)
 
 
@@ -209,8 +207,7 @@ def test_learners_of_the_track_complete_see_all_slices(run: Run, rows) -> None:
     assert row["training"]["config"] == {**play.config_of(settings, "bc", TOY), "complete": True}
     (other, *_) = (row for row in rows if row["policy"] == AGENT)
     assert row["training"]["source"] == other["training"]["source"]
-    played = row["played"]["bc"]
-    assert played["env_seed"] == other["played"][AGENT]["env_seed"]
+    assert row["played"]["bc"]["env_seed"] == other["played"][AGENT]["env_seed"]
     assert recheck(play, run, {**cell, **row}) == []
 
 

@@ -8,7 +8,6 @@ import pytest
 
 pytest.importorskip("scipy")
 import numpy as np
-import pytest
 
 from pmoss_benchmarks.functions.references import (
     TABLES,

@@ -39,14 +39,9 @@ def _work(settings: Settings, keep: Path) -> tuple[Run, list[dict[str, Any]]]:
 
 
 def test_a_checkpoint_is_trained_once_and_plays_beside_all_rules(tmp_path, monkeypatch):
-    settings = Settings(
-        {"tasks": Training(), "more": Training(("random:4000",))},
-        learned=(TOY,),
-        tasks=(TOY,),
-        tracks=("same-task", "interference"),
-        rules=("lpt", "best-fit"),
-        **FEW,
-    )
+    trained = {"tasks": Training(), "more": Training(("random:4000",))}
+    played = {"tracks": ("same-task", "interference"), "rules": ("lpt", "best-fit")}
+    settings = Settings(trained, learned=(TOY,), tasks=(TOY,), **played, **FEW)
     run, rows = _work(settings, tmp_path)
     assert [row["learned"] for row in rows] == [True, False, True, False]
     assert rows[1]["env"]["interference"] == "all"
@@ -124,13 +119,8 @@ def test_a_network_is_fine_tuned_on_the_machine_that_was_left_out(tmp_path: Path
 
 
 def test_the_machine_that_is_met_is_in_no_data(tmp_path: Path) -> None:
-    settings = Settings(
-        {"others": Training(("toy", "random:3", "random:1000"))},
-        machines=("toy",),
-        rules=("lpt",),
-        measurements=2,
-        **FEW,
-    )
+    others = {"others": Training(("toy", "random:3", "random:1000"))}
+    settings = Settings(others, machines=("toy",), rules=("lpt",), measurements=2, **FEW)
     _, (row,) = _work(settings, tmp_path)
     collected = {path.parent.name for path in tmp_path.glob("data-6/pmoss/*/mixed-v0")}
     assert collected == {"random-3-btree-ycsb-a", "random-1000-btree-ycsb-a"}
@@ -140,16 +130,10 @@ def test_the_machine_that_is_met_is_in_no_data(tmp_path: Path) -> None:
 
 
 def test_machines_have_workloads_in_turn_and_are_played_under_each_condition(tmp_path):
-    settings = Settings(
-        {"at once": Training(shipped="pmoss/generalist-v1")},
-        agent="generalist",
-        machines=("toy", "random:3"),
-        workloads=("ycsb-a", "scans"),
-        conditions={"as it is": {}, "noise": {"noise": 1.0}},
-        rules=("lpt",),
-        episodes=2,
-        budget=20,
-    )
+    trained = {"at once": Training(shipped="pmoss/generalist-v1")}
+    worlds = {"machines": ("toy", "random:3"), "workloads": ("ycsb-a", "scans")}
+    worlds |= {"conditions": {"as it is": {}, "noise": {"noise": 1.0}}, "episodes": 2, "budget": 20}
+    settings = Settings(trained, agent="generalist", rules=("lpt",), **worlds)
     run, rows = _work(settings, tmp_path)
     assert [row["env"]["workload"] for row in rows] == ["ycsb-a", "scans"] * 2
     assert [row["env"].get("noise") for row in rows] == [None, None, 1.0, 1.0]
@@ -159,12 +143,8 @@ def test_machines_have_workloads_in_turn_and_are_played_under_each_condition(tmp
 
 
 def test_its_own_episodes_are_of_the_workload_that_is_played(tmp_path: Path) -> None:
-    settings = Settings(
-        {"alone": Training(own=4)},
-        machines=("toy", "random:3"),
-        workloads=("ycsb-a", "scans"),
-        **FEW,
-    )
+    worlds = {"machines": ("toy", "random:3"), "workloads": ("ycsb-a", "scans")}
+    settings = Settings({"alone": Training(own=4)}, **worlds, **FEW)
     run = Run(settings, SHIPPED_ROOT, tmp_path, tmp_path)
     prepare(run, lambda *_: None)
     played = [trainings.world_of(settings, cell) for cell in cells(settings)]
@@ -176,8 +156,7 @@ def test_its_own_episodes_are_of_the_workload_that_is_played(tmp_path: Path) -> 
 def test_inputs_are_left_out_of_the_agent_that_plays(tmp_path: Path) -> None:
     slices = Training(("toy",), changes={"inputs": ["slice"]})
     left = {"nothing": Training(("toy",)), "core": slices}
-    settings = Settings(left, tasks=(TOY,), interference=("busy_core",), **FEW)
-    run, rows = _work(settings, tmp_path)
+    run, rows = _work(Settings(left, tasks=(TOY,), interference=("busy_core",), **FEW), tmp_path)
     agents = [pmoss_agents.load(trainings._checkpoint(run, row)) for row in rows]
     assert agents[1].config.inputs == ("slice",) != agents[0].config.inputs
     # No rule played: the agent is trained again.

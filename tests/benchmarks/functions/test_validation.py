@@ -39,8 +39,7 @@ def test_a_case_changes_what_a_statement_comes_to() -> None:
 
 
 def test_no_hard_statement_lies_outside_its_range() -> None:
-    rows = (RESULTS[name].rows for name in ("validation", "validation/model"))
-    of_all = verdicts(*rows).values()
+    of_all = verdicts(*(RESULTS[name].rows for name in ("validation", "validation/model"))).values()
     assert not [each for each in of_all if each.target.gate == "hard" and each.words == "outside"]
     # No learned policy is judged, and Random stands beside what is.
     assert sum(each.random is not None for each in of_all) >= 20

@@ -75,8 +75,7 @@ def test_new_rounds_have_seeds_that_cannot_be_tried(played, board):
     assert max(episode_seed(seed, episode, WIDE) for episode in range(50)) > 2**62
     # Rows of the narrow seeds are none of this round's, and its file replays by itself.
     assert replay(house).mismatches == ()
-    narrow = house.read_text().replace('"seed_bits": 63, ', "")
-    house.write_text(narrow)
+    house.write_text(house.read_text().replace('"seed_bits": 63, ', ""))
     assert any("seed_bits: is not the round's" in text for text in check_board(board))
     assert any("env_seed" in text for text in replay(house).mismatches)
 
@@ -84,12 +83,9 @@ def test_new_rounds_have_seeds_that_cannot_be_tried(played, board):
 def test_an_old_round_keeps_its_seeds(sealed: Round, board: Path, tmp_path: Path) -> None:
     file = board / "r1" / "round.toml"
     file.write_text(file.read_text().replace("scheme = 2\n", ""))
-    revealed = reveal(board, "r1", tmp_path / "secret")
-    (house,) = play_house(board, revealed)
-    rows = read_results(house)[1]
-    for row in rows:
-        sequence = np.random.SeedSequence((row.seed, row.episode))
-        assert row.env_seed == sequence.generate_state(1)[0]
+    (house,) = play_house(board, reveal(board, "r1", tmp_path / "secret"))
+    for row in read_results(house)[1]:
+        assert row.env_seed == np.random.SeedSequence((row.seed, row.episode)).generate_state(1)[0]
     assert "seed_bits" not in house.read_text()
     assert check_board(board) == []
 

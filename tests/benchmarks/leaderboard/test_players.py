@@ -169,9 +169,8 @@ def test_without_filters_a_kernel_confines_nothing(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_policy_has_so_many_threads_and_no_more(hand_in: HandIn, kept: None) -> None:
-    folder = hand_in("submitted_module:StartsThreads")
     with (
-        closing(player(folder, Limits(threads=50))) as policy,
+        closing(player(hand_in("submitted_module:StartsThreads"), Limits(threads=50))) as policy,
         pytest.raises(PolicyError, match="raises RuntimeError: 50: can't start new thread"),
     ):
         policy.reset()

@@ -71,8 +71,7 @@ def lessons(tmp_path_factory):
     recipe = Recipe(
         domain="continual", env=CONTINUAL, episodes=4, behaviours=stay, reference_episodes=0
     )
-    continual = collect(recipe, folder / "continual")
-    given = {"forecaster": continual}
+    given = {"forecaster": collect(recipe, folder / "continual")}
     given |= dict.fromkeys(("maskable-ppo", "dqn"), SPATIAL)
     return {name: given.get(name, spatial) for name in LEARNERS}
 
@@ -97,12 +96,6 @@ def fitted(lessons):
 
 def arrays(agent):
     return agent._state()[0]
-
-
-def same(mine, theirs):
-    assert mine.keys() == theirs.keys()
-    for name, array in mine.items():
-        np.testing.assert_array_equal(array, theirs[name], err_msg=name)
 
 
 def played(agent, seed=3, **changes):
@@ -138,7 +131,7 @@ def test_a_seed_decides_all_and_global_generators_are_left_alone(name, fitted, l
     seeded(5)
     again = make(name)
     again.fit(lessons[name])
-    same(arrays(again), expected)
+    np.testing.assert_equal(arrays(again), expected)
     played(again)
     assert drawn() == undisturbed
     other = make(name, seed=1, threads=2 if name == "bc" else 1)
@@ -164,7 +157,7 @@ def test_a_training_that_was_cut_ends_as_one_that_was_not(name, cut, fitted, les
     assert resumed.updates == cut
     resumed.fit(lessons[name], progress=lambda now, total, metrics: done.append(now))
     assert done == list(range(cut + 1, 7))
-    same(arrays(resumed), arrays(fitted(name)))
+    np.testing.assert_equal(arrays(resumed), arrays(fitted(name)))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -173,7 +166,7 @@ def test_preparing_an_update_changes_nothing_that_is_kept(name, lessons):
     with agent._course(lessons[name]) as course:
         before = {key: array.copy() for key, array in arrays(agent).items()}
         change = course.step(0)
-        same(arrays(agent), before)
+        np.testing.assert_equal(arrays(agent), before)
         change()
         assert any(not np.array_equal(arrays(agent).get(key), before[key]) for key in before)
 

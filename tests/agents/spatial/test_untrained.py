@@ -79,8 +79,7 @@ def mean_scores(env, policies, references, seed=7, episodes=EPISODES):
 @pytest.mark.parametrize("name", [name for name in SPATIAL if name not in PLANNERS])
 def test_an_untrained_agent_plays_like_chance(name, seed, task):
     env, data, references = task(TOY)
-    agent = untrained(name, seed, env, data)
-    assert mean_scores(env, {name: agent}, references)[name] < 20
+    assert mean_scores(env, {name: untrained(name, seed, env, data)}, references)[name] < 20
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -134,8 +133,7 @@ class Recorder:
 def test_on_its_own_machine_padding_changes_nothing(agent):
     policies = {"plain": agent, "padded": PaddedAgent(agent)}
     rows = evaluate({"machine": LARGE, **SLICES}, policies, [101], 2, 20, 5).rows
-    assert rows[0].actions == rows[1].actions
-    assert rows[2].actions == rows[3].actions
+    assert rows[0].actions == rows[1].actions and rows[2].actions == rows[3].actions
 
 
 def test_tiles_lie_in_the_corner_and_meta_goes_by_name():
@@ -146,8 +144,7 @@ def test_tiles_lie_in_the_corner_and_meta_goes_by_name():
     with pytest.raises(CheckpointError, match="call check_env"):
         policy.act(observation)
     policy.check_env(env)
-    tile = policy.act(observation, info["action_mask"])
-    assert tile == np.flatnonzero(info["action_mask"])[-1]
+    assert policy.act(observation, info["action_mask"]) == np.flatnonzero(info["action_mask"])[-1]
     padded = recorder.observations[0]
     rows, cols = load_machine(SMALL).rows, load_machine(SMALL).cols
     for key in ("position_mask", "view_mask", "machine_view", "incumbent_view"):

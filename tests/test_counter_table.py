@@ -99,8 +99,7 @@ def test_a_wrong_table_is_refused_in_one_line(tmp_path, old, new, complaint):
     path = changed(tmp_path, old, new)
     with pytest.raises(CounterTableError, match=complaint) as error:
         read_table(path)
-    assert str(error.value).startswith(f"{path}: ")
-    assert "\n" not in str(error.value)
+    assert str(error.value).startswith(f"{path}: ") and "\n" not in str(error.value)
 
 
 def test_the_build_says_what_is_wrong_with_the_table(tmp_path: Path) -> None:

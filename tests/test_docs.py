@@ -196,8 +196,7 @@ def test_snippet_runs(number: int, tmp_path: Path) -> None:
 def test_pictures_and_files_exist() -> None:
     for page, text in TEXTS.items():
         # Code may hold what looks like a link, such as a lambda of C++.
-        prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
-        for target in re.findall(r"\]\(([^)#:]+)", prose):
+        for target in re.findall(r"\]\(([^)#:]+)", re.sub(r"```.*?```", "", text, flags=re.DOTALL)):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
@@ -207,8 +206,7 @@ _ROW = re.compile(r"^\|[^|]*\| `([^`]+)` \| `([^`]+)` \|$", re.MULTILINE)
 
 @pytest.mark.parametrize("page", MAPS)
 def test_a_page_names_definitions(page: str) -> None:
-    text = (REPOSITORY / "docs/development" / page).read_text(encoding="utf-8")
-    rows = _ROW.findall(text)
+    rows = _ROW.findall((REPOSITORY / "docs/development" / page).read_text(encoding="utf-8"))
     assert len(rows) >= 10
     for path, name in rows:
         source = (REPOSITORY / path).read_text(encoding="utf-8")

@@ -31,14 +31,8 @@ SMALL = {"slices": 16, "records": 20_000, "seconds": 0.1, "warmup_seconds": 0.02
 
 
 def measure(library: Path, workload: str | Workload = "ycsb-a", **options):
-    backend = make_backend(
-        "hardware",
-        machine="host",
-        workload=workload,
-        index=register_plugin(library),
-        **SMALL,
-        **options,
-    )
+    options |= {"machine": "host", "workload": workload, "index": register_plugin(library)}
+    backend = make_backend("hardware", **SMALL, **options)
     try:
         context = Context(backend.machine, backend.slices)
         return backend.measure(make_baseline("grouped")(context), seed=0)
@@ -61,9 +55,8 @@ def test_large_values_are_served_or_refused_by_name(faulty) -> None:
     large = replace(load_workload("ycsb-a"), value_bytes=1024)
     snapshot = measure(faulty("words"), large)
     assert snapshot.throughput > 0
-    grown = sum(snapshot.provenance["data"]["pages_by_node"].values())
     if not snapshot.provenance["data"]["not_known"]:
-        assert grown > 0
+        assert sum(snapshot.provenance["data"]["pages_by_node"].values()) > 0
     wanted = "holds values of 8 bytes, and 1024 are asked for: give it open_words"
     for own_process in (True, False):
         for fault in ("good", "minor_0"):
@@ -232,8 +225,7 @@ def test_what_a_file_names_is_not_loaded(faulty, tmp_path) -> None:
     metadata.write_text(json.dumps(stored))
     for command in (["verify", "--rebuild"], ["show"]):
         words = [PMOSS, "datasets", command[0], folder, *command[1:]]
-        done = subprocess.run(words, capture_output=True, text=True)
-        assert "Traceback" not in done.stderr
+        assert "Traceback" not in subprocess.run(words, capture_output=True, text=True).stderr
     assert not trace.exists()
     check_index(library, operations=1_000, threads=1)
     assert trace.exists()

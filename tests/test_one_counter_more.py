@@ -19,8 +19,7 @@ pytest.importorskip("sb3_contrib")
 def before(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Path]]:
     """A dataset and checkpoints of agents, written with today's table."""
     folder = tmp_path_factory.mktemp("before")
-    recipe = Recipe(env=ENV, episodes=4, seed=2, reference_episodes=0)
-    dataset = collect(recipe, folder / "dataset")
+    dataset = collect(Recipe(env=ENV, episodes=4, seed=2, reference_episodes=0), folder / "dataset")
     sizes = {"layers": 1, "heads": 2, "width": 16, "channels": 8, "updates": 2, "batch_size": 2}
     agent = pmoss_agents.make("decision-transformer", **sizes, reward="slice")
     agent.fit(dataset)
@@ -53,8 +52,7 @@ def use(copy: Copy, before: tuple[Path, list[Path]]) -> bool:
 
 def test_before_the_native_module_is_built_again(copy, before):
     assert not use(copy, before)
-    page = copy.run("pmoss dev report docs/concepts/counters.md")
-    assert "[`itlb_misses`](#itlb_misses)" in page
+    assert "[`itlb_misses`](#itlb_misses)" in copy.run("pmoss dev report docs/concepts/counters.md")
 
 
 @pytest.mark.heavy

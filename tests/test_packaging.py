@@ -66,8 +66,7 @@ def test_versions_are_one(recipe: dict[str, Any]) -> None:
     assert PROJECT["dynamic"] == ["version"]
     [provided] = PYPROJECT["tool"]["dynamic-metadata"]
     assert provided["field"] == "version"
-    source = text_of(provided["input"])
-    [written] = re.findall(r'^__version__ = "(.+)"$', source, re.MULTILINE)
+    [written] = re.findall(r'^__version__ = "(.+)"$', text_of(provided["input"]), re.MULTILINE)
     assert written == pmoss_env.__version__ == recipe["context"]["version"]
 
 

@@ -13,8 +13,7 @@ def test_a_figure_becomes_pixels_and_a_file_without_pyplot(tmp_path):
     figure = new_figure(2, 1, dpi=50)
     figure.add_subplot().plot([0, 1], color="red")
     image = pixels_of(figure)
-    assert image.shape == (50, 100, 3)
-    assert image.dtype == np.uint8
+    assert image.shape == (50, 100, 3) and image.dtype == np.uint8
     assert len(np.unique(image.reshape(-1, 3), axis=0)) > 2
     path = write_png(figure, tmp_path / "new" / "picture.png")
     assert path.read_bytes().startswith(b"\x89PNG")

@@ -171,8 +171,7 @@ def of_kubernetes(units: list[Unit], files: list[Path], folder: Path) -> Iterato
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("read", [of_numactl, of_cgroup, of_systemd, of_kubernetes])
 def test_what_is_exported_holds_the_cpus_and_nodes_of_each_unit(machine, read, rule, tmp_path):
-    mechanism = read.__name__.removeprefix("of_")
-    units, files = exported(mechanism, machine, rule, tmp_path / "out")
+    units, files = exported(read.__name__.removeprefix("of_"), machine, rule, tmp_path / "out")
     assert files[0].name.startswith(f"my-{rule}-rm-x")
     placed = {name: (cpus, nodes) for name, cpus, nodes in read(units, files, tmp_path)}
     assert placed.keys() == {unit.name for unit in units}
@@ -212,8 +211,7 @@ def test_this_hosts_cpus_and_nodes_are_the_kernels(tmp_path: Path) -> None:
     for unit in units:
         assert set(unit.cpus) <= set(host.cpu_of_core.tolist()) and set(unit.nodes) <= set(nodes)
     if shutil.which("taskset"):
-        words = ["taskset", "--cpu-list", ranges(units[0].cpus), "true"]
-        subprocess.run(words, check=True)
+        subprocess.run(["taskset", "--cpu-list", ranges(units[0].cpus), "true"], check=True)
 
 
 @pytest.mark.skipif(shutil.which("numactl") is None, reason="needs numactl")

@@ -105,9 +105,8 @@ def test_damaged_traces_are_refused() -> None:
         *[("slice", SLICES), ("kind", 9), ("touches", 2**32 - 1), ("first_page", 7)],
         *[("branch_misses", np.inf), ("branch_misses", np.nan)],
     ]:
-        damaged = {**arrays, name: np.full_like(arrays[name], value)}
         with pytest.raises(ValueError):
-            _native.trace_of_arrays(SLICES, damaged)
+            _native.trace_of_arrays(SLICES, {**arrays, name: np.full_like(arrays[name], value)})
     for name in arrays:
         with pytest.raises(ValueError, match=f"{name} is missing"):
             _native.trace_of_arrays(SLICES, {n: arrays[n] for n in arrays if n != name})
@@ -120,8 +119,7 @@ def library(tmp_path: Path) -> Path:
     words = ["c++", "-shared", "-fPIC", "-x", "c++", "/dev/null", "-o", str(path)]
     subprocess.run(words, check=True)
     folder = path.with_name("mine.so.recording")
-    trace = trace_of(of_lackey(), piece=10_000)
-    instance = save_instance(folder, 0, trace, {"tool": "lackey"})
+    instance = save_instance(folder, 0, trace_of(of_lackey(), piece=10_000), {"tool": "lackey"})
     Recording(folder, library_facts(path), WORKLOAD, SLICES, QUERIES, (instance,)).save()
     return path
 
@@ -282,7 +280,6 @@ def test_wrong_answers_are_not_recorded(fault: str, message: str, tmp_path: Path
 def test_a_recording_is_repeatable(std_map: Path, tmp_path: Path) -> None:
     traces = []
     for folder in (tmp_path / "first", tmp_path / "second"):
-        trace = record(std_map, folder, **SMALL).trace(0)
-        traces.append(_native.arrays_of_trace(trace))
+        traces.append(_native.arrays_of_trace(record(std_map, folder, **SMALL).trace(0)))
     names = ("slice", "touches", "first_touch", "instructions")
     assert all(np.array_equal(traces[0][name], traces[1][name]) for name in names)

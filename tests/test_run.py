@@ -76,8 +76,7 @@ def test_an_old_python_gets_the_needed_version(checkout: Path, tmp_path: Path) -
     done = call(checkout / "run", "demo", where=tmp_path, PATH=path, PYTHON="")
     assert done.returncode == 1
     assert "Python 3.11 or newer is needed" in done.stderr
-    assert "3.10" in done.stderr
-    assert "apt-get" not in done.stderr
+    assert "3.10" in done.stderr and "apt-get" not in done.stderr
 
 
 def test_a_wheel_needs_no_installation(checkout: Path, tmp_path: Path) -> None:

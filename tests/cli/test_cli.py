@@ -41,12 +41,11 @@ def test_catalogues_list_what_there_is() -> None:
 
 
 def test_in_a_pipe_no_name_is_broken() -> None:
-    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
     done = subprocess.run(
         [str(PMOSS), "list", "environments"],
         capture_output=True,
         text=True,
-        env=environment,
+        env={name: value for name, value in os.environ.items() if name != "COLUMNS"},
         check=True,
     )
     assert "pmoss/skylake-x-8n-btree-ycsb-a-v0" in done.stdout
@@ -134,13 +133,11 @@ def test_measuring_in_rounds_goes_on_where_it_was(tmp_path: Path) -> None:
     out = tmp_path / "toy.jsonl"
     words = ["measure", "--backend", "analytic", "--machine", "toy", "--slices", "8"]
     words += ["lpt", "--out", str(out), "--rounds"]
-    first = pmoss(*words, "2")
-    assert "round 1  lpt" in first
+    assert "round 1  lpt" in pmoss(*words, "2")
     kept = out.read_text()
     assert len(kept.splitlines()) == 3
     assert "round 2  lpt" in pmoss(*words, "3")
-    assert out.read_text().startswith(kept)
-    assert len(out.read_text().splitlines()) == 4
+    assert out.read_text().startswith(kept) and len(out.read_text().splitlines()) == 4
     assert "results of another command" in pmoss(*words, "3", "--seed", "1", status=2)
 
 
@@ -152,8 +149,7 @@ def test_collecting_on_this_host(index: str, tmp_path: Path) -> None:
     words += ["--episodes", "2", "-e", "slices=16", "-e", "workload_seed=1"]
     words += ["-e", f"index={index}", "-e", f"workload={workload}"]
     shown = pmoss(*words, "-e", f"backend_options={json.dumps(options)}")
-    assert "2 episodes" in shown
-    assert "host" in shown
+    assert "2 episodes" in shown and "host" in shown
 
 
 def test_two_schedules_are_explained(tmp_path: Path) -> None:
@@ -193,8 +189,7 @@ def test_a_rollout_measures_what_policies_do(tmp_path: Path) -> None:
     keep = tmp_path / "schedules"
     words = [*words[:-2], "--undo", "always", "--keep", str(keep)]
     shown = pmoss(*words)
-    assert shown.count("again, verified") == 4
-    assert "2 of 2" in shown
+    assert shown.count("again, verified") == 4 and "2 of 2" in shown
     assert len(list(keep.iterdir())) == 8
     taken_up = pmoss(*words, "--incumbent", str(keep / "lpt-1-after.json"), "--episodes", "1")
     assert "lpt-0-before.json" in {path.name for path in keep.iterdir()}
@@ -203,8 +198,7 @@ def test_a_rollout_measures_what_policies_do(tmp_path: Path) -> None:
 
 def test_measure_on_the_model_and_on_this_host() -> None:
     model = pmoss("measure", "--backend", "analytic", "--machine", "toy", "--slices", "8")
-    assert "grouped" in model
-    assert "Mq/s" in model
+    assert "grouped" in model and "Mq/s" in model
     linux = ("measure", "os-default", "lpt", "--machine", "toy", "--slices", "8", "--backend")
     for backend in ("analytic", "simulated"):
         lines = pmoss(*linux, backend).splitlines()[:12]
@@ -231,8 +225,7 @@ def test_measure_on_the_model_and_on_this_host() -> None:
     output = pmoss("measure", "--records", "20000", "--seconds", "0.2", "--slices", "16")
     # The first schedule once more, and all on the same records.
     assert "grouped, again" in output and "ratio [95 %]" in output and " .. " not in output
-    assert output.count(" 20,000 ") == 3
-    assert "task_clock_us" in output
+    assert output.count(" 20,000 ") == 3 and "task_clock_us" in output
 
 
 @pytest.mark.parametrize("name", list(BALANCING))
@@ -244,8 +237,7 @@ def test_measure_names_a_setting_that_this_host_does_not_have(name, monkeypatch)
 
 @pytest.mark.parametrize("backend", ["analytic", "hardware"])
 def test_points_of_a_file_are_measured(tmp_path: Path, backend: str) -> None:
-    points = np.random.default_rng(0).normal(size=(20_000, 2))
-    np.save(tmp_path / "cities.npy", points)
+    np.save(tmp_path / "cities.npy", np.random.default_rng(0).normal(size=(20_000, 2)))
     words = ("--workload", f"points:{tmp_path / 'cities.npy'}", "--slices", "16")
     on = () if backend == "hardware" else ("--machine", "toy")
     output = pmoss(
@@ -266,8 +258,7 @@ def test_response_times_are_shown_and_drawn_over_offered_rates(tmp_path: Path) -
     task = ("measure", "lpt", "--backend", "analytic", "--machine", "toy", "--slices", "8")
     rates = ("--rate", "4", "--rate", "1", "--rate", "500")
     text = pmoss(*task, *rates, "--picture", str(picture))
-    offered = [line.split()[0] for line in text.splitlines() if " lpt " in line]
-    assert offered == ["1", "4", "500"]
+    assert [line.split()[0] for line in text.splitlines() if " lpt " in line] == ["1", "4", "500"]
     assert "lpt: overload: 500 Mq/s were offered" in " ".join(text.split())
     assert ElementTree.parse(picture).getroot().tag.endswith("svg")
     text = pmoss(*("simulated" if word == "analytic" else word for word in task), "--rate", "500")

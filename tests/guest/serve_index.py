@@ -69,8 +69,7 @@ def play_environment() -> None:
     rng = np.random.default_rng(0)
     steps, reward, over = 0, 0.0, False
     while not over:
-        action = rng.choice(np.flatnonzero(info["action_mask"]))
-        _, gained, ended, cut, info = env.step(int(action))
+        _, gained, ended, cut, info = env.step(int(rng.choice(np.flatnonzero(info["action_mask"]))))
         steps, reward, over = steps + 1, reward + float(gained), ended or cut
     env.close()
     result("episode", steps=steps, reward=reward)

@@ -26,7 +26,6 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> str:
     hidden = tests / "plugins" / "hidden.so"
     files |= {**with_libraries(program), **with_libraries(hidden)}
     files |= {"program": Member.of(program), "hidden.so": Member.of(hidden)}
-    folders = sorted({f"/{Path(name).parent}" for name in files})
     outcome = run_in_guest(
         tests / "guest_init",
         ["/program", "--gtest_color=no"],
@@ -35,7 +34,7 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> str:
         environment={
             "PMOSS_GUEST_PLUGINS": ":".join(libraries_in_guest),
             "PMOSS_GUEST_HIDDEN": "/hidden.so",
-            "LD_LIBRARY_PATH": ":".join(folders),
+            "LD_LIBRARY_PATH": ":".join(sorted({f"/{Path(name).parent}" for name in files})),
         },
     )
     assert outcome.status == 0, outcome.console[-6000:]

@@ -159,8 +159,7 @@ def test_a_spec_shows_itself_and_stays_as_it_is():
 def test_keys_keep_their_shape():
     records = np.arange(6).reshape(2, 3)
     keys = _native.key_of_record(records, 1)
-    assert keys.shape == (2, 3)
-    assert keys[1, 2] == _native.key_of_record(5, 1)
+    assert keys.shape == (2, 3) and keys[1, 2] == _native.key_of_record(5, 1)
     np.testing.assert_array_equal(_native.key_of_record(records[:, ::2], 1), keys[:, ::2])
     np.testing.assert_array_equal(_native.key_of_record(records.T, 1), keys.T)
 

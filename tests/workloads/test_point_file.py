@@ -57,14 +57,8 @@ def loaded(file: str, **changes: Any) -> Workload:
 
 
 def measured(backend: str, workload: Workload, seed: int = 0, **options: Any) -> HardwareSnapshot:
-    subject = make_backend(
-        backend,
-        workload=workload,
-        index="rtree",
-        slices=SIDE**2,
-        **SMALL[backend],
-        **options,
-    )
+    options |= {"workload": workload, "index": "rtree", "slices": SIDE**2}
+    subject = make_backend(backend, **SMALL[backend], **options)
     subject.set_instance(Instance(seed))
     workers = np.resize(subject.machine.workers, SIDE**2)
     try:
@@ -119,8 +113,7 @@ def test_a_copy_of_a_file_gives_the_same_bits(tmp_path, backend, distribution):
 @pytest.mark.parametrize("records", [20_000, 40_000])
 def test_inserts_take_the_other_points_and_then_new_ones(tmp_path, backend, records):
     file = saved(tmp_path / "points.npy", cities())
-    workload = loaded(file, insert=0.5, scan=0.5, records=records)
-    assert measured(backend, workload).throughput > 0
+    assert measured(backend, loaded(file, insert=0.5, scan=0.5, records=records)).throughput > 0
 
 
 def test_a_changed_file_is_read_again(tmp_path: Path) -> None:

@@ -345,8 +345,8 @@ def test_training_that_diverges_stops_and_keeps_the_last_checkpoint(dataset, tmp
     wild = {**TRANSFORMER, "learning_rate": 1e9, "clip": 1e9, "save_every": 1}
     with pytest.raises(CheckpointError, match="not finite: training diverged"):
         DecisionTransformer(**wild).fit(dataset, checkpoint=path)
-    if path.exists():  # from before it diverged
-        assert all(np.isfinite(array).all() for array in weights(pmoss_agents.load(path)).values())
+    # The one from before it diverged.
+    assert all(np.isfinite(array).all() for array in weights(pmoss_agents.load(path)).values())
 
 
 def test_weights_that_are_not_finite_are_neither_saved_nor_loaded(fitted, tmp_path, monkeypatch):

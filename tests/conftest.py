@@ -19,7 +19,7 @@ def pytest_configure() -> None:
 
 #: Files that take longest. The C++ builds take as long as most of the rest together.
 _LONGEST = (
-    *("native/test_cpp.py", "tests/test_contributing.py", "cli/test_cli.py"),
+    *("native/test_cpp.py", "tests/test_contributing.py", "tests/test_docs.py", "cli/test_cli.py"),
     *("spatial/test_d3rlpy_agents.py", "tests/test_style.py"),
     *("guest/test_numa.py", "guest/test_arm.py"),
 )

@@ -6,7 +6,7 @@ depends on this host's time.
 
 import pytest
 
-from tests.guest.test_numa import SKIPPED_HERE
+from tests.guest.test_numa import ALONE, NODES, SKIPPED_HERE
 from tests.guest.virtual_machine import (
     ARM,
     ARM_16K,
@@ -66,7 +66,7 @@ def test_counters_count_with_larger_pages() -> None:
 @pytest.mark.heavy
 @pytest.mark.parametrize("architecture", [ARM, ARM_16K], ids=["4k", "16k"])
 def test_index_migration_and_runtime_work_on_four_nodes(architecture: Architecture) -> None:
-    chosen = "-GuestWithoutMemory*:GuestUnit*"
+    chosen = ":".join([NODES, *ALONE, "GuestCounting*"])
     outcome = run_tests(
         "pmoss_guest_tests", chosen, architecture, Shape(), "numa_balancing=disable"
     )

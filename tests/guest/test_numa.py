@@ -47,16 +47,16 @@ def run_tests(build: Path, chosen: str, shape: Shape) -> Outcome:
     )
 
 
+#: What needs several nodes, or shows how they are used.
+NODES = "Guest.*:Numa*:BTreeMigration*:RTreeMigration*:ChunkPool*:ValuesOfEightBytes*:RunnerRTree*"
 #: Each has a guest of its own: what other tests leave in a process is room on a full node, and no
 #: guest takes too long on a busy host.
-ALONE = ("GuestFaults*", "RunnerPlacement*", "*LargeValues*")
+ALONE = ("GuestFaults*", "RunnerPlacement*", "*/LargeValues*")
 
 
 @pytest.fixture(scope="module")
 def guest(build: Path) -> Outcome:
-    return run_tests(
-        build, ":".join(["-GuestWithoutMemory*", "GuestCounting*", "GuestUnit*", *ALONE]), Shape()
-    )
+    return run_tests(build, NODES, Shape())
 
 
 def passed(outcome: Outcome) -> None:

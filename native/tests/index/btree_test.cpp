@@ -29,6 +29,7 @@ namespace {
 using testing::Others;
 using testing::run_at_places;
 using testing::scaled;
+using testing::slow;
 using Map = std::map<std::uint64_t, std::uint64_t>;
 
 constexpr std::uint64_t last_key = std::numeric_limits<std::uint64_t>::max();
@@ -255,7 +256,7 @@ TEST(BTree, AscendingAndDescendingInsertsMatchStdMap) {
       if (!ascending) continue;
       std::size_t bytes = 0;
       for (std::uint32_t s = 0; s < tree.slices(); ++s) bytes += tree.arena(s).bytes_used();
-      EXPECT_LT(static_cast<double>(bytes) / static_cast<double>(n), PMOSS_SLOW ? 19.0 : 17.5)
+      EXPECT_LT(static_cast<double>(bytes) / static_cast<double>(n), slow() ? 19.0 : 17.5)
           << "leaves filled in ascending order should be full";
     }
   }
@@ -327,7 +328,7 @@ TEST(BTree, APlaceOutOfDateIsNotUsed) {
 
 TEST(BTree, ThreeLevelsGrow) {
   // One slice and enough keys that inner nodes split too: 255 x 128 keys fill the first of them.
-  const std::size_t n = PMOSS_SLOW ? 60'000 : 400'000;
+  const std::size_t n = slow() ? 60'000 : 400'000;
   BTree tree(small_pages(1));
   Map map;
   for (std::uint64_t record = 0; record < n; ++record) {
@@ -495,7 +496,7 @@ TEST(BTree, LeavesStayWithinTheirSlice) {
 }
 
 TEST(BTree, ManySlicesCostLittle) {
-  BTree tree(small_pages(PMOSS_SLOW ? 4096 : BTree::max_slices));
+  BTree tree(small_pages(slow() ? 4096 : BTree::max_slices));
   Map map;
   for (std::uint64_t record = 0; record < 2000; ++record) {
     tree.insert(key_of_record(record, 0), record);
@@ -504,7 +505,7 @@ TEST(BTree, ManySlicesCostLittle) {
   expect_same(tree, map);
 }
 
-#if !PMOSS_SLOW
+#if !defined(PMOSS_SANITIZED)
 /// Runs in a process of its own: fills a tree until memory runs out, then checks what is there.
 [[noreturn]] void fill_until_no_memory() {
   BTree tree(small_pages(2));

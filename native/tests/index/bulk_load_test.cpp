@@ -153,7 +153,7 @@ TEST(BulkLoad, LoadsPartsAsItLoadsTheWhole) {
   EXPECT_EQ(scanned, keys);
 }
 
-#if !PMOSS_SLOW
+#if !defined(PMOSS_SANITIZED)
 /// Runs in a process of its own: memory runs out in the middle of a slice, and comes back.
 [[noreturn]] void load_with_too_little_memory() {
   BTree tree = make_tree(2);

@@ -18,7 +18,6 @@
 #include "index/rtree_node.hpp"
 #include "index/rtree_split.hpp"
 #include "index/search.hpp"
-#include "tests/index/scale.hpp"
 #include "workload/random.hpp"
 
 namespace pmoss {
@@ -404,7 +403,7 @@ TEST(RTree, RefusesImpossibleOptionsAndLoads) {
   EXPECT_THROW(tree.bulk_load(data.points, data.values), std::logic_error);
 }
 
-#if !PMOSS_SLOW
+#if !defined(PMOSS_SANITIZED)
 /// Runs in a process of its own: memory runs out again and again, in the middle of splits, too.
 [[noreturn]] void insert_with_too_little_memory() {
   RTree tree(options(8, {1, 1}));

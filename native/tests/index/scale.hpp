@@ -1,5 +1,5 @@
-// Sizes of the tests: smaller where a sanitizer or the guest's emulator makes every access many times
-// slower.
+// Sizes of the tests: smaller where a sanitizer or the guest's emulator makes every access many
+// times slower.
 #pragma once
 
 #include <cstddef>

@@ -10,6 +10,7 @@ import json
 import platform
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -26,6 +27,8 @@ from pmoss_env.version import __version__
 
 #: Names of Kubernetes have no more characters.
 _MAX_NAME = 50
+#: In place of a node, where it is any.
+_ANY = -1
 
 
 @dataclass(frozen=True)
@@ -72,26 +75,25 @@ def units_of(machine: Machine, schedule: Schedule) -> list[Unit]:
         machine: its CPUs have the kernel's numbers on this host, and their own in a description.
         schedule: checked for the machine.
     """
-    kernel = kernel_nodes(machine)
-    workers, everything = machine.workers, np.arange(schedule.slices)
-    with_workers = np.unique(machine.node_of_core[workers])
-    if schedule.routing == "any" and schedule.data != "slice":
-        memory = "interleave" if schedule.data == "interleaved" else "local"
-        return [_unit(machine, "all", workers, kernel[with_workers], everything, memory)]
-    homes = machine.node_of_core[schedule.cores]
+    kernel, everywhere = kernel_nodes(machine), np.unique(machine.node_of_core[machine.workers])
+    memory = {"slice": "bind", "interleaved": "interleave", "first_touch": "local"}[schedule.data]
+    homes, nodes = machine.node_of_core[schedule.cores], schedule.nodes
     if schedule.routing == "any":
-        homes = np.zeros_like(schedule.nodes)
+        homes = np.full_like(homes, _ANY)
+    if memory != "bind":
+        nodes = np.full_like(nodes, _ANY)
     units = []
-    for home, node in sorted(set(zip(homes.tolist(), schedule.nodes.tolist(), strict=True))):
-        slices = np.flatnonzero((homes == home) & (schedule.nodes == node))
+    for home, node in sorted(set(zip(homes.tolist(), nodes.tolist(), strict=True))):
+        slices = np.flatnonzero((homes == home) & (nodes == node))
         cores, name = np.unique(schedule.cores[slices]), f"node{kernel[home]}"
         if schedule.routing == "any":
-            cores, name = workers, f"all-memory{kernel[node]}"
+            cores, name = machine.workers, "all"
         elif schedule.routing == "node":
             cores = machine.workers_of_node[home]
-        if schedule.routing != "any" and home != node:
+        if node not in (home, _ANY):
             name += f"-memory{kernel[node]}"
-        units.append(_unit(machine, name, cores, kernel[[node]], slices, "bind"))
+        of_memory = kernel[everywhere if node == _ANY else [node]]
+        units.append(_unit(machine, name, cores, of_memory, slices, memory))
     return units
 
 
@@ -104,7 +106,8 @@ def _unit(
 
 def placement_name(name: str) -> str:
     """The name of a placement in files and units: small letters, digits and hyphens."""
-    return re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")[:_MAX_NAME] or "placement"
+    words = re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")
+    return words[:_MAX_NAME].strip("-") or "placement"
 
 
 def export_placement(
@@ -131,8 +134,10 @@ def export_placement(
     texts = MECHANISMS[mechanism](machine, units_of(machine, schedule), name)
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob(f"{name}-*.conf"):  # of units that this placement no longer has
-        if old.name not in texts and old.read_text().startswith(_head(name)):
-            old.unlink()
+        with suppress(OSError):  # what cannot be read is not ours
+            known = old.name in texts or not old.is_file()
+            if not known and old.read_bytes().startswith(_head(name).encode()):
+                old.unlink()
     for file, text in texts.items():
         write_atomically(folder / file, text)
         if text.startswith("#!"):

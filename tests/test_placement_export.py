@@ -14,7 +14,14 @@ from pmoss_env.baselines import SHARED_BASELINES, Context, make_baseline
 from pmoss_env.cli.pairs import export_placements
 from pmoss_env.errors import DescriptionError, ScheduleError, UnknownNameError
 from pmoss_env.machines import Machine, load_machine
-from pmoss_env.placement_export import MECHANISMS, Unit, export_placement, ranges, units_of
+from pmoss_env.placement_export import (
+    MECHANISMS,
+    Unit,
+    export_placement,
+    placement_name,
+    ranges,
+    units_of,
+)
 from pmoss_env.types import Schedule
 from tests.cli.invoking import pmoss
 
@@ -68,6 +75,20 @@ def test_data_on_another_node_than_the_core_are_a_unit_of_their_own(machine: Mac
     local = schedule_of(machine, "grouped")
     away = Schedule(local.cores, (local.nodes + 1) % machine.nodes)
     assert [unit.name for unit in units_of(machine, away)][:2] == ["node0-memory1", "node1-memory2"]
+
+
+@pytest.mark.parametrize("routing", ["core", "node"])
+def test_data_that_belong_to_no_slice_lie_where_the_schedule_says(machine, routing) -> None:
+    cores = schedule_of(machine, "grouped").cores
+    for data, memory in (("interleaved", "interleave"), ("first_touch", "local")):
+        units = units_of(machine, Schedule(cores, np.zeros_like(cores), routing, data))
+        assert [unit.name for unit in units] == [f"node{n}" for n in range(machine.nodes)]
+        everywhere = (*range(machine.nodes),)
+        assert {(unit.memory, unit.nodes) for unit in units} == {(memory, everywhere)}
+
+
+def test_names_are_those_of_kubernetes() -> None:
+    assert placement_name("a" * 49 + " b") == "a" * 49 and placement_name("ä") == "placement"
 
 
 def test_lists_are_those_of_the_kernel() -> None:
@@ -182,8 +203,9 @@ def test_what_is_exported_holds_the_cpus_and_nodes_of_each_unit(machine, read, r
 def test_another_export_of_a_placement_leaves_no_unit_of_the_one_before(machine, tmp_path):
     spread = schedule_of(machine, "random")
     crowded = machine.local_schedule(np.full(SLICES, spread.cores[0]))
-    others = [tmp_path / "mine-own.conf", tmp_path / "mine-too-node1.conf"]
-    others[0].write_text("[Service]\n")
+    others = [tmp_path / f"mine-{name}.conf" for name in ("own", "too-node1", "folder")]
+    others[0].write_bytes(b"[Service]\n\xff")
+    others[2].mkdir()
     export_placement("systemd", machine, spread, tmp_path, "mine-too")
     assert len(export_placement("systemd", machine, spread, tmp_path, "mine")) > 1
     (left,) = export_placement("systemd", machine, crowded, tmp_path, "mine")

@@ -114,7 +114,8 @@ def is_id(name: str | Path) -> bool:
 
 
 def _folder_of(name: str | Path, root: str | Path | None, mirror: str | None, obtain: bool) -> Path:
-    if not is_id(name) or Path(name).exists():
+    # An id may be a folder here that holds another form of the data.
+    if not is_id(name) or (Path(name) / METADATA).exists():
         return Path(name)
     for place in (Path(root) if root else default_root(), SHIPPED_ROOT):
         if (place / name / METADATA).is_file():

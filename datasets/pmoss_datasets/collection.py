@@ -64,7 +64,7 @@ def collect(
         raise DescriptionError(
             f"{recipe!r}: is no recipe: give a Recipe, as of Recipe.from_dict() or from_toml()"
         )
-    path = Path(path)
+    path = Path(path).absolute()  # "." has no name
     import_h5py()
     check_extras(executor)
     check_target(path, overwrite)

@@ -153,14 +153,15 @@ def whole_folder(path: Path) -> Iterator[Path]:
     with nothing_left(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         # A sibling folder lies on the same file system, so that the rename is atomic.
-        temporary = path.with_name(f".{path.name}.{os.urandom(6).hex()}")
+        whole = path.absolute()  # "." has no name
+        temporary = whole.with_name(f".{whole.name}.{os.urandom(6).hex()}")
         temporary.mkdir()  # with the mode that the user's umask gives
         try:
             yield temporary
             for written in (*temporary.rglob("*"), temporary):
                 _sync(written)
-            _replace(temporary, path)
-            _sync(path.parent)
+            _replace(temporary, whole)
+            _sync(whole.parent)
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
             raise

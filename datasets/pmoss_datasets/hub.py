@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pmoss_env.errors import BackendError
+from pmoss_env.errors import BackendError, DatasetError
 from pmoss_env.extras import require
 from pmoss_env.files import file_sha256, write_atomically
 
@@ -49,6 +49,20 @@ def write_frame(folder: Path, facts: Mapping[str, Any], text: str) -> None:
         if path.is_file() and path.name != CHECKSUMS
     ]
     write_atomically(folder / CHECKSUMS, "".join(sums))
+
+
+def check_sums(folder: Path) -> None:
+    """Compares the files of a folder with its checksums; one without checksums passes.
+
+    Raises:
+        DatasetError: a file is not what write_frame() saw.
+    """
+    sums = folder / CHECKSUMS
+    lines = sums.read_text(errors="replace").splitlines() if sums.is_file() else []
+    for line in lines:
+        checksum, _, name = line.partition("  ")
+        if (folder / name).is_file() and file_sha256(folder / name) != checksum:
+            raise DatasetError(f"{folder / name}: is not what was written: remove it")
 
 
 def send(folder: Path, repository: str, kind: str) -> str:

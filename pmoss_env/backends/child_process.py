@@ -26,6 +26,20 @@ from pmoss_env.files import parse_json
 _log = logging.getLogger(__name__)
 
 _LOG_LINES = 20
+#: Seconds that poll() can wait, which takes milliseconds in 31 bits.
+_LONGEST_WAIT = 2e6
+
+
+def _is_ready(pipe: int, event: int, seconds: float) -> bool:
+    """Waits for a pipe. Unlike select(), poll() takes descriptors above 1,023.
+
+    Args:
+        event: POLLIN or POLLOUT of ``select``.
+        seconds: at most, and no longer than 23 days.
+    """
+    poll = select.poll()
+    poll.register(pipe, event)
+    return bool(poll.poll(math.ceil(1000 * min(max(seconds, 0.0), _LONGEST_WAIT))))
 
 
 @dataclass(frozen=True)
@@ -110,9 +124,7 @@ class Child:
         pipe = self._process.stdin.fileno()
         rest = memoryview(content)
         while rest:
-            left = deadline - time.monotonic()
-            wait = None if left == math.inf else max(left, 0.0)
-            if not select.select([], [pipe], [], wait)[1]:
+            if not _is_ready(pipe, select.POLLOUT, deadline - time.monotonic()):
                 raise self._silent()
             try:
                 rest = rest[os.write(pipe, rest) :]
@@ -195,7 +207,7 @@ class Child:
         """Waits for input or for the deadline; whether there is input."""
         if self._warn_at < deadline:
             left = self._warn_at - time.monotonic()
-            if left > 0 and select.select([pipe], [], [], left)[0]:
+            if left > 0 and _is_ready(pipe, select.POLLIN, left):
                 return True
             _log.warning(
                 "%s has given no sign of life for %g s; it is killed after %g s",
@@ -205,7 +217,7 @@ class Child:
             )
             self._warn_at = math.inf  # once
         left = deadline - time.monotonic()
-        return left > 0 and bool(select.select([pipe], [], [], left)[0])
+        return left > 0 and _is_ready(pipe, select.POLLIN, left)
 
     def _kill(self) -> int:
         if self._process.returncode is None:

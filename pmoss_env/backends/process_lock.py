@@ -63,16 +63,17 @@ class ForkGuard:
     """
 
     def __init__(self) -> None:
-        self._process = 0
+        self._process, self._threads = os.getpid(), set[int]()
 
     def __enter__(self) -> None:
         process = os.getpid()
-        if self._process not in (0, process):
+        if self._process != process and self._threads:
             raise ForkedError(
                 "a thread was using it when this process was forked, and that thread stayed in the "
                 "parent; make it anew in this process"
             )
         self._process = process
+        self._threads.add(threading.get_ident())
 
     def __exit__(self, *_: object) -> None:
-        self._process = 0
+        self._threads.discard(threading.get_ident())

@@ -282,6 +282,8 @@ class Machine(Topology):
                     "[parameters] and, with copy engines, [offload], on a mesh [mesh]"
                 )
         name, description = _text(data, "name"), _text(data, "description")
+        if name == "host":
+            raise DescriptionError('name = "host": means the host that reads it: choose another')
         topology = read_topology(_table(data, "topology"), _table(data, "roles"))
         parameters = _table(data, "parameters")
         if not parameters:

@@ -1,13 +1,14 @@
 """Backends by name, children that fall silent, and settings of the kernel that are in the way."""
 
 import os
+import resource
 import signal
 import subprocess
 import sys
 import threading
 import time
 import warnings
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,8 +26,8 @@ from pmoss_env.backends import (
 )
 from pmoss_env.backends.child_process import Child, Wording
 from pmoss_env.backends.kernel_settings import check_settings, switched, why_no_balancing
-from pmoss_env.backends.process_lock import ProcessLock
-from pmoss_env.errors import BackendError, UnknownNameError, UnsupportedError
+from pmoss_env.backends.process_lock import ForkGuard, ProcessLock
+from pmoss_env.errors import BackendError, ForkedError, UnknownNameError, UnsupportedError
 from pmoss_env.workloads import load_workload
 
 MINE = """
@@ -99,6 +100,19 @@ def test_a_child_that_reads_nothing_does_not_hold_its_parent() -> None:
             os.kill(child.process_id, 0)
 
 
+def test_a_child_is_heard_beside_a_thousand_open_files() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(max(soft, 2000), hard), hard))
+    try:
+        with ExitStack() as stack:
+            for _ in range(1100):
+                stack.enter_context(open(os.devnull))
+            with silent_child() as child, pytest.raises(BackendError, match=SILENT):
+                child.ask({}, 0.1)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
 def test_a_silent_child_is_reported_before_it_is_killed(caplog: pytest.LogCaptureFixture) -> None:
     with silent_child(warn_seconds=0.1) as child, pytest.raises(BackendError, match=SILENT):
         child.ask({}, 0.4, expected=0.2)
@@ -119,23 +133,28 @@ def test_sending_and_answering_have_one_deadline(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_forked_child_does_not_wait_for_its_parents_threads():
-    lock = ProcessLock()
+    lock, guard = ProcessLock(), ForkGuard()
     held, over = threading.Event(), threading.Event()
 
     def hold():
-        with lock:
+        with lock, guard:
             held.set()
             over.wait()
 
     thread = threading.Thread(target=hold)
     thread.start()
     held.wait()
+    with guard:  # another thread is inside, and stays there
+        pass
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # by Python 3.12: there are threads
         child = os.fork()
     if child == 0:
         signal.alarm(120)
-        with lock:
+        try:
+            with lock, guard:
+                os._exit(1)
+        except ForkedError:
             os._exit(0)
     status = os.waitpid(child, 0)[1]
     over.set()

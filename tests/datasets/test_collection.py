@@ -31,14 +31,16 @@ def test_the_same_recipe_gives_the_same_bits_with_any_number_of_processes(tmp_pa
     assert again == recipe
 
 
-def test_an_existing_folder_is_kept_by_default(tmp_path):
+def test_an_existing_folder_is_kept_by_default(tmp_path, monkeypatch):
     recipe = Recipe(env=TOY, episodes=1, reference_episodes=0)
     with pytest.raises(DescriptionError, match="give a Recipe"):
         collect({"env": TOY}, tmp_path / "dataset")
     collect(recipe, tmp_path / "dataset")
     with pytest.raises(DatasetError, match="exists already"):
         collect(recipe, tmp_path / "dataset")
-    collect(recipe, tmp_path / "dataset", overwrite=True)
+    monkeypatch.chdir(tmp_path / "dataset")
+    collect(recipe, ".", overwrite=True)
+    assert {path.name for path in tmp_path.iterdir()} == {"dataset"}
     (tmp_path / "precious").mkdir()
     with pytest.raises(DatasetError, match="no dataset"):
         collect(recipe, tmp_path / "precious", overwrite=True)

@@ -142,6 +142,10 @@ def test_datasets_are_found_by_id(tmp_path, few, monkeypatch):
     built = suite.build(id_, catalog.default_root())
     assert catalog.load(id_).checksum == built.checksum
     assert catalog.load(tmp_path / id_).checksum == built.checksum
+    # A folder of this name that holds no dataset of ours, such as Minari's form of it.
+    (tmp_path / "elsewhere" / id_ / "data").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert catalog.load(id_).checksum == built.checksum
     assert id_ in [dataset.metadata.id for dataset in catalog.installed()]
     assert list(catalog.verify([tmp_path])) == []
     assert list(catalog.verify([tmp_path / "empty"])) == [f"{tmp_path / 'empty'}: holds no dataset"]

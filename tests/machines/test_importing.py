@@ -79,9 +79,11 @@ def test_what_is_written_reads_back_equal(lstopo_file: LstopoFile) -> None:
 
 
 def test_this_host_can_be_modelled(tmp_path: Path) -> None:
-    path = tmp_path / "host.toml"
-    path.write_text(import_machine(read_host(), "host"))
+    path = tmp_path / "this.toml"
+    path.write_text(import_machine(read_host(), "this"))
     assert_served(str(path))
+    with pytest.raises(DescriptionError, match='name = "host": means the host that reads it'):
+        import_machine(read_host(), "host")
     assert load_machine(str(path)).parameters["dram_local_ns"].confidence == "low"
 
 

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from pmoss_datasets.card import card
-from pmoss_datasets.folder import nothing_left, remove_leftovers, whole_folder
+from pmoss_datasets.folder import DATA, METADATA, nothing_left, remove_leftovers, whole_folder
 from pmoss_datasets.formats.minari import EXPORTED, to_minari
-from pmoss_datasets.hub import CARD, COMPACT, size_category, write_frame
+from pmoss_datasets.hub import CARD, COMPACT, check_sums, size_category, write_frame
 from pmoss_datasets.index import COLUMNS, as_table, line
 from pmoss_datasets.storage import Dataset, open_dataset
 from pmoss_datasets.suite import licence_of
@@ -92,7 +92,7 @@ def export(
 
     Raises:
         DatasetError: a dataset is given twice, is of another namespace, has no licence, or another
-            one lies there.
+            one lies there; or a file there is not what an earlier call wrote.
     """
     _check(datasets, licence)
     if doi and not _DOI.fullmatch(doi):
@@ -100,6 +100,7 @@ def export(
     folder = out / datasets[0].id.partition("/")[0]
     remove_leftovers(folder)
     _check_others(folder, [dataset.id for dataset in datasets])
+    check_sums(folder)
     lines = []
     for number, given in enumerate(datasets):
         progress(number, len(datasets))
@@ -111,8 +112,8 @@ def export(
             to_minari(dataset, out, reward, form=form)
         if not (target / COMPACT).exists():
             with whole_folder(target / COMPACT) as temporary:
-                for file in dataset.path.iterdir():
-                    shutil.copyfile(file, temporary / file.name)
+                for name in (DATA, METADATA):  # nothing else that lies there is published
+                    shutil.copyfile(dataset.path / name, temporary / name)
         row = line(dataset, "" if licence_of(dataset) else licence)
         lines.append(row)
         write_atomically(target / CARD, card(dataset, row["licence"]))

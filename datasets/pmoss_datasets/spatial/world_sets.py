@@ -125,37 +125,39 @@ def make_worlds(
     """
     path, began = Path(path), time.monotonic()
     try:
-        if not _goes_on(path, recipe):
+        checksums = _sound_files(path, recipe)
+        if checksums is None:
             check_target(path, overwrite)
             for place in path.glob(_shard(path, 0).name.replace("0" * 8, "*")):
                 place.unlink()
+            checksums = {}
         path.mkdir(parents=True, exist_ok=True)
         remove_leftovers(path)
-        _write_metadata(path, recipe)
-        done = _made(path, recipe)
-        waiting = [bounds for bounds in recipe.shards if bounds not in done]
-        worlds, checksums = sum(last - first for first, last in done), dict[str, str]()
+        _write_metadata(path, recipe, checksums)
+        waiting = [
+            bounds for bounds in recipe.shards if _shard(path, bounds[0]).name not in checksums
+        ]
+        worlds = recipe.count - sum(last - first for first, last in waiting)
         make = partial(_Shards, path, recipe.split)
         with closing(run_tasks(make, waiting, processes=processes)) as tasks:
             for (first, last), checksum in tasks:
                 worlds += last - first
                 checksums[_shard(path, first).name] = checksum
+                _write_metadata(path, recipe, checksums)
                 if progress is not None:
                     progress(worlds, recipe.count)
                 if time.monotonic() - began > seconds:
                     break
         remove_leftovers(path)
-        finished = {first for first, _ in _made(path, recipe)}
-        if absent := [first for first, _ in recipe.shards if first not in finished]:
+        starts = [first for first, _ in recipe.shards]
+        if absent := [first for first in starts if _shard(path, first).name not in checksums]:
             if not absent[0]:
                 raise DatasetError(f"{path}: no world was made in {seconds:g} seconds")
             recipe = WorldsRecipe(recipe.split, absent[0])
-            _write_metadata(path, recipe)
+            _write_metadata(path, recipe, checksums)
     except OSError as error:
         raise DatasetError(f"{path}: cannot be written: {error.strerror or error}") from error
-    worlds_set = WorldSet(path)
-    worlds_set.seal(checksums)
-    return worlds_set
+    return WorldSet(path)
 
 
 class WorldSet:
@@ -232,17 +234,14 @@ class WorldSet:
             if self._checksums.get(place.name) != file_sha256(place):
                 raise DatasetError(f"{place}: is not what was written: make it anew")
 
-    def seal(self, checksums: Mapping[str, str]) -> None:
-        """Writes the checksums of all files that are there into the metadata.
-
-        Args:
-            checksums: of some, by name.
-        """
-        made = [_shard(self.path, first) for first, _ in _made(self.path, self.recipe)]
-        self._checksums = {
-            place.name: checksums.get(place.name) or file_sha256(place) for place in made
+    def sound_files(self) -> dict[str, str]:
+        """Checksums of the files that are what was written, by name."""
+        places = [_shard(self.path, first) for first, _ in self.recipe.shards]
+        return {
+            place.name: self._checksums[place.name]
+            for place in places
+            if place.is_file() and file_sha256(place) == self._checksums.get(place.name)
         }
-        _write_metadata(self.path, self.recipe, self._checksums)
 
     def _is_made(self, bounds: tuple[int, int]) -> bool:
         return bounds[0] in self._open or _holds(self.path, bounds)
@@ -278,26 +277,20 @@ def _holds(path: Path, bounds: tuple[int, int]) -> bool:
     return place.is_file() and place.stat().st_size >= size * RECORD.itemsize
 
 
-def _made(path: Path, recipe: WorldsRecipe) -> list[tuple[int, int]]:
-    return [bounds for bounds in recipe.shards if _holds(path, bounds)]
-
-
-def _goes_on(path: Path, recipe: WorldsRecipe) -> bool:
-    """Whether a folder holds the first worlds of a recipe, and none of another."""
+def _sound_files(path: Path, recipe: WorldsRecipe) -> dict[str, str] | None:
+    """Of a folder with the first worlds of a recipe: checksums of its sound files. Else None."""
     try:
-        begun = WorldSet(path).recipe
+        begun = WorldSet(path)
     except DatasetError:
-        return False
-    return (
-        begun.split == recipe.split
-        and begun.count <= recipe.count
-        and (begun.count % SHARD == 0 or begun.count == recipe.count)
-    )
+        return None
+    split, count = begun.recipe.split, begun.recipe.count
+    if split != recipe.split or count > recipe.count:
+        return None
+    return begun.sound_files() if count % SHARD == 0 or count == recipe.count else None
 
 
-def _write_metadata(
-    path: Path, recipe: WorldsRecipe, checksums: Mapping[str, str] | None = None
-) -> None:
+def _write_metadata(path: Path, recipe: WorldsRecipe, checksums: Mapping[str, str]) -> None:
+    names = [_shard(path, first).name for first, _ in recipe.shards]
     metadata = {
         "format": FORMAT,
         "schema_version": SCHEMA_VERSION,
@@ -307,7 +300,7 @@ def _write_metadata(
         "instances": INSTANCES,
         "schedules": SCHEDULES,
         "counter_names": list(COUNTER_NAMES),
-        "checksums": dict(checksums or {}),
+        "checksums": {name: checksums[name] for name in names if name in checksums},
     }
     text = json.dumps(metadata, indent=1, sort_keys=True, allow_nan=False) + "\n"
     write_atomically(path / METADATA, text)

@@ -11,6 +11,7 @@ import pytest
 
 from pmoss_datasets import Dataset, Recipe, collect, open_dataset
 from pmoss_datasets.catalog import dataset_folders
+from pmoss_datasets.folder import DATA, METADATA
 from pmoss_datasets.formats.hub import export
 from pmoss_datasets.hub import card_text, send, size_category
 from pmoss_datasets.index import COLUMNS, as_table, line
@@ -75,6 +76,10 @@ def test_minari_and_d3rlpy_read_it(original, hub, tmp_path, monkeypatch):
 def test_a_second_call_keeps_what_is_there(original: Dataset, hub: Path) -> None:
     file = hub.parent / original.id / "data" / "main_data.hdf5"
     before = file.stat().st_mtime_ns
+    assert {path.name for path in (hub.parent / original.id / "compact").iterdir()} == {
+        DATA,
+        METADATA,
+    }
     # What a kill leaves is no dataset, and is not shared.
     for name in (f".{file.parents[1].name}.0123456789ab/data", ".README.md.0123456789ab"):
         (file.parents[2] / name).mkdir(parents=True)
@@ -85,6 +90,12 @@ def test_a_second_call_keeps_what_is_there(original: Dataset, hub: Path) -> None
     check_sums(hub)
     with pytest.raises(DatasetError, match="holds another dataset"):
         export([original], hub.parent, licence="CC-BY-4.0", reward="slice")
+    metadata = hub.parent / original.id / "compact" / "metadata.json"
+    written = metadata.read_bytes()
+    metadata.write_bytes(written + b" ")
+    with pytest.raises(DatasetError, match="json: is not what was written: remove"):
+        export([original], hub.parent, licence="CC-BY-4.0")
+    metadata.write_bytes(written)
     shipped = open_dataset(SHIPPED_ROOT / SHIPPED[1])
     with pytest.raises(DatasetError, match="is not among what is exported"):
         export([shipped], hub.parent)

@@ -79,6 +79,8 @@ def test_what_is_wrong_is_named(tmp_path):
     place.write_bytes(content)
     with pytest.raises(DatasetError, match="is not what was written"):
         WorldSet(tmp_path / "worlds").verify()
+    make_worlds(WorldsRecipe("test", 3), tmp_path / "worlds")  # makes that file anew
+    assert place.read_bytes() != content and not list(verify([tmp_path / "worlds"]))
     place.write_bytes(bytes(content[:1000]))
     with pytest.raises(DatasetError, match="damaged"):
         WorldSet(tmp_path / "worlds")[0]

@@ -83,16 +83,19 @@ def read_training(path: Path) -> Training:
     return Training(path.name, header["agent"], header["config"], dataset, conditions, arrays)
 
 
-def retrain(training: Training) -> Retrained:
+def retrain(training: Training, root: Path | None = None) -> Retrained:
     """Makes a training again in a process of its own, and compares.
 
     A training that names no instruction set is made with each that this host has, the best first.
+
+    Args:
+        root: folder of datasets; None: the default one.
 
     Raises:
         CheckpointError: the training failed.
         DatasetError: the data are others.
     """
-    data = load(training.dataset["id"])
+    data = load(training.dataset["id"], root)
     if data.checksum != training.dataset["checksum"]:
         raise DatasetError(
             f"{data.path}: has checksum {data.checksum[:12]}, but {training.words} learned from "

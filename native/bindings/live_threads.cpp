@@ -60,27 +60,37 @@ class WhatCounts {
   std::vector<pmu::Availability> running_;
 };
 
-// Counters of another thread, all since they were opened.
+// Counters of another thread.
 class CountersOfThread {
  public:
   explicit CountersOfThread(int thread)
       : opener_(pmu::system_opener(thread)),
         counters_(WhatCounts::here().probe(opener_), WhatCounts::here().options(), opener_) {}
 
-  py::dict read() const {
-    pmu::Snapshot snapshot;
-    counters_.read(snapshot);
+  py::dict read() {
+    pmu::Snapshot now;
+    counters_.read(now);
     py::dict result;
     for (std::size_t i = 0; i < counters_.events().size(); ++i) {
-      const pmu::Event event = counters_.events()[i];
-      const auto& group = snapshot.groups[counters_.group_of()[i]];
-      if (group.error_number != 0 || group.running_ns == 0) continue;
+      const std::size_t event = pmu::index_of(counters_.events()[i]);
+      auto& group = now.groups[counters_.group_of()[i]];
+      const auto& before = last_.groups[counters_.group_of()[i]];
+      if (group.error_number != 0) {
+        now.values[event] = last_.values[event];
+        continue;
+      }
+      if (group.running_ns == before.running_ns) continue;
       // What the group would have counted, had it never had to share the CPU's counters.
-      const double whole =
-          static_cast<double>(group.enabled_ns) / static_cast<double>(group.running_ns);
-      result[py::str(std::string(pmu::name_of(event)))] =
-          static_cast<double>(snapshot.values[pmu::index_of(event)]) * whole;
+      const double whole = static_cast<double>(group.enabled_ns - before.enabled_ns) /
+                           static_cast<double>(group.running_ns - before.running_ns);
+      result[py::str(std::string(pmu::name_of(counters_.events()[i])))] =
+          static_cast<double>(now.values[event] - last_.values[event]) * whole;
     }
+    for (std::size_t g = 0; g < now.groups.size(); ++g) {
+      // The next read counts from the last one that did not fail.
+      if (now.groups[g].error_number != 0) now.groups[g] = last_.groups[g];
+    }
+    last_ = now;
     return result;
   }
 
@@ -88,6 +98,7 @@ class CountersOfThread {
   const pmu::RaisedDescriptorLimit many_files_;
   pmu::Opener opener_;
   pmu::ThreadCounters counters_;
+  pmu::Snapshot last_;
 };
 
 }  // namespace
@@ -97,7 +108,7 @@ void bind_live_threads(py::module_& module) {
                                "The canonical events of another thread, by its id.")
       .def(py::init<int>(), py::arg("thread"))
       .def("read", &CountersOfThread::read,
-           "{event: count since it was opened}, of those that this host counts.");
+           "{event: count since the last call}, of those that were counted since then.");
 
   py::class_<KeyValueLoad>(module, "KeyValueLoad",
                            "A key-value store under load by threads of this process.")

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include "bindings/host_bindings.hpp"
 #include "environment/forks.hpp"
@@ -21,9 +22,29 @@ namespace {
 using Positions = std::vector<std::uint32_t>;
 
 /// An engine takes one copy at a time, so that Python threads take turns.
-struct SharedEngine {
-  std::unique_ptr<scan::CopyEngine> engine;
-  environment::ForkAwareMutex mutex;
+class SharedEngine {
+ public:
+  SharedEngine(const std::string& name, int cpu) : engine_(scan::make_engine(name, cpu)) {}
+  SharedEngine(const SharedEngine&) = delete;
+  SharedEngine& operator=(const SharedEngine&) = delete;
+  ~SharedEngine() {
+    if (is_forked()) static_cast<void>(engine_.release());  // there is no thread to join
+  }
+
+  std::string_view name() const noexcept { return engine_->name(); }
+  environment::ForkAwareMutex& mutex() noexcept { return mutex_; }
+  scan::CopyEngine& engine() const {
+    if (!is_forked()) return *engine_;
+    throw environment::ForkedError(
+        "the engine stayed in the process that made it; make one in this process");
+  }
+
+ private:
+  bool is_forked() const noexcept { return environment::forks() != forks_; }
+
+  const std::uint32_t forks_ = environment::forks();
+  std::unique_ptr<scan::CopyEngine> engine_;
+  environment::ForkAwareMutex mutex_;
 };
 
 Isa isa_named(const std::string& name) {
@@ -51,10 +72,10 @@ py::dict run_scan(const scan::Column& column, std::int32_t low, std::int32_t hig
     if (shared == nullptr) {
       outcome = scan::scan_by_loads(column, {low, high}, *positions, isa);
     } else {
-      const std::scoped_lock lock(shared->mutex);
+      const std::scoped_lock lock(shared->mutex());
       scan::BlockBuffers buffers(static_cast<std::size_t>(block_kib * 1024));
       outcome =
-          scan::scan_by_copies(column, {low, high}, *positions, *shared->engine, buffers, isa);
+          scan::scan_by_copies(column, {low, high}, *positions, shared->engine(), buffers, isa);
     }
     seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
@@ -86,15 +107,9 @@ scan::Column column_of(const py::array& values) {
 
 void bind_scan(py::module_& module) {
   py::class_<SharedEngine>(module, "CopyEngine", "What copies memory beside the processor.")
-      .def(py::init([](const std::string& name, int cpu) {
-             auto shared = std::make_unique<SharedEngine>();
-             const py::gil_scoped_release release;
-             shared->engine = scan::make_engine(name, cpu);
-             return shared;
-           }),
-           py::arg("name"), py::arg("cpu") = -1)
-      .def_property_readonly("name",
-                             [](const SharedEngine& shared) { return shared.engine->name(); });
+      .def(py::init<const std::string&, int>(), py::arg("name"), py::arg("cpu") = -1,
+           py::call_guard<py::gil_scoped_release>())
+      .def_property_readonly("name", &SharedEngine::name);
 
   py::class_<scan::Table>(module, "ScanTable", "Random values from 0 to 2^31 - 1 on a node.")
       .def(py::init<std::size_t, std::uint64_t, int>(), py::arg("rows"), py::arg("seed"),

@@ -117,7 +117,8 @@ void validate_nodes(const Schedule& schedule, std::uint32_t slices, const std::s
     if (schedule.data != DataPlacement::keep &&
         !std::binary_search(memory.begin(), memory.end(), node)) {
       refuse("slice " + std::to_string(slice) + " has its data on node " + std::to_string(node) +
-             ", which has no memory that this process may use");
+             ", which has no memory that this process may use: name another node, run on CPUs of "
+             "other nodes (taskset), or allow that memory (cpuset.mems)");
     }
     if (schedule.routing == Routing::node && !with_workers.contains(node)) {
       refuse("slice " + std::to_string(slice) + " is routed to the workers of node " +

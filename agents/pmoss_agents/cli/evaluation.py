@@ -157,12 +157,13 @@ def _kept(
     return ResultFile(out.with_name(f"{out.name}.partial"), header, KEY)
 
 
-def replay_files(paths: Sequence[Path], episodes: int | None) -> bool:
+def replay_files(paths: Sequence[Path], episodes: int | None, data: Path | None = None) -> bool:
     """Replays result files and prints what differs: every number must come out to the last bit.
 
     Args:
         paths: files of ``evaluate``, and checkpoints, which are trained again.
         episodes: of each file, with all their policies; None: all of them.
+        data: folder of the datasets that checkpoints learned from; None: the default one.
 
     Returns:
         Whether all bits are equal.
@@ -173,7 +174,7 @@ def replay_files(paths: Sequence[Path], episodes: int | None) -> bool:
     failed = False
     for path in paths:
         if path.suffix == SUFFIX:
-            failed |= _retrained(path)
+            failed |= _retrained(path, data)
             continue
         with progress_bar(f"replaying {path.name}") as progress:
             replayed = replay(path, progress, episodes=episodes)
@@ -186,11 +187,11 @@ def replay_files(paths: Sequence[Path], episodes: int | None) -> bool:
     return not failed
 
 
-def _retrained(path: Path) -> bool:
+def _retrained(path: Path, data: Path | None) -> bool:
     """Makes the training of a checkpoint again; returns whether it differs."""
     from pmoss_agents.retraining import read_training, retrain
 
-    again = retrain(read_training(path))
+    again = retrain(read_training(path), data)
     console.print(f"{path}: {again.verdict}", highlight=False, soft_wrap=True)
     for line in again.mismatches:
         console.print(f"{path}: {line}", highlight=False, soft_wrap=True)

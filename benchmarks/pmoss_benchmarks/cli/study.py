@@ -13,7 +13,7 @@ from pmoss_env.cli.pairs import SetOption, pairs
 
 if TYPE_CHECKING:
     from pmoss_benchmarks.study.description import Study
-    from pmoss_benchmarks.study.store import Results
+    from pmoss_benchmarks.study.store import Results, StoredStudy
 
 app = typer.Typer(no_args_is_help=True, help="Studies: policies and models in many worlds.")
 
@@ -40,6 +40,19 @@ def _folders(results: Results, data: Path | None, keep: Path) -> dict[str, Path]
     from pmoss_datasets.catalog import default_root
 
     return {"data": data or default_root(), "keep": keep, "results": results.folder}
+
+
+def _stored(results: Results, study: Study, rows: Path | None) -> StoredStudy:
+    """The rows of a file, or the committed ones."""
+    from pmoss_benchmarks.study.store import read_stored
+    from pmoss_env.errors import DatasetError
+
+    if rows is None:
+        return results[study.name]
+    stored = read_stored(rows)
+    if stored.study != study.name:
+        raise DatasetError(f"{rows}: holds rows of the study {stored.study}, not of {study.name}")
+    return stored
 
 
 @app.command("list")
@@ -135,11 +148,9 @@ def show(
 
     Example: pmoss study show headroom
     """
-    from pmoss_benchmarks.study.store import read_stored
-
     results = _results(root)
     study = results.study(name)
-    stored = read_stored(rows) if rows else results[study.name]
+    stored = _stored(results, study, rows)
     if as_json:
         show_json([dict(row) for row in stored.rows])
         return
@@ -183,7 +194,7 @@ def replay(
     from pmoss_agents.cli.evaluation import replay_files
 
     files = [name for name in names if _is_result(Path(name))]
-    equal = replay_files([Path(name) for name in files], episodes)
+    equal = replay_files([Path(name) for name in files], episodes, data)
     for name in names:
         if name not in files:
             equal &= _replay(name, share, rows, data, keep, root)
@@ -192,7 +203,8 @@ def replay(
 
 
 def _is_result(path: Path) -> bool:
-    return path.suffix in (".json", ".jsonl") or (path.is_file() and path.suffix != ".toml")
+    endings = (".json", ".jsonl", ".safetensors")
+    return path.suffix in endings or (path.is_file() and path.suffix != ".toml")
 
 
 def _replay(
@@ -200,12 +212,11 @@ def _replay(
 ) -> bool:
     """Replays a study; returns whether all values are equal."""
     from pmoss_benchmarks.study.runner import replay_study
-    from pmoss_benchmarks.study.store import read_stored
     from pmoss_env.result_files import damaged_rows
 
     results = _results(root)
     study = results.study(name)
-    stored = read_stored(rows) if rows else results[study.name]
+    stored = _stored(results, study, rows)
     with Stages() as progress:
         differences = replay_study(
             study, stored, **_folders(results, data, keep), share=share, progress=progress

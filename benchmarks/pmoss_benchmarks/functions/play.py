@@ -8,14 +8,15 @@ share it. The best of its checkpoints, by episodes that are not those of the eva
 from __future__ import annotations
 
 import sys
-import zlib
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, fields
 from functools import partial
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from typing import Any, ClassVar
+
+import msgspec
 
 import pmoss_agents
 from pmoss_agents.configs import committed_config
@@ -29,6 +30,7 @@ from pmoss_benchmarks.offline.episodes import (
     VALIDATION_SEED,
     is_opponent,
     logged_scores,
+    mean_score,
     opponents_of,
     pack,
     play_again,
@@ -38,8 +40,8 @@ from pmoss_benchmarks.offline.guests import Guest
 from pmoss_benchmarks.offline.summary import BEST, summary_of
 from pmoss_benchmarks.offline.summary import summarise as summarise
 from pmoss_benchmarks.offline.tables import draw_curves
-from pmoss_benchmarks.offline.tracks import Track, has_references, load_track
-from pmoss_benchmarks.offline.training import kept_training
+from pmoss_benchmarks.offline.tracks import has_references, load_track
+from pmoss_benchmarks.offline.training import folder_name, kept_training
 from pmoss_benchmarks.study.function import (
     Cell,
     Count,
@@ -59,6 +61,7 @@ from pmoss_datasets.suite import load_task, obtain
 from pmoss_env.errors import (
     CheckpointError,
     DatasetError,
+    DescriptionError,
     UnknownNameError,
     UnsupportedError,
 )
@@ -137,6 +140,13 @@ class Settings:
                 raise UnknownNameError("agent of these tasks", name, ())
         opponents = {name for domain in self.domains for name in opponents_of(domain)}
         check_names("policy", self.policies, opponents)
+        for name in (*self.seeds_of, *self.changes, *self.starts, *chain(*self.agents_of.values())):
+            agent_class(name)
+        for name in (*self.only, *self.agents_of):
+            load_track(name)
+        for name, share in self.logged.items():
+            if not 0 < share <= 1:
+                raise DescriptionError(f"logged.{name} = {share:g}: must be in (0, 1]")
 
     @property
     def domains(self) -> tuple[Domain, ...]:
@@ -200,6 +210,19 @@ def config_of(settings: Settings, agent: str, task: str) -> dict[str, Any]:
     """
     committed = {} if agent in settings.starts else committed_config(agent, task)
     return {**committed, **settings.changes.get(agent, {})}
+
+
+def differs(settings: Settings, row: Row) -> str:
+    """What the settings say otherwise now than when a row was made; empty if nothing."""
+    name, task = row["policy"], row["task"]
+    if (guest := settings.guests.get(name)) and row.get("measurements") != guest.measurements:
+        return f"guests.{name}.measurements"
+    if (training := row.get("training")) is None:
+        return ""
+    config = {**config_of(settings, name, task), **load_track(row["track"]).config}
+    before, now = training["config"], msgspec.to_builtins(config)
+    fields_of_both = sorted({*before, *now})
+    return ", ".join(f"{name}.{f}" for f in fields_of_both if before.get(f) != now.get(f))
 
 
 def recipe_of(settings: Settings, track: str, task: str) -> Recipe:
@@ -328,11 +351,11 @@ class Work:
         own = {**config, "seed": seed} if seeded else config
         if kind.learns == "nothing":
             policies: dict[str, Any] = {name: pmoss_agents.make(name, **own)}
-            return {"played": {name: pack(self._rows(cell, _on(track, policies)))}}
+            return {"played": {name: pack(self._rows(cell, track.meets(policies)))}}
         recipe, start = recipe_of(settings, cell["track"], task), settings.starts.get(name, "")
         facts = {**own, "start": start} if start else own
         agent = kept_training(
-            self._run.keep / track.of_agents / recipe.id / _file_name(name, facts),
+            self._run.keep / track.of_agents / recipe.id / folder_name(name, facts),
             name,
             own,
             dataset=_dataset(self._run, cell["track"], task) if kind.learns == "offline" else None,
@@ -348,7 +371,7 @@ class Work:
         policies = {name: agent.load(last if settings.last else best)}
         if settings.last and best != last:
             policies[name + BEST] = agent.load(best)
-        rows = self._rows(cell, _on(track, policies))
+        rows = self._rows(cell, track.meets(policies))
         played: dict[str, Any] = {
             policy: pack([row for row in rows if row.policy == policy]) for policy in policies
         }
@@ -378,7 +401,7 @@ class Work:
         same = {**cell, "track": load_track(cell["track"]).of_agents}
         episodes = self._settings.validation_episodes
         rows = self._rows(same, policies, VALIDATION_SEED, episodes)
-        return [_mean([row.score for row in rows if row.policy == name]) for name in policies]
+        return [mean_score([row for row in rows if row.policy == name]) for name in policies]
 
     def _rows(
         self,
@@ -399,25 +422,6 @@ class Work:
             references=self._known_of(cell),
             env_id=find_domain(load_task(cell["task"]).domain).env_id,
         ).rows
-
-
-def _on(track: Track, agents: dict[str, Any]) -> dict[str, Any]:
-    """Agents as they meet the worlds of a track."""
-    if not track.machines:
-        return agents
-    return {name: agent.padded() for name, agent in agents.items()}
-
-
-def _file_name(agent: str, config: Mapping[str, Any]) -> str:
-    """A folder's name that the agent and its whole config decide."""
-    code = zlib.crc32(repr(sorted(config.items())).encode())
-    return f"{agent.replace(':', '-')}-{code:08x}"
-
-
-def _mean(scores: list[float | None]) -> float:
-    # Where search finds nothing above random all schedules are alike.
-    values = [score for score in scores if score is not None]
-    return sum(values) / len(values) if values else 0.0
 
 
 def again(run: Run, row: Row) -> Row:

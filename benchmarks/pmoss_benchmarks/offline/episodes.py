@@ -117,6 +117,13 @@ def episodes_of(row: Mapping[str, Any]) -> list[EpisodeResult]:
     return episodes
 
 
+def mean_score(rows: Sequence[EpisodeResult]) -> float:
+    """The mean score of episodes, of those that have one; 0 if none has."""
+    # Where search finds nothing above random all schedules are alike.
+    values = [row.score for row in rows if row.score is not None]
+    return sum(values) / len(values) if values else 0.0
+
+
 def logged_scores(
     dataset: Dataset, share: float, env: Mapping[str, Any], budget: int, draws: int
 ) -> list[list[float | None]]:

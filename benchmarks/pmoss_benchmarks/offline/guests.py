@@ -10,6 +10,8 @@ from typing import Any
 from pmoss_agents import find_policy
 from pmoss_datasets.policies import Measured, Policy, SchedulePolicy
 from pmoss_env.baselines import Context, answer_after, make_baseline, measured_search
+from pmoss_env.checks import check_whole
+from pmoss_env.errors import DescriptionError
 from pmoss_env.types import Schedule
 
 
@@ -36,6 +38,13 @@ class Guest:
     agent: str = ""
     rule: str = ""
     measurements: int = 0
+
+    def __post_init__(self) -> None:
+        check_whole("measurements", self.measurements, 0)
+        if bool(self.agent) == bool(self.rule):
+            raise DescriptionError("a guest has an agent or a rule, and not both")
+        if self.rule:
+            make_baseline(self.rule)
 
     @contextmanager
     def invited(self) -> Iterator[Any]:

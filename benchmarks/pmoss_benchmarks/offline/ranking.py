@@ -43,7 +43,8 @@ class Ranked:
 
     Attributes:
         name: of the policy.
-        learns: whether it was trained in the study.
+        learns: whether its weights come from a training, in the study or before.
+        logged: whether it is episodes of the data, each scored in its own instance.
         tasks: by task and seed the scores of its episodes.
         updates: of each of its trainings.
         seconds: CPU time of each of them.
@@ -56,6 +57,7 @@ class Ranked:
     learns: bool
     sees: str
     measurements: int = 0
+    logged: bool = False
     differ: bool = False
     tasks: dict[str, dict[int, list[float]]] = field(default_factory=dict)
     updates: list[int] = field(default_factory=list)
@@ -103,7 +105,11 @@ def ranked(rows: Rows, track: str = "same-task") -> tuple[list[str], list[Ranked
             continue
         name = row["policy"]
         if name not in policies:
-            policies[name] = Ranked(name, "training" in row, _sees(row))
+            # A guest that measures is named after what it begins with.
+            rule = is_opponent(name.partition(" + ")[0], row["task"])
+            logged = "shared" in row and not rule
+            learns = not rule and not logged
+            policies[name] = Ranked(name, learns, _sees(row), logged=logged)
         ranked = policies[name]
         ranked.measurements = row.get("measurements", 0)
         env_seeds = row.get("played", {}).get(name, {}).get("env_seed")
@@ -190,8 +196,8 @@ def informed(rows: Rows) -> TableOfRows:
     lines = [
         [
             *(one.name, one.sees, str(one.measurements)),
-            f"{median(one.updates):,.0f}" if one.learns else "",
-            f"{median(one.seconds):.0f}" if one.learns else "",
+            f"{median(one.updates):,.0f}" if one.updates else "",
+            f"{median(one.seconds):.0f}" if one.seconds else "",
             _seeds(one, tasks),
         ]
         for one in policies
@@ -227,10 +233,13 @@ def ahead(rows: Rows, name: str, other: str) -> Difference:
 
 
 def neighbours(rows: Rows) -> TableOfRows:
-    """How far each policy is ahead of the next in rank, of those that played all tasks."""
+    """How far each policy is ahead of the next in rank, of those that played all tasks.
+
+    Logged episodes are left out: they were not played in the same instances.
+    """
     tasks, policies = ranked(rows)
     lines = []
-    for one, other in pairwise(one for one in policies if one.seeds(tasks)):
+    for one, other in pairwise(one for one in policies if one.seeds(tasks) and not one.logged):
         difference, share = _compared(one, other, tasks)
         counts = [_seeds(each, tasks) for each in (one, other)]
         differs = [interval(difference, sign="+"), interval(share, digits=2)]

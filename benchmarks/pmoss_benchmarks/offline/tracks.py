@@ -57,6 +57,10 @@ class Track(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Arguments of the environment that agents of a task learn about."""
         return {**env, **self.training}
 
+    def meets(self, agents: dict[str, Any]) -> dict[str, Any]:
+        """Agents, by name, as they meet the worlds of this track."""
+        return {n: each.padded() if self.machines else each for n, each in agents.items()}
+
     def evaluation_env(self, task: Task) -> dict[str, Any] | None:
         """Arguments of the environment that agents of a task are evaluated in.
 

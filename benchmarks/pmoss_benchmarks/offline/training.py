@@ -11,6 +11,7 @@ import hashlib
 import json
 import shutil
 import time
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -61,6 +62,12 @@ class Trained:
     def load(self, number: int) -> Agent:
         """The agent as it was at a checkpoint, by its place in ``updates``."""
         return pmoss_agents.load(self.folder / f"{number}.safetensors", self.agent)
+
+
+def folder_name(agent: str, config: Mapping[str, Any]) -> str:
+    """A folder's name that the agent and its whole config decide."""
+    code = zlib.crc32(repr(sorted(config.items())).encode())
+    return f"{agent.replace(':', '-')}-{code:08x}"
 
 
 def kept_training(

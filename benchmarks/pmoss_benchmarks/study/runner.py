@@ -88,6 +88,11 @@ def run_study(
         before = {key[0]: row for key, row in file.rows.items()}
         if not allow_other_code:
             _check_code(out, before)
+        for name in cells:
+            if name in before and (what := _differs(function, settings, before[name])):
+                raise DatasetError(
+                    f"{out}: {name}: was made with another {what}: take another --out, or remove it"
+                )
         left = [name for name in cells if name not in before]
         if left:
             if (prepare := getattr(function, "prepare", None)) is not None:
@@ -177,12 +182,21 @@ def is_stale(study: Study, stored: StoredStudy) -> str:
     missing = [name for name in map(name_of, cells) if name not in done]
     if missing:
         return f"{len(missing)} cells are not done, e.g. {missing[0]}"
+    for row in stored.rows:
+        if what := _differs(function, settings, row):
+            return f"{row['cell']}: was made with another {what}"
     for run in stored.runs.values():
         if not run.get("code", {}).get("modules"):
             return "holds no digests of the code that made it"
         if changed := changed_since(run["code"]):
             return f"changed since: {few(changed, 3)}"
     return ""
+
+
+def _differs(function: ModuleType, settings: Any, row: Row) -> str:
+    """What the settings say otherwise now than when a row was made, of functions that know it."""
+    differs: Callable[[Any, Row], str] | None = getattr(function, "differs", None)
+    return "" if differs is None else differs(settings, row)
 
 
 class _Work:

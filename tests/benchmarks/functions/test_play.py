@@ -26,7 +26,7 @@ from pmoss_datasets.formats.d3rlpy import import_d3rlpy
 from pmoss_datasets.recipes import tier
 from pmoss_datasets.suite import TOY, load_task, obtain
 from pmoss_env.baselines import make_baseline
-from pmoss_env.errors import UnknownNameError
+from pmoss_env.errors import DescriptionError, UnknownNameError
 from pmoss_env.measuring import AUTO_NUMA
 from tests.replays import recheck
 from tests.sources import REPOSITORY
@@ -191,11 +191,28 @@ def test_tracks_choose_worlds_and_agents() -> None:
         ({"agents": ("threads-rule",)}, UnknownNameError, "threads-rule"),
         ({"policies": ("no-rule",)}, UnknownNameError, "no-rule"),
         ({"tier": "no-tier"}, UnknownNameError, "no-tier"),
+        ({"seeds_of": {"no-agent": 2}}, UnknownNameError, "no-agent"),
+        ({"only": {"no-track": (TOY,)}}, UnknownNameError, "no-track"),
+        ({"logged": {"all": 2.0}}, DescriptionError, "logged.all = 2"),
     ],
 )
 def test_what_is_wrong_is_named(changes, error, words) -> None:
     with pytest.raises(error, match=words):
         Settings(**{**FEW, **changes})
+
+
+def test_a_row_of_another_config_is_told_from_those_of_today(run: Run, rows) -> None:
+    changes = {AGENT: {**FEW["changes"][AGENT], "updates": 50}}
+    other = replace(run.settings, changes=changes, guests={})
+    assert all(play.differs(run.settings, row) == "" for row in rows)
+    words = {row["policy"]: play.differs(other, row) for row in rows}
+    assert words == {**dict.fromkeys(words, ""), AGENT: f"{AGENT}.updates"}
+
+
+@pytest.mark.parametrize("values", [{}, {"agent": "a", "rule": "lpt"}, {"rule": "no-rule"}])
+def test_a_guest_is_an_agent_or_a_rule(values) -> None:
+    with pytest.raises((DescriptionError, UnknownNameError)):
+        Guest(**values)
 
 
 def test_learners_of_the_track_complete_see_all_slices(run: Run, rows) -> None:

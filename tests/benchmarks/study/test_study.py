@@ -227,6 +227,11 @@ def test_the_commands_show_what_is_stored(checkout, monkeypatch, caplog):
     assert list(frame["interference"]) == ["none", "busy_core", "cache_thrash"]
     assert frame["search"].dtype == float
     path = Results(checkout)["small"].path
+    other = checkout / "other.jsonl"
+    other.write_text(path.read_text().replace('"study": "small"', '"study": "large"', 1))
+    for words in (("show", "small"), ("replay", "small")):
+        output = pmoss("study", *words, "--rows", str(other), status=2)
+        assert "holds rows of the study large, not of small" in " ".join(output.split())
     path.write_text(path.read_text().replace('"search": ', '"search": 1', 1))
     pmoss("study", "show", "small")
     assert "a damaged row is left out" in caplog.text

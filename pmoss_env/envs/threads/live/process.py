@@ -128,7 +128,7 @@ class ProcessServer:
         self._began = time.monotonic()
         self._sampled = self._began
         self._counters: dict[int, _native.ThreadCounters] = {}
-        self._counts: dict[int, dict[str, float]] = {}
+        self._counted: set[str] = set()
         self._threads: dict[int, _Thread] = self._read_threads()
         if not self._threads:
             raise ProcessError(f"process {process} does not exist")
@@ -202,15 +202,14 @@ class ProcessServer:
         return [c for c, cpu in enumerate(self.machine.cpu_of_core.tolist()) if cpu in cpus]
 
     def _note_counters(self) -> None:
-        names = set(next(iter(self._counts.values()), {}))
-        if {"local_dram", "remote_dram"} <= names:
+        if {"local_dram", "remote_dram"} <= self._counted:
             self.report.notes.append("accesses: perf events, retired loads of memory")
         else:
             self.report.notes.append(
                 "accesses: estimated from processor time and pages; this host does not count loads "
                 "of local and remote memory"
             )
-        if "llc_misses" not in names:
+        if "llc_misses" not in self._counted:
             self.report.notes.append("bandwidth: not counted on this host, taken as 0")
 
     def _take(self) -> Sample:
@@ -310,7 +309,6 @@ class ProcessServer:
                 result[thread] = state
         for ended in set(self._counters) - set(result):
             del self._counters[ended]
-            self._counts.pop(ended, None)
         return result
 
     def _count_from_now(self, threads: dict[int, _Thread]) -> None:
@@ -320,15 +318,11 @@ class ProcessServer:
             except (OSError, RuntimeError, ValueError):
                 continue
             self._counters[thread] = counters
-            self._counts[thread] = counters.read()
+            self._counted |= counters.read().keys()
 
     def _count(self, thread: int) -> dict[str, float]:
         counters = self._counters.get(thread)
-        if counters is None:
-            return {}
-        before, now = self._counts.get(thread, {}), counters.read()
-        self._counts[thread] = now
-        return {name: max(value - before.get(name, 0.0), 0.0) for name, value in now.items()}
+        return counters.read() if counters else {}
 
     def _read_busy(self) -> dict[int, float]:
         """Busy ticks of each CPU since boot."""

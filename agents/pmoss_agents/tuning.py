@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -36,8 +37,9 @@ def tune(
 ) -> dict[str, Any]:
     """Trains an agent again and again; the same call goes on, and gives what one call would.
 
-    The first trial has the committed settings. Optuna's TPE sampler chooses those of the others. A
-    trial ends early whose score is below the median of the others at the same update.
+    The first trial has the committed settings, as far as the range has them. Optuna's TPE sampler
+    chooses those of the others. A trial ends early whose score is below the median of the others at
+    the same update.
 
     Args:
         out: checkpoint of the best agent, by the score on validation episodes.
@@ -50,7 +52,8 @@ def tune(
 
     Raises:
         UnknownNameError: the agent has no range.
-        DatasetError: the trials beside ``out`` are those of another agent or range.
+        DatasetError: the trials beside ``out`` are those of another agent, or were made on other
+            data, with other settings or other validation; or ``out`` is missing.
         MissingExtraError: Optuna is not installed.
     """
     values = read_range(agent).values
@@ -60,20 +63,23 @@ def tune(
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     storage = optuna.storages.JournalStorage(JournalFileBackend(str(trials_path(out))))
+    name = f"{agent} on {lesson.task}"
+    if set(optuna.get_all_study_names(storage)) - {name}:
+        raise DatasetError(f"{trials_path(out)}: holds trials of another agent or task")
     study = optuna.create_study(
-        study_name=f"{agent} on {lesson.task}",
+        study_name=name,
         storage=storage,
         direction="maximize",
         pruner=optuna.pruners.MedianPruner(n_startup_trials=3),
         load_if_exists=True,
     )
-    if len(optuna.get_all_study_names(storage)) > 1:
-        raise DatasetError(f"{trials_path(out)}: holds trials of another agent or task")
     fixed = dict(changes or {})
     tried = {name: choices for name, choices in values.items() if name not in fixed}
+    state = optuna.trial.TrialState
 
     def finished() -> list[Any]:
-        return [trial for trial in study.get_trials(deepcopy=False) if trial.state.is_finished()]
+        # What was interrupted has failed, and is tried again.
+        return study.get_trials(deepcopy=False, states=(state.COMPLETE, state.PRUNED))
 
     def best_score() -> float:
         return max((t.value for t in finished() if t.value is not None), default=-float("inf"))
@@ -101,7 +107,23 @@ def tune(
             validation.discard()
         return score
 
-    if not study.trials:
+    conditions = {
+        "settings": fixed,
+        "config": config,
+        "data": getattr(lesson.data, "checksum", None),
+        "env": dict(lesson.env),
+        "validation": [worlds.episodes, every],
+    }
+    conditions = json.loads(json.dumps(conditions, default=str))
+    before = study.user_attrs.get("conditions", conditions)
+    if differ := [name for name, value in conditions.items() if before.get(name) != value]:
+        raise DatasetError(
+            f"{trials_path(out)}: holds trials with other {' and '.join(differ)}: name another OUT"
+        )
+    if best_score() > -float("inf") and not out.is_file():
+        raise DatasetError(f"{out}: is missing: remove {trials_path(out)} to begin anew")
+    study.set_user_attr("conditions", conditions)
+    if not finished() and not study.get_trials(deepcopy=False, states=(state.WAITING,)):
         committed = new_agent(lesson, agent, config, fixed).config
         study.enqueue_trial({n: v for n in tried if (v := getattr(committed, n)) in tried[n]})
     while (done := len(finished())) < trials:

@@ -121,19 +121,29 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(validating, "_RANDOM", 5)
 
 
-def tuned(tuning_data: Path, out: Path, trials: int, agent: str = "surrogate") -> tuple[dict, list]:
+def tuned(
+    tuning_data: Path, out: Path, trials: int, agent: str = "surrogate", **other: Any
+) -> tuple[dict, list]:
     lesson, rows = find_lesson(tuning_data, {}), []
 
     def progress(done: int, total: int, score: Any, settings: Any) -> None:
         rows.append((score, settings))
 
     how = {"worlds": Worlds.of(lesson, 1), "every": 1, "changes": SMALL, "progress": progress}
-    return tune(agent, lesson, out, trials, **how), rows
+    return tune(agent, lesson, out, trials, **{**how, **other}), rows
 
 
-def test_trials_that_go_on_are_those_of_one_call(tuning_data: Path, tmp_path: Path) -> None:
+def test_trials_that_go_on_are_those_of_one_call(
+    tuning_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*args: Any, **keywords: Any) -> None:
+        raise KeyboardInterrupt
+
     whole, parts = tmp_path / "whole.safetensors", tmp_path / "parts.safetensors"
     best, rows = tuned(tuning_data, whole, 4)
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(tuning, "learn", interrupted)
+        tuned(tuning_data, parts, 2)
     _, first = tuned(tuning_data, parts, 2)
     resumed, second = tuned(tuning_data, parts, 4)
     assert (first + second, resumed) == (rows, best)
@@ -145,6 +155,17 @@ def test_trials_that_go_on_are_those_of_one_call(tuning_data: Path, tmp_path: Pa
     assert whole.read_bytes() == parts.read_bytes()
     with pytest.raises(DatasetError, match="holds trials of another agent or task"):
         tuned(tuning_data, parts, 5, agent="pair-policy")
+    with pytest.raises(DatasetError, match="trials with other settings and validation: name"):
+        tuned(tuning_data, parts, 5, changes={**SMALL, "updates": 3}, every=3)
+    options = ["--trials", "2", "--validate-every", "1"]
+    (tmp_path / "whole.trials.jsonl").rename(tmp_path / "moved.jsonl")
+    said = pmoss("train", "surrogate", str(tuning_data), str(whole), *options, status=2)
+    assert "exists already" in " ".join(said.split())
+    (tmp_path / "moved.jsonl").rename(tmp_path / "whole.trials.jsonl")
+    whole.rename(tmp_path / "moved")
+    with pytest.raises(DatasetError, match=r"whole\.safetensors: is missing: remove"):
+        tuned(tuning_data, whole, 5)
+    (tmp_path / "moved").rename(whole)
     names = {"whole.safetensors", "whole.trials.jsonl", "parts.safetensors", "parts.trials.jsonl"}
     assert {path.name for path in tmp_path.iterdir()} == names
 

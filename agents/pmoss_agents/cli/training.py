@@ -138,7 +138,7 @@ def train(
         named = agent and ":" not in agent
         given_twice = {"--config": config, "--set": fixed, f"agent {agent}": named}
         _refuse("--resume", given_twice, "a checkpoint goes on with its own agent and config; ")
-    _check_checkpoint(out, resume or trials is not None, overwrite)
+    _check_checkpoint(out, resume or _has_trials(out, trials), overwrite)
     learner = _resumed(out, agent, given) if resume else _renewed(start, given)
     domain = (learner.domain or None) if learner else domain
     arguments = env_arguments(env, machine)
@@ -273,6 +273,13 @@ def _learned(
                 )
             raise
     return metrics
+
+
+def _has_trials(out: Path, trials: int | None) -> bool:
+    """Whether a checkpoint is that of trials which go on."""
+    from pmoss_agents.tuning import trials_path
+
+    return trials is not None and trials_path(out).exists()
 
 
 def _check_checkpoint(out: Path, resume: bool, overwrite: bool) -> None:

@@ -380,7 +380,8 @@ class DecisionTransformer(SpatialAgent, NetworkAgent[Dataset]):
         for name, parameter in network.named_parameters():
             if not parameter.requires_grad:
                 continue
-            plain = parameter.ndim < 2 or name.startswith(("actions", "places"))
+            # The embeddings, also those of the critics of QT.
+            plain = parameter.ndim < 2 or not {"actions", "places"}.isdisjoint(name.split("."))
             (others if plain else matrices).append(parameter)
         groups = [
             {"params": matrices, "weight_decay": self.config.weight_decay},

@@ -463,6 +463,13 @@ def test_the_losses_are_those_of_the_paper():
 def test_of_its_proposals_it_takes_the_one_of_the_highest_value(dataset):
     agent = qt.QT(**TRANSFORMER, n_steps=2, proposals=64)
     agent.fit(dataset)
+    decays = {
+        id(parameter): group["weight_decay"]
+        for group in agent.optimiser.param_groups
+        for parameter in group["params"]
+    }
+    of_places = [n for n in agent.network.critics if decays[id(n.places.weight)] != 0]
+    assert len(agent.network.critics) > 0 and not of_places  # embeddings do not decay
     batch = Episodes(dataset, agent.config).batch(0, agent._foresight())
     names = ("view_mask", "position_mask", "machine_view", "slice_view")
     state = {name: batch[name][:1, 3:4] for name in names}

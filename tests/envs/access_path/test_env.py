@@ -1,5 +1,8 @@
 """Episodes of access paths, modelled and real."""
 
+import os
+import signal
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +16,7 @@ from pmoss_env.envs.access_path import AccessPathEnv, ScanDistribution, Scans, S
 from pmoss_env.envs.access_path.real import ENGINES, make_engine, scan
 from pmoss_env.errors import (
     DescriptionError,
+    ForkedError,
     IllegalActionError,
     UnknownNameError,
     UnsupportedError,
@@ -167,6 +171,22 @@ def test_a_buffer_that_is_too_small_is_reported_and_made_larger():
     result = scan(np.arange(10_000, dtype=np.int32), 100, 8_999, capacity=10, engine=THREAD)
     assert np.array_equal(result.positions, np.arange(100, 9_000))
     assert "8900 positions did not fit a buffer of 10" in result.reason
+
+
+def test_an_engine_stays_in_the_process_that_made_it():
+    engines = [make_engine("thread")]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # by Python 3.12: there are threads
+        child = os.fork()
+    if child == 0:
+        signal.alarm(120)
+        try:
+            scan(np.zeros(9, np.int32), 0, 1, engine=engines[0])
+        except ForkedError:
+            engines.clear()  # without waiting for its thread
+            os._exit(0)
+        os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_an_empty_table_is_not_offloaded_and_says_so():

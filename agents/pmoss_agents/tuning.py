@@ -114,15 +114,9 @@ def tune(
         "env": dict(lesson.env),
         "validation": [worlds.episodes, every],
     }
-    conditions = json.loads(json.dumps(conditions, default=str))
-    before = study.user_attrs.get("conditions", conditions)
-    if differ := [name for name, value in conditions.items() if before.get(name) != value]:
-        raise DatasetError(
-            f"{trials_path(out)}: holds trials with other {' and '.join(differ)}: name another OUT"
-        )
+    _keep_conditions(study, trials_path(out), conditions)
     if best_score() > -float("inf") and not out.is_file():
         raise DatasetError(f"{out}: is missing: remove {trials_path(out)} to begin anew")
-    study.set_user_attr("conditions", conditions)
     if not finished() and not study.get_trials(deepcopy=False, states=(state.WAITING,)):
         committed = new_agent(lesson, agent, config, fixed).config
         study.enqueue_trial({n: v for n in tried if (v := getattr(committed, n)) in tried[n]})
@@ -133,3 +127,14 @@ def tune(
         last = finished()[-1]
         progress(done + 1, trials, last.value, last.params)
     return {**study.best_params, "score": study.best_value}
+
+
+def _keep_conditions(study: Any, journal: Path, conditions: Mapping[str, Any]) -> None:
+    """Notes what all trials have in common; refuses to add others to them."""
+    plain = json.loads(json.dumps(conditions, default=str))
+    before = study.user_attrs.get("conditions", plain)
+    if differ := [name for name, value in plain.items() if before.get(name) != value]:
+        raise DatasetError(
+            f"{journal}: holds trials with other {' and '.join(differ)}: name another OUT"
+        )
+    study.set_user_attr("conditions", plain)

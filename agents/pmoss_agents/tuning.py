@@ -59,20 +59,8 @@ def tune(
     values = read_range(agent).values
     require("optuna")
     import optuna
-    from optuna.storages.journal import JournalFileBackend
 
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    storage = optuna.storages.JournalStorage(JournalFileBackend(str(trials_path(out))))
-    name = f"{agent} on {lesson.task}"
-    if set(optuna.get_all_study_names(storage)) - {name}:
-        raise DatasetError(f"{trials_path(out)}: holds trials of another agent or task")
-    study = optuna.create_study(
-        study_name=name,
-        storage=storage,
-        direction="maximize",
-        pruner=optuna.pruners.MedianPruner(n_startup_trials=3),
-        load_if_exists=True,
-    )
+    study = _open_study(trials_path(out), f"{agent} on {lesson.task}")
     fixed = dict(changes or {})
     tried = {name: choices for name, choices in values.items() if name not in fixed}
     state = optuna.trial.TrialState
@@ -127,6 +115,24 @@ def tune(
         last = finished()[-1]
         progress(done + 1, trials, last.value, last.params)
     return {**study.best_params, "score": study.best_value}
+
+
+def _open_study(journal: Path, name: str) -> Any:
+    """Optuna's study of a journal, which holds no other one."""
+    import optuna
+    from optuna.storages.journal import JournalFileBackend
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    storage = optuna.storages.JournalStorage(JournalFileBackend(str(journal)))
+    if set(optuna.get_all_study_names(storage)) - {name}:
+        raise DatasetError(f"{journal}: holds trials of another agent or task")
+    return optuna.create_study(
+        study_name=name,
+        storage=storage,
+        direction="maximize",
+        pruner=optuna.pruners.MedianPruner(n_startup_trials=3),
+        load_if_exists=True,
+    )
 
 
 def _keep_conditions(study: Any, journal: Path, conditions: Mapping[str, Any]) -> None:

@@ -212,7 +212,7 @@ def config_of(settings: Settings, agent: str, task: str) -> dict[str, Any]:
     return {**committed, **settings.changes.get(agent, {})}
 
 
-def differs(settings: Settings, row: Row) -> str:
+def differs(settings: Settings, row: Mapping[str, Any]) -> str:
     """What the settings say otherwise now than when a row was made; empty if nothing."""
     name, task = row["policy"], row["task"]
     if (guest := settings.guests.get(name)) and row.get("measurements") != guest.measurements:

@@ -193,9 +193,9 @@ def is_stale(study: Study, stored: StoredStudy) -> str:
     return ""
 
 
-def _differs(function: ModuleType, settings: Any, row: Row) -> str:
+def _differs(function: ModuleType, settings: Any, row: Mapping[str, Any]) -> str:
     """What the settings say otherwise now than when a row was made, of functions that know it."""
-    differs: Callable[[Any, Row], str] | None = getattr(function, "differs", None)
+    differs: Callable[[Any, Mapping[str, Any]], str] | None = getattr(function, "differs", None)
     return "" if differs is None else differs(settings, row)
 
 

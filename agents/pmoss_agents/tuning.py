@@ -67,7 +67,9 @@ def tune(
 
     def finished() -> list[Any]:
         # What was interrupted has failed, and is tried again.
-        return study.get_trials(deepcopy=False, states=(state.COMPLETE, state.PRUNED))
+        states = (state.COMPLETE, state.PRUNED)
+        trials_done: list[Any] = study.get_trials(deepcopy=False, states=states)
+        return trials_done
 
     def best_score() -> float:
         return max((t.value for t in finished() if t.value is not None), default=-float("inf"))

@@ -29,7 +29,7 @@ def data(tmp_path_factory: Any) -> Dataset:
 @pytest.fixture
 def checkpoint(data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A trained agent, whose data the name of their id leads to."""
-    monkeypatch.setattr("pmoss_agents.retraining.load", lambda name: data)
+    monkeypatch.setattr("pmoss_agents.retraining.load", lambda name, root: data)
     path = tmp_path / "agent.safetensors"
     learner().fit(data, checkpoint=path)
     return path
@@ -80,7 +80,7 @@ def test_what_cannot_be_made_again_is_refused(checkpoint, data, tmp_path, monkey
         Recipe(env={"machine": "toy", "slices": 8}, episodes=2, reference_episodes=0),
         tmp_path / "d",
     )
-    monkeypatch.setattr("pmoss_agents.retraining.load", lambda name: other)
+    monkeypatch.setattr("pmoss_agents.retraining.load", lambda name, root: other)
     with pytest.raises(DatasetError, match="build it anew"):
         retrain(training)
 

@@ -2,12 +2,10 @@
 
 import os
 import resource
-import signal
 import subprocess
 import sys
 import threading
 import time
-import warnings
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +27,7 @@ from pmoss_env.backends.kernel_settings import check_settings, switched, why_no_
 from pmoss_env.backends.process_lock import ForkGuard, ProcessLock
 from pmoss_env.errors import BackendError, ForkedError, UnknownNameError, UnsupportedError
 from pmoss_env.workloads import load_workload
+from tests.forked import in_child
 
 MINE = """
 from pmoss_env.backends.analytic import AnalyticBackend
@@ -146,17 +145,13 @@ def test_a_forked_child_does_not_wait_for_its_parents_threads():
     held.wait()
     with guard:  # another thread is inside, and stays there
         pass
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # by Python 3.12: there are threads
-        child = os.fork()
-    if child == 0:
-        signal.alarm(120)
-        try:
-            with lock, guard:
-                os._exit(1)
-        except ForkedError:
-            os._exit(0)
-    status = os.waitpid(child, 0)[1]
+
+    def enter_in_child() -> int:
+        with lock, pytest.raises(ForkedError), guard:
+            pass
+        return 0
+
+    status = in_child(enter_in_child)
     over.set()
     thread.join()
     assert status == 0

@@ -1,8 +1,5 @@
 """Episodes of access paths, modelled and real."""
 
-import os
-import signal
-import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -22,6 +19,7 @@ from pmoss_env.errors import (
     UnsupportedError,
 )
 from tests.envs.episodes import PATHS, SMALL, play, total
+from tests.forked import in_child
 
 
 def make(**options):
@@ -175,18 +173,14 @@ def test_a_buffer_that_is_too_small_is_reported_and_made_larger():
 
 def test_an_engine_stays_in_the_process_that_made_it():
     engines = [make_engine("thread")]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # by Python 3.12: there are threads
-        child = os.fork()
-    if child == 0:
-        signal.alarm(120)
-        try:
+
+    def scan_in_child() -> int:
+        with pytest.raises(ForkedError, match="make one in this process"):
             scan(np.zeros(9, np.int32), 0, 1, engine=engines[0])
-        except ForkedError:
-            engines.clear()  # without waiting for its thread
-            os._exit(0)
-        os._exit(1)
-    assert os.waitpid(child, 0)[1] == 0
+        engines.clear()  # without waiting for its thread
+        return 0
+
+    assert in_child(scan_in_child) == 0
 
 
 def test_an_empty_table_is_not_offloaded_and_says_so():

@@ -1,28 +1,11 @@
 """Vector environments in a process that was forked from theirs."""
 
-import os
-import signal
 import threading
-import warnings
-from collections.abc import Callable
 
 from pmoss_env.envs.spatial.vector import SpatialVectorEnv
 from pmoss_env.errors import ForkedError
 from tests.envs.episodes import TOY, alike
-
-
-def in_child(act: Callable[[], int]) -> int:
-    """The exit status of a forked child: what ``act`` returns, or 1 if it raises."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # by Python 3.12: there are threads
-        child = os.fork()
-    if child == 0:
-        signal.alarm(120)
-        try:
-            os._exit(act())
-        finally:
-            os._exit(1)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+from tests.forked import in_child
 
 
 def test_a_child_forked_in_the_middle_of_a_step_gets_an_error():

@@ -96,6 +96,9 @@ def test_a_second_call_keeps_what_is_there(original: Dataset, hub: Path) -> None
     with pytest.raises(DatasetError, match="json: is not what was written: remove"):
         export([original], hub.parent, licence="CC-BY-4.0")
     metadata.write_bytes(written)
+    (hub / "index.csv").write_text("as a call that was killed left it")
+    export([original], hub.parent, licence="CC-BY-4.0")
+    check_sums(hub)
     shipped = open_dataset(SHIPPED_ROOT / SHIPPED[1])
     with pytest.raises(DatasetError, match="is not among what is exported"):
         export([shipped], hub.parent)

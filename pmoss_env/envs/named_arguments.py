@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Self
 
 import gymnasium
@@ -12,9 +14,15 @@ from pmoss_env.errors import DescriptionError, unknown_key
 
 
 class NamedArgumentsEnv(gymnasium.Env[ObsType, ActType]):
-    """An environment that names the nearest argument where it does not have one."""
+    """An environment that names the nearest argument where it does not have one.
 
-    def __new__(cls, *_: Any, **arguments: Any) -> Self:
+    It is copied and pickled by its arguments, as those of MuJoCo and Atari are. A copy has no
+    episode: reset it first.
+    """
+
+    _make_anew: Callable[[], Self]
+
+    def __new__(cls, *positional: Any, **arguments: Any) -> Self:
         """Refuses arguments that the environment does not have, before anything is made.
 
         Raises:
@@ -26,4 +34,10 @@ class NamedArgumentsEnv(gymnasium.Env[ObsType, ActType]):
             if name not in parameters:
                 names = [own for own in parameters if own != "self"]
                 raise DescriptionError(unknown_key(f"environment argument {name!r}", name, names))
-        return super().__new__(cls)
+        self = super().__new__(cls)
+        self._make_anew = partial(cls, *positional, **arguments)
+        return self
+
+    def __reduce__(self) -> tuple[Callable[[], Self], tuple[()], dict[str, Any]]:
+        """How it is copied and pickled."""
+        return self._make_anew, (), {"spec": self.spec}

@@ -1,9 +1,11 @@
 """What all environments have in common, and the table of docs/tutorials/other-libraries.md."""
 
+import copy
 import hashlib
 import importlib
 import inspect
 import json
+import pickle
 import re
 
 import gymnasium
@@ -253,6 +255,20 @@ def test_a_step_needs_an_episode(name):
         with pytest.raises(ResetNeeded):
             env.step(action)
     env.close()
+
+
+@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
+def test_a_copy_begins_before_its_first_reset(name, copied):
+    env = make(name)
+    env.reset(seed=3)
+    action = legal(env, np.random.default_rng(0))
+    env.step(action)
+    again = copied(env)
+    assert again.spec == env.spec
+    with pytest.raises(ResetNeeded):
+        again.step(action)
+    assert bits(play(again, 3)) == bits(play(env, 3))
 
 
 @pytest.mark.parametrize("name", [name for name in SMALL if name != THREADS])

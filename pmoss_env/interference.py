@@ -114,7 +114,7 @@ def target_count(family: str, machine: Machine) -> int:
         "last-level domain": int(machine.llc_of_core.max()) + 1,
         "node": machine.nodes,
         "link": machine.sockets**2,
-    }[CO_TENANT_FAMILIES[family].target]
+    }[CO_TENANT_FAMILIES[family]]
 
 
 def possible_draws(interference: str, machine: Machine) -> tuple[Draw, ...]:
@@ -129,7 +129,7 @@ def possible_draws(interference: str, machine: Machine) -> tuple[Draw, ...]:
     if draws and not possible:
         raise UnsupportedError(
             f"interference {interference!r}: {machine.name} has no "
-            f"{CO_TENANT_FAMILIES[draws[0].family].target} that it could disturb"
+            f"{CO_TENANT_FAMILIES[draws[0].family]} that it could disturb"
         )
     return possible
 
@@ -174,7 +174,7 @@ def check_co_tenants(
                 f"co-tenant {co_tenant.family!r}: the backend {backend!r} runs only "
                 f"{', '.join(sorted(runs))}"
             )
-        kind = CO_TENANT_FAMILIES[co_tenant.family].target
+        kind = CO_TENANT_FAMILIES[co_tenant.family]
         count = target_count(co_tenant.family, machine)
         if not 0 <= co_tenant.target < count:
             raise DescriptionError(

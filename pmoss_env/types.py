@@ -203,34 +203,14 @@ class LoadRegime:
         return self.kind
 
 
-@dataclass(frozen=True)
-class CoTenantFamily:
-    """A kind of co-tenant.
-
-    Attributes:
-        target: kind of target; a link has the number from-socket * sockets + to-socket.
-        takes: resource that the strength is a share of.
-    """
-
-    name: str
-    target: Literal["core", "last-level domain", "node", "link"]
-    takes: str
-
-
-#: The co-tenants, in an order that never changes: datasets store positions.
-CO_TENANT_FAMILIES: Mapping[str, CoTenantFamily] = {
-    family.name: family
-    for family in (
-        CoTenantFamily("busy_core", "core", "the core's time"),
-        CoTenantFamily("busy_sibling", "core", "the time of the core's SMT sibling"),
-        CoTenantFamily(
-            "cache_thrash",
-            "last-level domain",
-            "the read bandwidth of the domain's node, streamed through its cache",
-        ),
-        CoTenantFamily("memory_stream", "node", "the node's read bandwidth"),
-        CoTenantFamily("link_stream", "link", "the link's bandwidth"),
-    )
+#: The families of co-tenants, each with the kind of its targets, in an order that never changes:
+#: datasets store positions. A link has the number from-socket * sockets + to-socket.
+CO_TENANT_FAMILIES: Mapping[str, str] = {
+    "busy_core": "core",  # takes the core's time
+    "busy_sibling": "core",  # takes the time of the core's SMT sibling
+    "cache_thrash": "last-level domain",  # streams its node's read bandwidth through its cache
+    "memory_stream": "node",  # takes the node's read bandwidth
+    "link_stream": "link",  # takes the link's bandwidth
 }
 
 

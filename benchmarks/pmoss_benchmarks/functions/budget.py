@@ -14,9 +14,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+import pmoss_agents
 from pmoss_agents import find_policy
+from pmoss_agents.configs import committed_config
 from pmoss_benchmarks.functions.references import SEED, reference_rows, world_of
-from pmoss_benchmarks.offline.training import learned
+from pmoss_benchmarks.offline.training import trained
 from pmoss_benchmarks.study.function import Cell, Count, Figure, Progress, Row, Rows, Run
 from pmoss_benchmarks.study.tables import TableOfRows, grouped, interval
 from pmoss_datasets.domain import find_domain
@@ -115,7 +117,8 @@ def agent_of(run: Run, cell: Cell) -> Policy:
     if word := settings.agents[name]:
         return find_policy(word.replace("{task}", task).replace("{seed}", str(cell["seed"])))
     data = build(f"pmoss/{task}/{settings.tier}-v0", run.data)
-    agent: Policy = learned(run, name, task, [data], {**settings.changes, "seed": cell["seed"]})
+    config = {**committed_config(name, task), **settings.changes, "seed": cell["seed"]}
+    agent: Policy = pmoss_agents.load(trained(name, config, [data], run.keep), name)
     return agent
 
 

@@ -20,10 +20,8 @@ from typing import Any
 import pmoss_agents
 from pmoss_agents import Agent, OfflineAgent, OnlineAgent
 from pmoss_agents.checkpoints import SUFFIX
-from pmoss_agents.configs import committed_config
 from pmoss_agents.registry import agent_class
 from pmoss_agents.training_log import TrainingLog, means_of_windows, read_log
-from pmoss_benchmarks.study.function import Run
 from pmoss_datasets import Dataset, open_dataset
 from pmoss_datasets.folder import whole_folder
 from pmoss_datasets.several import Several
@@ -187,18 +185,6 @@ def _play(
         "source": {"env": dict(env), **(counted or {"updates": agent.updates})},
         "played": means_of_windows(read_log(log_path), _POINTS),
     }
-
-
-def learned(
-    run: Run,
-    name: str,
-    task: str,
-    data: Sequence[Dataset],
-    changes: Mapping[str, Any],
-) -> Any:
-    """An agent that learned from data, with its committed config for a task and changes of it."""
-    config = {**committed_config(name, task), **changes}
-    return pmoss_agents.load(trained(name, config, data, run.keep), name)
 
 
 def trained(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -39,7 +38,17 @@ class TableDescription(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The keys of a description."""
+    """The keys of a description.
+
+    Attributes:
+        title: in a few words.
+        question: what its rows answer, in one sentence.
+        function: a module of ``pmoss_benchmarks.functions``.
+        settings: of the function; those of a variant override those of the study.
+        small: settings that make the same study in about a minute.
+        variants: by name, the settings in which each differs.
+        tables: by name; "default" is shown first.
+    """
 
     title: str
     question: str
@@ -50,30 +59,16 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tables: dict[str, TableDescription] = {}
 
 
-class Study(msgspec.Struct, frozen=True):
+class Study(_File, frozen=True, kw_only=True):
     """A description that was read.
 
     Attributes:
         name: the file's, e.g. "headroom"; of a variant "headroom/machines".
-        title: in a few words.
-        question: what its rows answer, in one sentence.
-        function: a module of ``pmoss_benchmarks.functions``.
-        settings: of the function; those of a variant override those of the study.
-        small: settings that make the same study in about a minute.
-        tables: by name; "default" is shown first.
-        variants: the names of the other variants.
         path: of the file.
     """
 
     name: str
-    title: str
-    question: str
-    function: str
-    settings: Mapping[str, Any]
-    small: Mapping[str, Any]
-    tables: Mapping[str, TableDescription]
-    variants: tuple[str, ...] = ()
-    path: Path = Path()
+    path: Path
 
 
 def read_study(folder: Path, name: str) -> Study:
@@ -94,17 +89,9 @@ def read_study(folder: Path, name: str) -> Study:
     file: _File = read_toml(path, _convert)
     if variant and variant not in file.variants:
         raise UnknownNameError(f"variant of {base}", variant, file.variants)
-    return Study(
-        name=f"{base}/{variant}" if variant else base,
-        title=file.title,
-        question=file.question,
-        function=file.function,
-        settings={**file.settings, **file.variants.get(variant, {})},
-        small=file.small,
-        tables=file.tables,
-        variants=tuple(file.variants),
-        path=path,
-    )
+    values = msgspec.structs.asdict(file)
+    values["settings"] = {**file.settings, **file.variants.get(variant, {})}
+    return Study(**values, name=f"{base}/{variant}" if variant else base, path=path)
 
 
 def convert(values: Any, kind: type[T], where: str = "") -> T:

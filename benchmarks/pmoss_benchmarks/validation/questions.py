@@ -6,7 +6,6 @@ fidelity. What only the simulated machine can answer is NaN in the analytic fide
 
 from __future__ import annotations
 
-from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from math import nan
 from typing import Any, Literal
@@ -35,22 +34,8 @@ from pmoss_env.machines import Machine, load_machine
 _SAME = 0.01
 
 
-class _Abstract(msgspec.StructMeta, ABCMeta):
-    """Structs whose abstract methods must be there before one can be made."""
-
-
-class Question(
-    msgspec.Struct,
-    metaclass=_Abstract,
-    frozen=True,
-    forbid_unknown_fields=True,
-    tag_field="question",
-):
-    """What all questions have in common."""
-
-    @abstractmethod
-    def ask(self, laboratory: Laboratory, fidelity: str) -> float:
-        """Our value."""
+class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="question"):
+    """What all questions have in common; each has a method ask()."""
 
 
 class Measured(Question, frozen=True):
@@ -60,9 +45,9 @@ class Measured(Question, frozen=True):
         """Our value; NaN of any other fidelity."""
         return self._measured() if fidelity == "simulated" else nan
 
-    @abstractmethod
     def _measured(self) -> float:
         """The value on the simulated machine."""
+        raise NotImplementedError
 
 
 class Ratio(Question, frozen=True, tag="ratio"):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict, fields
 from typing import Any, cast
 
-import gymnasium
 import numpy as np
 import numpy.typing as npt
 from gymnasium import spaces
@@ -15,7 +14,7 @@ from pmoss_env.checks import check_name, check_number, check_options, check_type
 from pmoss_env.envs.access_path.scans import PATHS, Background, ScanDistribution, Scans
 from pmoss_env.envs.access_path.simulated import SimulatedScans
 from pmoss_env.envs.actions import whole_action
-from pmoss_env.envs.named_arguments import NamedArgumentsEnv
+from pmoss_env.envs.base import ON_ILLEGAL, RENDER_MODES, SEEDS, BaseEnv
 from pmoss_env.errors import IllegalActionError
 from pmoss_env.machines import Machine
 from pmoss_env.noise import Noise
@@ -23,8 +22,6 @@ from pmoss_env.types import BoolArray, Float64Array, Int8Array
 
 Observation = dict[str, npt.NDArray[Any]]
 REWARDS = ("time", "saving")
-ON_ILLEGAL = ("remap", "terminate", "raise")
-RENDER_MODES = ("ansi", "rgb_array")
 CPU, OFFLOAD, RELAXED = range(len(PATHS))
 #: The keys of info, at reset and at every step.
 INFO_KEYS = (
@@ -38,11 +35,9 @@ INFO_KEYS = (
 )
 #: Finite upper bounds of the features, above all drawn or modelled values.
 _HIGHEST = np.array([4e6, 1e5, 1e6, 1e4, 1e4], dtype=np.float32)
-#: Upper bound of the seeds of scans.
-_SEEDS = 2**53
 
 
-class AccessPathEnv(NamedArgumentsEnv[Observation, np.int64]):
+class AccessPathEnv(BaseEnv[Observation, np.int64]):
     """Choose the access path of each table scan on a server with copy engines.
 
     ## Description
@@ -137,10 +132,7 @@ class AccessPathEnv(NamedArgumentsEnv[Observation, np.int64]):
     - v0: first version.
     """
 
-    metadata: dict[str, Any] = {  # noqa: RUF012 - Gymnasium declares it per instance
-        "render_modes": list(RENDER_MODES),
-        "render_fps": 8,
-    }
+    metadata = BaseEnv.metadata | {"render_fps": 8}
 
     def __init__(
         self,
@@ -227,8 +219,8 @@ class AccessPathEnv(NamedArgumentsEnv[Observation, np.int64]):
             drawn.storage_node, drawn.rows, drawn.results, background, drawn.execution_node
         )
         self._read_only[:-1] = rng.random(self._n) < self._distribution.read_only_share
-        self._seeds = rng.integers(_SEEDS, size=self._n).astype(np.uint64)
-        noise_seed = int(rng.integers(_SEEDS))
+        self._seeds = rng.integers(SEEDS, size=self._n).astype(np.uint64)
+        noise_seed = int(rng.integers(SEEDS))
         self._readings = Noise(self._noise, (noise_seed,)).throughput_factors(self._n)
         traffic = self._simulated.read_traffic(self._scans, self._seeds)
         features = self._simulated.features(self._scans, traffic)
@@ -318,15 +310,12 @@ class AccessPathEnv(NamedArgumentsEnv[Observation, np.int64]):
         """The distribution of scans, as plain JSON."""
         return asdict(self._distribution)
 
-    def render(self) -> Any:
-        """The scans so far as text ("ansi") or as an (height, width, 3) uint8 image."""
-        if self.render_mode is None:
-            gymnasium.logger.warn("render() without a render_mode: give one to gymnasium.make()")
-            return None
+    def _picture(self, mode: str) -> Any:
+        """The scans so far."""
         from pmoss_env.envs.access_path import viewer
 
         scans = self.scans
-        draw = viewer.as_text if self.render_mode == "ansi" else viewer.as_image
+        draw = viewer.as_text if mode == "ansi" else viewer.as_image
         total = self._times.sum() / 1e3
         title = f"{self._step} of {self._n} scans, {total:.1f} ms"
         done = slice(0, self._step)

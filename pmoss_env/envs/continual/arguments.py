@@ -10,6 +10,7 @@ from typing import Any
 from pmoss_env.backends.deviation import MAX_DEVIATION
 from pmoss_env.baselines import STATIC_BASELINES
 from pmoss_env.checks import check_name, check_number, check_type, check_whole
+from pmoss_env.envs.base import RENDER_MODES
 from pmoss_env.envs.continual.drift import DriftFamily, make_family
 from pmoss_env.envs.continual.families import FAMILIES
 from pmoss_env.envs.continual.running import Migration
@@ -25,7 +26,6 @@ _OF_MODELS = {
     "copy_gb_per_s": 0.0,
 }
 ON_ILLEGAL = ("leave", "raise")
-RENDER_MODES = ("ansi", "rgb_array")
 #: The first schedule of an episode: best-fit by the counters of another one, or a static baseline.
 INCUMBENTS = ("best-fit", *STATIC_BASELINES)
 #: Slices, epochs and moves are counted in 32 bits.

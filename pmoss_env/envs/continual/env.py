@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, cast
 
-import gymnasium
 import numpy as np
 import numpy.typing as npt
 from gymnasium import spaces
@@ -15,17 +14,17 @@ from gymnasium.error import ResetNeeded
 from pmoss_env.checks import check_options
 from pmoss_env.context import Context
 from pmoss_env.envs.actions import whole_number
-from pmoss_env.envs.continual.arguments import RENDER_MODES, Arguments
+from pmoss_env.envs.base import BaseEnv
+from pmoss_env.envs.continual.arguments import Arguments
 from pmoss_env.envs.continual.episodes import INFO_KEYS, Episodes
 from pmoss_env.envs.continual.observation import Observation, observation_space
 from pmoss_env.envs.continual.session import Session
-from pmoss_env.envs.named_arguments import NamedArgumentsEnv
 from pmoss_env.errors import IllegalActionError
 from pmoss_env.machines import Machine
 from pmoss_env.types import BoolArray
 
 
-class ContinualSchedulingEnv(NamedArgumentsEnv[Observation, npt.NDArray[np.int64]]):
+class ContinualSchedulingEnv(BaseEnv[Observation, npt.NDArray[np.int64]]):
     """Keep a running index fast on a NUMA server while its surroundings change.
 
     ## Description
@@ -143,11 +142,6 @@ class ContinualSchedulingEnv(NamedArgumentsEnv[Observation, npt.NDArray[np.int64
     - v0: first version.
     """
 
-    metadata: dict[str, Any] = {  # noqa: RUF012 - Gymnasium declares it per instance
-        "render_modes": list(RENDER_MODES),
-        "render_fps": 4,
-    }
-
     def __init__(
         self,
         *,
@@ -257,15 +251,12 @@ class ContinualSchedulingEnv(NamedArgumentsEnv[Observation, npt.NDArray[np.int64
             rng=rng,
         )
 
-    def render(self) -> Any:
-        """The last epoch and the time before it, as text ("ansi") or as an image (uint8)."""
-        if self.render_mode is None:
-            gymnasium.logger.warn("render() without a render_mode: give one to gymnasium.make()")
-            return None
+    def _picture(self, mode: str) -> Any:
+        """The last epoch and the time before it."""
         from pmoss_env.envs.continual import viewer
 
         self.session.need_episode()
-        return viewer.show(self.session, self.render_mode)
+        return viewer.show(self.session, mode)
 
     def close(self) -> None:
         """Ends the episode, and on hardware all threads. Safe to repeat."""

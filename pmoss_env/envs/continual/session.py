@@ -12,6 +12,7 @@ from pmoss_env.backends.deviation import true_machine
 from pmoss_env.backends.hardware import HardwareBackend
 from pmoss_env.backends.simulated import SimulatedBackend
 from pmoss_env.baselines import Context, make_baseline
+from pmoss_env.envs.base import SEEDS
 from pmoss_env.envs.continual.arguments import Arguments
 from pmoss_env.envs.continual.drift import Conditions, Drift, draw_drift
 from pmoss_env.envs.continual.episodes import Episodes
@@ -23,8 +24,6 @@ from pmoss_env.errors import UnsupportedError
 from pmoss_env.machines import load_machine
 from pmoss_env.noise import Noise
 from pmoss_env.types import CoTenant, HardwareSnapshot, Int32Array
-
-_SEEDS = 2**53
 
 
 class Session:
@@ -81,8 +80,8 @@ class Session:
     def begin(self, rng: np.random.Generator) -> None:
         """Draws an episode and runs epoch 0."""
         arguments, self.running = self.arguments, False
-        self.workload_seed = int(rng.integers(_SEEDS))
-        drift_seed, self._noise_seed = (int(seed) for seed in rng.integers(_SEEDS, size=2))
+        self.workload_seed = int(rng.integers(SEEDS))
+        drift_seed, self._noise_seed = (int(seed) for seed in rng.integers(SEEDS, size=2))
         if arguments.workload_seed is not None:
             self.workload_seed = arguments.workload_seed
         self.drift = draw_drift(

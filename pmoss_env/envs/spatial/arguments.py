@@ -11,14 +11,14 @@ from pmoss_env.backends import backend_class, backend_options
 from pmoss_env.backends.deviation import check_deviation
 from pmoss_env.baselines import STATIC_BASELINES
 from pmoss_env.checks import check_name, check_type, check_whole
+from pmoss_env.envs.base import ON_ILLEGAL, RENDER_MODES
 from pmoss_env.envs.spatial.observation import OBSERVATION_MODES, PLACEMENT_ORDERS
-from pmoss_env.envs.spatial.rules import ACTIONS, ON_ILLEGAL, REWARDS
+from pmoss_env.envs.spatial.rules import ACTIONS, REWARDS
 from pmoss_env.errors import DescriptionError, UnsupportedError
 from pmoss_env.interference import INTERFERENCE
 from pmoss_env.noise import Noise
 from pmoss_env.types import READABLE
 
-RENDER_MODES = ("ansi", "rgb_array")
 MIXTURE = "mixture"
 #: Options of backends for which the environment has arguments.
 _NO_OPTIONS = ("name", "machine", "workload", "index", "slices", "load", "deviation")

@@ -15,8 +15,8 @@ from pmoss_env.backends import Backend
 from pmoss_env.checks import check_options
 from pmoss_env.context import Context
 from pmoss_env.envs.actions import whole_action
-from pmoss_env.envs.named_arguments import NamedArgumentsEnv
-from pmoss_env.envs.spatial.arguments import MIXTURE, RENDER_MODES, Arguments
+from pmoss_env.envs.base import BaseEnv
+from pmoss_env.envs.spatial.arguments import MIXTURE, Arguments
 from pmoss_env.envs.spatial.episodes import INFO_KEYS, Episodes, Observation
 from pmoss_env.envs.spatial.observation import observation_space
 from pmoss_env.envs.spatial.rules import REWARDS, Reward
@@ -28,7 +28,7 @@ from pmoss_env.types import BoolArray, HardwareSnapshot, Instance, Int32Array, S
 __all__ = ["INFO_KEYS", "REWARDS", "Observation", "Reward", "SpatialSchedulingEnv"]
 
 
-class SpatialSchedulingEnv(NamedArgumentsEnv[Observation, np.int64]):
+class SpatialSchedulingEnv(BaseEnv[Observation, np.int64]):
     """Re-schedule a running main-memory index over the cores of a NUMA server.
 
     ## Description
@@ -180,10 +180,7 @@ class SpatialSchedulingEnv(NamedArgumentsEnv[Observation, np.int64]):
       on the schedules before it.
     """
 
-    metadata: dict[str, Any] = {  # noqa: RUF012 - Gymnasium declares it per instance
-        "render_modes": list(RENDER_MODES),
-        "render_fps": 15,
-    }
+    metadata = BaseEnv.metadata | {"render_fps": 15}
 
     def __init__(
         self,
@@ -421,15 +418,12 @@ class SpatialSchedulingEnv(NamedArgumentsEnv[Observation, np.int64]):
         """The information for a baseline, see ``Session.context``."""
         return self.session.context(rng, backend)
 
-    def render(self) -> Any:
-        """The present schedule as text ("ansi") or as an (height, width, 3) uint8 image."""
-        if self.render_mode is None:
-            gymnasium.logger.warn("render() without a render_mode: give one to gymnasium.make()")
-            return None
+    def _picture(self, mode: str) -> Any:
+        """The present schedule."""
         from pmoss_env.envs.spatial import viewer
 
         throughput = self._episodes.results["throughput"][self._row]
-        return viewer.show(self.session, self.schedule, self._steps, throughput, self.render_mode)
+        return viewer.show(self.session, self.schedule, self._steps, throughput, mode)
 
     def close(self) -> None:
         """Releases the backend. Safe to repeat."""

@@ -8,15 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pmoss_env.baselines import STATIC_BASELINES, Context, make_baseline
+from pmoss_env.envs.base import SEEDS
 from pmoss_env.envs.spatial.arguments import MIXTURE, Arguments
 from pmoss_env.errors import ScheduleError
 from pmoss_env.interference import draw_co_tenants
 from pmoss_env.machines import Machine
 from pmoss_env.memory import check_memory, spilled
 from pmoss_env.types import Instance, Int32Array, Schedule
-
-#: Upper bound of the seeds of an episode, so that JSON keeps them exactly.
-SEEDS = 2**53
 
 
 class Drawn(NamedTuple):

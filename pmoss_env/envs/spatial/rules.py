@@ -18,7 +18,6 @@ from pmoss_env.workloads import load_workload
 
 Reward = Literal["improvement", "slice", "terminal"]
 REWARDS = ("improvement", "slice", "terminal")
-ON_ILLEGAL = ("remap", "terminate", "raise")
 #: An action chooses a core, whose node gets the data, or a core and the node of the data.
 ACTIONS = ("core", "core_node")
 CONSTRAINTS = ("max_slices_per_core", CONSTRAINT)

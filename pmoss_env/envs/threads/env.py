@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
 
-import gymnasium
 import numpy as np
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
 from pmoss_env.checks import check_options, check_type, check_whole
 from pmoss_env.envs.actions import whole_action
-from pmoss_env.envs.named_arguments import NamedArgumentsEnv
+from pmoss_env.envs.base import SEEDS, BaseEnv
 from pmoss_env.envs.threads.decisions import (
     THRESHOLD,
     least_used_core,
@@ -26,7 +25,7 @@ from pmoss_env.envs.threads.observation import (
     observation_space,
     observe,
 )
-from pmoss_env.envs.threads.options import RENDER_MODES, Options
+from pmoss_env.envs.threads.options import Options
 from pmoss_env.envs.threads.programs import load_program, slow_memory, slow_nodes
 from pmoss_env.envs.threads.reward import (
     Form,
@@ -56,10 +55,9 @@ INFO_KEYS = (
     "requests",
     "p99_ms",
 )
-_SEEDS = 2**53
 
 
-class ThreadSchedulingEnv(NamedArgumentsEnv[Observation, np.int64]):
+class ThreadSchedulingEnv(BaseEnv[Observation, np.int64]):
     """Migrate the threads of a running program to the slow memory that holds their data.
 
     ## Description
@@ -164,11 +162,6 @@ class ThreadSchedulingEnv(NamedArgumentsEnv[Observation, np.int64]):
     - v0: first version.
     """
 
-    metadata: dict[str, Any] = {  # noqa: RUF012 - Gymnasium declares it per instance
-        "render_modes": list(RENDER_MODES),
-        "render_fps": 4,
-    }
-
     def __init__(
         self,
         *,
@@ -213,6 +206,7 @@ class ThreadSchedulingEnv(NamedArgumentsEnv[Observation, np.int64]):
             **options: threshold, stay, reward, utilisation, epoch_seconds, on_illegal, render_mode.
         """
         env = cls.__new__(cls)
+        env._make_anew = None
         env._server = server
         env._given_server = True
         env._data_nodes = None
@@ -289,7 +283,7 @@ class ThreadSchedulingEnv(NamedArgumentsEnv[Observation, np.int64]):
                 self._machine,
                 self._program,
                 data_nodes=self._data_nodes,
-                seed=int(self.np_random.integers(_SEEDS)),
+                seed=int(self.np_random.integers(SEEDS)),
             )
         self._epoch = 0
         self._moved = 0
@@ -342,11 +336,8 @@ class ThreadSchedulingEnv(NamedArgumentsEnv[Observation, np.int64]):
         """(T + 1,) bool, the legal actions; also before reset."""
         return self._mask.astype(np.bool_)
 
-    def render(self) -> Any:
-        """The threads on the cores as text ("ansi") or as an (height, width, 3) uint8 image."""
-        if self.render_mode is None:
-            gymnasium.logger.warn("render() without a render_mode: give one to gymnasium.make()")
-            return None
+    def _picture(self, mode: str) -> Any:
+        """The threads on the cores."""
         from pmoss_env.envs.threads import viewer
 
         sample = self.sample
@@ -355,7 +346,7 @@ class ThreadSchedulingEnv(NamedArgumentsEnv[Observation, np.int64]):
             f"cores, slow memory reads {sample.slow_read_gb_per_s:.1f} and writes "
             f"{sample.slow_write_gb_per_s:.1f} GB/s"
         )
-        draw = viewer.as_text if self.render_mode == "ansi" else viewer.as_image
+        draw = viewer.as_text if mode == "ansi" else viewer.as_image
         return draw(self._machine, sample, title)
 
     def close(self) -> None:

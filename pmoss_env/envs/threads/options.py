@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pmoss_env.checks import check_name, is_number
+from pmoss_env.envs.base import ON_ILLEGAL, RENDER_MODES
 from pmoss_env.envs.threads.decisions import THRESHOLD
 from pmoss_env.envs.threads.reward import FORMS, UTILISATIONS
 from pmoss_env.errors import DescriptionError
-
-ON_ILLEGAL = ("remap", "terminate", "raise")
-RENDER_MODES = ("ansi", "rgb_array")
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,7 @@
 """Thread scheduling on the simulated server, and the load that it is tried with."""
 
+import copy
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,7 +12,13 @@ from pmoss_env.envs.threads.decisions import unbalance, unbalanced_cores
 from pmoss_env.envs.threads.inputs import LOCAL_SLOW, REMOTE_SLOW
 from pmoss_env.envs.threads.key_value_load import run_load
 from pmoss_env.envs.threads.reward import terms, weighted
-from pmoss_env.errors import BackendError, DescriptionError, IllegalActionError, UnknownNameError
+from pmoss_env.errors import (
+    BackendError,
+    DescriptionError,
+    IllegalActionError,
+    UnknownNameError,
+    UnsupportedError,
+)
 from tests.envs.episodes import SMALL, THREADS
 
 SHADES = str.maketrans("░▒▓█|#", "      ")
@@ -174,3 +182,11 @@ def test_the_load_does_what_it_says():
         run_load("readseq", threads=0)
     with pytest.raises(BackendError, match="node 500"):
         run_load("readseq", node=500)
+
+
+def test_an_environment_over_a_running_server_has_no_copy():
+    env = make()
+    env.reset(seed=0)
+    over = ThreadSchedulingEnv.on(env.unwrapped.server, most_threads=4)
+    with pytest.raises(UnsupportedError, match="over a running server"):
+        copy.deepcopy(over)

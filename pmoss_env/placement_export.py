@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import platform
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,7 @@ import numpy as np
 from pmoss_env.checks import check_name
 from pmoss_env.files import write_atomically
 from pmoss_env.machines import Machine
+from pmoss_env.machines.description import ranges
 from pmoss_env.machines.host import kernel_nodes
 from pmoss_env.types import Int32Array, Schedule
 from pmoss_env.version import __version__
@@ -55,17 +56,6 @@ class Unit:
         memory = {"local": "--localalloc", "bind": f"--membind={ranges(self.nodes)}"}
         memory["interleave"] = f"--interleave={ranges(self.nodes)}"
         return ["numactl", f"--physcpubind={ranges(self.cpus)}", memory[self.memory], "--"]
-
-
-def ranges(numbers: Iterable[int]) -> str:
-    """Ascending numbers in the kernel's form, such as ``0-3,8``."""
-    parts: list[list[int]] = []
-    for number in numbers:
-        if parts and number == parts[-1][-1] + 1:
-            parts[-1] = [parts[-1][0], number]
-        else:
-            parts.append([number])
-    return ",".join("-".join(map(str, part)) for part in parts)
 
 
 def units_of(machine: Machine, schedule: Schedule) -> list[Unit]:

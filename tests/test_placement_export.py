@@ -14,12 +14,12 @@ from pmoss_env.baselines import SHARED_BASELINES, Context, make_baseline
 from pmoss_env.cli.pairs import export_placements
 from pmoss_env.errors import DescriptionError, ScheduleError, UnknownNameError
 from pmoss_env.machines import Machine, load_machine
+from pmoss_env.machines.description import ranges
 from pmoss_env.placement_export import (
     MECHANISMS,
     Unit,
     export_placement,
     placement_name,
-    ranges,
     units_of,
 )
 from pmoss_env.types import Schedule

@@ -191,13 +191,6 @@ class AnalyticBackend(SubjectBackend):
         """(cores,) float64: throughput in Mq/s if ``slice_`` moved to each core."""
         return np.asarray(self._model.marginal(slice_))
 
-    def best_by_enumeration(self, limit: int = 2_000_000) -> tuple[Schedule, float]:
-        """The best schedule of a small instance and its throughput in Mq/s."""
-        if self._instance is None:
-            self.set_instance(Instance())
-        cores, throughput, _ = self._model.best_by_enumeration(limit)
-        return self.machine.local_schedule(cores), float(throughput)
-
     def measure(self, schedule: Schedule, *, seed: int) -> HardwareSnapshot:
         """The model's snapshot of ``schedule``. It has no noise; ``seed`` is only recorded."""
         self.place(schedule)

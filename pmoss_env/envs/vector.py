@@ -284,7 +284,6 @@ class BatchVectorEnv(
     def _advance(self, actions: npt.NDArray[np.int64], resting: BoolArray) -> Observation:
         """Steps the batch and returns the observations."""
 
-    @abstractmethod
     def _start(
         self,
         rows: Sequence[int],
@@ -292,6 +291,8 @@ class BatchVectorEnv(
         options: dict[str, Any] | None = None,
     ) -> None:
         """Starts an episode in each of some rows; ``seeds`` are theirs."""
+        for i, seed in zip(rows, seeds or [None] * len(rows), strict=True):
+            self._envs[i].draw(seed=seed, options=options)  # type: ignore[attr-defined]
 
     @abstractmethod
     def _finish(self, i: int) -> None:

@@ -208,7 +208,7 @@ class Machine(Topology):
                 s = int(np.flatnonzero(illegal)[0])
                 raise ScheduleError(
                     f"slice {s} is on core {schedule.cores[s]}, which is not a worker of "
-                    f"{self.name}; workers are {_ranges(self.workers)}"
+                    f"{self.name}; workers are {ranges(self.workers)}"
                 )
         missing = (schedule.nodes < 0) | (schedule.nodes >= self.nodes)
         if missing.any():
@@ -326,8 +326,8 @@ def _text(data: Mapping[str, Any], key: str) -> str:
     return value
 
 
-def _ranges(values: Int32Array) -> str:
-    """1, 2, 3, 7 as "1-3, 7"."""
-    breaks = np.flatnonzero(np.diff(values) != 1) + 1
-    runs = np.split(values, breaks)
-    return ", ".join(f"{r[0]}" if r.size == 1 else f"{r[0]}-{r[-1]}" for r in runs)
+def ranges(numbers: npt.ArrayLike) -> str:
+    """Ascending numbers in the kernel's form, such as ``0-3,8``."""
+    values = np.asarray(numbers)
+    runs = np.split(values, np.flatnonzero(np.diff(values) != 1) + 1)
+    return ",".join(f"{run[0]}" if run.size == 1 else f"{run[0]}-{run[-1]}" for run in runs)

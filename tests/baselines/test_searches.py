@@ -47,7 +47,7 @@ def test_search_is_never_worse_than_its_start_and_within_budget(a_context, load,
 def test_search_finds_the_optimum_of_a_small_instance(a_context):
     for seed in range(3):
         context = a_context(slices=5, seed=seed)
-        _, best = context.backend._backend.best_by_enumeration()
+        _, best, _ = context.backend._backend.model.best_by_enumeration(2_000_000)
         assert local_search(context, 500).throughput == pytest.approx(best, rel=1e-6)
 
 
@@ -85,7 +85,7 @@ def test_what_annealing_cannot_do_is_refused(a_context):
 def test_it_finds_what_enumeration_finds_with_less(a_context, load, interference):
     for seed in range(2):
         context = a_context(slices=5, seed=seed, load=load, interference=interference)
-        _, best = context.backend._backend.best_by_enumeration()
+        _, best, _ = context.backend._backend.model.best_by_enumeration(2_000_000)
         context.backend.calls = 0
         result = branch_and_bound(context)
         assert result.throughput == pytest.approx(best, rel=1e-6)

@@ -77,7 +77,7 @@ def test_schedules_are_checked_against_the_machine() -> None:
     machine.check_schedule(machine.local_schedule([1, 2, 3, 5]), 4)
     with pytest.raises(ScheduleError, match="must place exactly 5"):
         machine.check_schedule(machine.local_schedule([1, 2, 3, 5]), 5)
-    with pytest.raises(ScheduleError, match=r"slice 1 is on core 4.*workers are 1-3, 5-7"):
+    with pytest.raises(ScheduleError, match=r"slice 1 is on core 4.*workers are 1-3,5-7"):
         machine.check_schedule(Schedule([1, 4], [0, 1]), 2)
     with pytest.raises(ScheduleError, match=r"slice 0 is on core -1"):
         machine.check_schedule(Schedule([-1, 1], [0, 0]), 2)

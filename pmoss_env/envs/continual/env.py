@@ -208,11 +208,11 @@ class ContinualSchedulingEnv(BaseEnv[Observation, npt.NDArray[np.int64]]):
             UnknownNameError: an option; there are none.
             DescriptionError: options that are no dict.
         """
-        self.begin(seed=seed, options=options)
+        self.draw(seed=seed, options=options)
         return self._episodes.observation(self._row), self._episodes.info(self._row)
 
-    def begin(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
-        """Starts an episode without an observation."""
+    def draw(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
+        """Draws the start of an episode, which a vector environment shows."""
         check_options(options)
         super().reset(seed=seed)
         self.session.begin(self.np_random)

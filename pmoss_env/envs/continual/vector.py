@@ -69,15 +69,6 @@ class ContinualVectorEnv(BatchVectorEnv[ContinualSchedulingEnv]):
         self._episodes.add_noise(np.flatnonzero(~resting).tolist())
         return self._observed()
 
-    def _start(
-        self,
-        rows: Sequence[int],
-        seeds: Sequence[int | None] | None = None,
-        options: dict[str, Any] | None = None,
-    ) -> None:
-        for i, seed in zip(rows, seeds or [None] * len(rows), strict=True):
-            self._envs[i].begin(seed=seed, options=options)
-
     def _finish(self, i: int) -> None:
         self._envs[i].session.running = False
 

@@ -99,8 +99,7 @@ class SpatialVectorEnv(BatchVectorEnv[SpatialSchedulingEnv]):
         seeds: Sequence[int | None] | None = None,
         options: dict[str, Any] | None = None,
     ) -> None:
-        for i, seed in zip(rows, seeds or [None] * len(rows), strict=True):
-            self._envs[i].draw(seed=seed, options=options)
+        super()._start(rows, seeds, options)
         self._episodes.begin(rows)
         # Whoever seeds each episode discards what is prepared.
         seeded = any(seed is not None for seed in seeds or ())

@@ -26,6 +26,7 @@ from pmoss_datasets.evaluation.scores import (
     score_profile,
     two_level_bootstrap,
 )
+from pmoss_datasets.evaluation.statistics import student
 from pmoss_datasets.policies import Planner
 from pmoss_datasets.suite import load_task
 from pmoss_env.pictures import new_figure
@@ -246,6 +247,52 @@ def neighbours(rows: Rows) -> TableOfRows:
         lines.append([one.name, counts[0], other.name, counts[1], *differs])
     heads = ["policy", ">trainings", "next in rank", ">trainings", ">points ahead"]
     return TableOfRows([*heads, ">probability of improvement"], lines)
+
+
+@dataclass(frozen=True)
+class Changed:
+    """What a variant of a study makes of a learner, in the mean over the tasks that both have.
+
+    Attributes:
+        trainings: that both have, of all these tasks.
+        before: score in the study.
+        after: score of the same trainings in the variant.
+        gain: their difference. Its interval is Student's over the tasks, of LEAST at least, so it
+            holds what differs between trainings.
+    """
+
+    policy: str
+    tasks: int
+    trainings: int
+    before: float
+    after: float
+    gain: Difference
+
+
+def changed(study: Rows, variant: Rows) -> list[Changed]:
+    """The learners of a variant beside themselves in the study, with the same seeds."""
+    of_study, of_variant = (
+        {
+            (row["policy"], row["task"], row["seed"]): float(np.mean(_scores_of(row)))
+            for row in rows
+            if "training" in row
+        }
+        for rows in (study, variant)
+    )
+    both: dict[str, dict[str, list[tuple[float, float]]]] = {}
+    for cell in of_variant.keys() & of_study.keys():
+        pair = of_study[cell], of_variant[cell]
+        both.setdefault(cell[0], {}).setdefault(cell[1], []).append(pair)
+    lines = []
+    for policy in dict.fromkeys(policy for policy, _, _ in of_variant if policy in both):
+        means = np.array([np.mean(pairs, axis=0) for _, pairs in sorted(both[policy].items())])
+        before, after = means.mean(axis=0).tolist()
+        gain = student(means[:, 1] - means[:, 0])
+        if len(means) < LEAST:
+            gain = Difference(gain.value, None, None)
+        count = sum(map(len, both[policy].values()))
+        lines.append(Changed(policy, len(means), count, before, after, gain))
+    return lines
 
 
 def draw_profiles(rows: Rows) -> Figure:

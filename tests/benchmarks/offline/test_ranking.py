@@ -122,6 +122,25 @@ def test_rows_of_other_tracks_are_left_out(rows) -> None:
     assert [one.name for one in ranked([*rows, other])[1]] == [one.name for one in ranked(rows)[1]]
 
 
+def test_a_variant_stands_beside_the_same_trainings_of_its_study(rows) -> None:
+    tasks = [*TASKS, "third", "fourth", "fifth"]
+    study = [*rows, *(trained("bc", task, 0, [10.0, 20.0 + n]) for n, task in enumerate(tasks))]
+    gains = [1.0, 2.0, 4.0, 3.0, 9.0]
+    variant = [
+        trained("bc", task, 0, [10.0 + gain, 20.0 + n + gain])
+        for n, (task, gain) in enumerate(zip(tasks, gains, strict=True))
+    ]
+    variant += [trained("cql", TASKS[0], seed, [60.0, 60.0]) for seed in (1, 2, 7)]
+    variant += [trained("iql", TASKS[0], 0, [60.0, 60.0]), row("best-fit", TASKS[0], 0, [80.0])]
+    bc, cql = ranking.changed(study, variant)
+    assert (bc.policy, bc.tasks, bc.trainings) == ("bc", 5, 5)
+    assert bc.after - bc.before == pytest.approx(bc.gain.value) == pytest.approx(np.mean(gains))
+    expected = ttest_1samp(gains, 0.0).confidence_interval()
+    assert (bc.gain.low, bc.gain.high) == pytest.approx((expected.low, expected.high))
+    assert (cql.policy, cql.tasks, cql.trainings, cql.gain.low) == ("cql", 1, 2, None)
+    assert (cql.before, cql.after) == pytest.approx((51.75, 60.0))
+
+
 def test_profiles_are_of_those_that_played_all(rows) -> None:
     pytest.importorskip("matplotlib")
     names = [text.get_text() for text in draw_profiles(rows).axes[0].get_legend().get_texts()]

@@ -19,7 +19,6 @@ class Contest(ABC):
         compared: policies that a comparison takes where none are named; all if empty.
         simple: policies without an idea, which a learned agent has to beat.
         unplaced: what can be measured beside the policies, though no actions lead to it.
-        choices: what actions choose among, in a word.
         kind: what a policy makes of an episode, in a word.
         offers: what only some domains do; see check_offer().
         rolled_out: policies that a rollout takes where none are named; all if empty.
@@ -30,7 +29,6 @@ class Contest(ABC):
     compared: tuple[str, ...] = ()
     simple: tuple[str, ...] = ()
     unplaced: tuple[str, ...] = ()
-    choices: str = "choices"
     kind: str = "policy"
     offers: frozenset[Offer] = frozenset()
     rolled_out: tuple[str, ...] = ()

@@ -63,9 +63,7 @@ class Domain(Contest):
         metadata: the class of its datasets' metadata.
         rewards: modes of rewards; the first is the default.
         references: names of the reference scores: what scores 0, what scores 100, and others.
-        deterministic: policies that decide by what they see alone.
         outcome: the field of an episode that says how good it was; more is better.
-        outcome_name: what that is, in words.
         unit: of the outcome.
         optional: names of the fields that not every dataset has.
         ragged: symbols of the fields' axes that may differ in length between episodes.
@@ -78,9 +76,7 @@ class Domain(Contest):
     metadata: type[Metadata]
     rewards: tuple[str, ...]
     references: tuple[str, ...]
-    deterministic: frozenset[str]
     outcome: str
-    outcome_name: str
     unit: str
     optional: tuple[str, ...] = ()
     ragged: str = ""

@@ -21,7 +21,7 @@ from pmoss_datasets.fairness import (
     shown_environment,
 )
 from pmoss_datasets.policies import Measured, SchedulePolicy, SharedSchedule, planned_actions
-from pmoss_datasets.stepwise.policies import DomainRule
+from pmoss_datasets.stepwise.policies import RulePolicy
 from pmoss_env.baselines import best_fit, local_search, lpt, uses
 from pmoss_env.errors import DescriptionError, UnsupportedError
 from tests.benchmarks.leaderboard.seed_behind import seed_behind
@@ -348,7 +348,7 @@ def test_a_rule_of_others_does_not_read_the_environment() -> None:
 
     domain = find_domain("access-path")
     env = domain.make_env({"scans": 2})
-    domain.play(env, DomainRule(rule), 11)
+    domain.play(env, RulePolicy(rule), 11)
     assert all(isinstance(shown, EnvironmentFacts) for shown, _ in calls)
     assert calls[0][1] == policy_stream(11).bit_generator.state
     env.close()

@@ -75,8 +75,6 @@ class ContinualDomain(StepDomain):
     simple = ("random", "stay", "interleave", "best-fit-once")
     infos: tuple[str, ...] = INFO_KEYS[2:]  # all but masks and what broke them
     on_machine = True
-    kind = "policy"
-    choices = "moves"
     outcome_name = "number of queries served"
     unit = "million queries"
     usual: ClassVar[Mapping[str, Any]] = {

@@ -11,15 +11,16 @@ from typing import Any, cast
 import numpy as np
 
 from pmoss_datasets.domain import Domain
-from pmoss_datasets.interfaces import Companion, Restored, Rollout
+from pmoss_datasets.interfaces import Companion, Rollout
 from pmoss_datasets.policies import Policy, SchedulePolicy, SharedSchedule
 from pmoss_datasets.presets import read_tiers
 from pmoss_datasets.recipes import Recipe
 from pmoss_datasets.schema import Array, Metadata, Played
 from pmoss_datasets.spatial import card, rollouts, scoring
 from pmoss_datasets.spatial.counter_columns import in_todays_columns
-from pmoss_datasets.spatial.expansion import Expander, rewards
-from pmoss_datasets.spatial.playing import DETERMINISTIC, ENV_ID, SEARCH, SpatialPlayer
+from pmoss_datasets.spatial.expansion import Expander
+from pmoss_datasets.spatial.expansion import rewards as rewards_of_episode
+from pmoss_datasets.spatial.playing import ENV_ID, SEARCH, SpatialPlayer
 from pmoss_datasets.spatial.schema import (
     FIELDS,
     Episode,
@@ -29,7 +30,6 @@ from pmoss_datasets.spatial.schema import (
 )
 from pmoss_datasets.spatial.validation import spatial_metadata_problems, spatial_problems
 from pmoss_datasets.spatial.world_sets import FORMAT, WorldSet
-from pmoss_datasets.storage import Dataset
 from pmoss_env.backends import backend_class
 from pmoss_env.baselines import (
     NOTHING,
@@ -47,7 +47,7 @@ from pmoss_env.envs.spatial.env import SpatialSchedulingEnv
 from pmoss_env.errors import DescriptionError, PmossError, UnknownNameError, UnsupportedError
 from pmoss_env.machines import Machine, load_machine
 from pmoss_env.measuring import AUTO_NUMA, BALANCED, BALANCING, balancing_rows
-from pmoss_env.types import COUNTER_NAMES, Float64Array
+from pmoss_env.types import COUNTER_NAMES
 from pmoss_env.workloads import load_workload
 
 #: Arguments besides machine, workload, load, ... that change what a dataset holds.
@@ -83,9 +83,7 @@ class SpatialDomain(Domain):
     metadata = SpatialMetadata
     rewards = ("terminal", "slice", "improvement")
     references = ("random", "search", "incumbent")
-    deterministic = DETERMINISTIC
     outcome = "final_throughput"
-    outcome_name = "final throughput"
     unit = "Mq/s"
     optional = tuple(field.name for field in FIELDS if field.optional)
     ragged = "K"
@@ -98,7 +96,6 @@ class SpatialDomain(Domain):
     simple = ("grouped", "spread", "mixed", "random", "lpt")
     #: Workers share slices there.
     unplaced = (*SHARED_BASELINES, AUTO_NUMA)
-    choices = "tiles"
     kind = "schedule"
     offers = frozenset({"undoing", "schedules"})
     rolled_out = ("lpt", "os-default")
@@ -112,6 +109,19 @@ class SpatialDomain(Domain):
         "load": "closed",
         "interference": "none",
     }
+
+    # Written elsewhere, where nothing of the domain is needed.
+    player = staticmethod(SpatialPlayer)
+    expander = staticmethod(Expander)
+    rewards_of = staticmethod(rewards_of_episode)
+    describe = staticmethod(card.describe)
+    reference_text = staticmethod(card.reference_text)
+    judge = staticmethod(scoring.SpatialJudge)
+    rerun = staticmethod(scoring.rerun)
+    companion = staticmethod(scoring.Searcher)
+    row_of = staticmethod(rollouts.row_of)
+    row_in_words = staticmethod(rollouts.in_words)
+    restore = staticmethod(rollouts.restore)
 
     def check_task(self, kwargs: Mapping[str, Any]) -> None:
         """Refuses arguments that would not even make a name."""
@@ -192,10 +202,6 @@ class SpatialDomain(Domain):
         """Whether the backend runs on the host."""
         return backend_class(str(kwargs.get("backend", self.usual["backend"]))).measures_host
 
-    def player(self, recipe: Recipe) -> SpatialPlayer:
-        """What plays the episodes of a recipe."""
-        return SpatialPlayer(recipe)
-
     def facts(self, recipe: Recipe, played: Sequence[Played]) -> dict[str, Any]:
         """Slices, names of counters and off-core values, machine, provenance."""
         provenance = dict(played[-1].about["provenance"])
@@ -260,14 +266,6 @@ class SpatialDomain(Domain):
         assert machine is not None
         return spatial_problems(arrays, cast(SpatialMetadata, metadata), machine)
 
-    def expander(self, dataset: Dataset) -> Expander:
-        """What shows the episodes as an agent saw them."""
-        return Expander(dataset)
-
-    def rewards_of(self, episode: Episode, mode: str) -> Float64Array:
-        """(T,) float64, million queries per second."""
-        return rewards(episode, mode)
-
     def paying(self, kwargs: Mapping[str, Any], mode: str) -> dict[str, Any]:
         """Arguments of an environment that pays rewards of a mode."""
         return {**kwargs, "reward": mode}
@@ -288,14 +286,6 @@ class SpatialDomain(Domain):
         """Mean returns that score 0 and 100; "improvement" lacks what the incumbents gave."""
         start = scores["incumbent"]["mean"] if mode == "improvement" else 0.0
         return scores["random"]["mean"] - start, scores["search"]["mean"] - start
-
-    def describe(self, dataset: Dataset) -> Mapping[str, str]:
-        """The domain's parts of a card."""
-        return card.describe(dataset)
-
-    def reference_text(self, name: str, score: Mapping[str, Any]) -> str:
-        """The meaning of a reference score, in words."""
-        return card.reference_text(name, score)
 
     def opponents(self) -> tuple[str, ...]:
         """The baselines that place slices: ours first, then those of other packages."""
@@ -345,37 +335,21 @@ class SpatialDomain(Domain):
                 result |= {setting: self.policy(setting) for setting in names}
         return result, without
 
-    def judge(self, env: SpatialSchedulingEnv) -> scoring.SpatialJudge:
-        """Random legal schedules score 0, searched ones 100."""
-        return scoring.SpatialJudge(env)
-
     def play(
         self, env: Any, policy: Policy, seed: int, judge: Companion | None = None, **options: Any
     ) -> Rollout:
         """Plays one episode; a baseline plans it at its beginning."""
         return scoring.play(env, policy, seed, judge, options)
 
-    def rerun(self, env: Any, seed: int, actions: Sequence[int]) -> Rollout:
-        """Plays recorded actions again."""
-        return scoring.rerun(env, seed, actions)
-
     def measures_twice(self, env: SpatialSchedulingEnv) -> bool:
         """On hardware, where the host may have changed meanwhile."""
         return env.backend.measures_host
-
-    def companion(self, env: SpatialSchedulingEnv) -> scoring.Searcher:
-        """A backend for baselines that search."""
-        return scoring.Searcher(env)
 
     def watch(
         self, env: SpatialSchedulingEnv, listener: Callable[[dict[str, Any]], None] | None
     ) -> None:
         """Calls the listener with every sweeping round of the hardware backend."""
         env.session.watch(listener)
-
-    def row_of(self, env: SpatialSchedulingEnv, played: Rollout) -> dict[str, Any]:
-        """Throughputs, latencies and schedules before and after."""
-        return rollouts.row_of(env, played)
 
     def ends_of(self, row: Mapping[str, Any]) -> tuple[float | None, float]:
         """Throughputs of the incumbent and of the policy's schedule, Mq/s.
@@ -386,14 +360,6 @@ class SpatialDomain(Domain):
         if compared := row.get("comparison"):
             before = (before + compared["again_mq_per_s"]) / 2
         return before, float(row["final_mq_per_s"])
-
-    def row_in_words(self, row: Mapping[str, Any]) -> str:
-        """Before, after, and what undoing found."""
-        return rollouts.in_words(row)
-
-    def restore(self, env: SpatialSchedulingEnv) -> Restored:
-        """Puts the incumbent back and looks whether all is as it was."""
-        return rollouts.restore(env)
 
 
 SPATIAL = SpatialDomain()

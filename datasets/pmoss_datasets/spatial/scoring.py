@@ -228,12 +228,10 @@ def check_repeatable(env: SpatialSchedulingEnv) -> None:
         )
 
 
-def rerun(
-    env: SpatialSchedulingEnv, seed: int, actions: Sequence[int], options: Options | None = None
-) -> Rollout:
-    """Plays recorded actions again; see Domain.rerun. ``options`` are those of the reset."""
+def rerun(env: SpatialSchedulingEnv, seed: int, actions: Sequence[int]) -> Rollout:
+    """Plays recorded actions again; see Domain.rerun."""
     check_repeatable(env)
-    _, info = env.reset(seed=seed, options=dict(options or {}) or None)
+    _, info = env.reset(seed=seed)
     total, done = 0.0, False
     try:
         for action in actions:

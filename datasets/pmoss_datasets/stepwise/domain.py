@@ -18,7 +18,7 @@ from pmoss_datasets.schema import Array, Metadata, Played, first_wrong
 from pmoss_datasets.stepwise.actions import Actions
 from pmoss_datasets.stepwise.expansion import StepExpander
 from pmoss_datasets.stepwise.playing import StepPlayer, play, rerun
-from pmoss_datasets.stepwise.policies import DomainRule, Rule, any_legal
+from pmoss_datasets.stepwise.policies import Rule, RulePolicy, any_legal
 from pmoss_datasets.stepwise.schema import INFO, OBSERVATION, StepEpisode, StepMetadata
 from pmoss_datasets.storage import Dataset
 from pmoss_env.checks import check_name, check_type
@@ -44,6 +44,7 @@ class StepDomain(Domain):
     Attributes:
         rules: the policies by name; "random" is added.
         undecided: names of the rules that use the generator.
+        outcome_name: what the outcome is, in words.
         zero: the policy that scores 0.
         good: those whose best episode scores 100; all but ``zero`` and "random" if empty.
         infos: entries of info that datasets keep, as numbers.
@@ -77,7 +78,7 @@ class StepDomain(Domain):
         return self.zero, "best", f"{self.zero} return", "best return"
 
     @property
-    def deterministic(self) -> frozenset[str]:  # type: ignore[override]
+    def deterministic(self) -> frozenset[str]:
         """Rules that decide by what they see alone."""
         return frozenset(set(self.rules) - {*self.undecided, "random"})
 
@@ -108,7 +109,7 @@ class StepDomain(Domain):
         if budget is not None:
             raise UnsupportedError(f"{name!r} takes no budget: nothing in {self.name!r} searches")
         check_name("policy", name, self.policies())
-        return DomainRule(self.rules.get(name, any_legal))
+        return RulePolicy(self.rules.get(name, any_legal))
 
     def check_recipe(self, recipe: Recipe) -> None:
         """Refuses unknown rules, and what only searches can."""
@@ -300,8 +301,10 @@ class StepDomain(Domain):
         times = "" if self.zero in self.deterministic else f"the mean of {draws} times "
         return f"0 is {times}{self.zero} in each episode, 100 the best of {', '.join(self._good)}"
 
-    def reference_rollouts(self, env: Any, seed: int, draws: int) -> tuple[Rollout, Rollout]:
-        """The mean of what scores 0, and the best of what scores 100, in one episode.
+    def reference_values(
+        self, env: Any, seed: int, draws: int
+    ) -> tuple[float, float, float, float]:
+        """The values of ``references`` in one episode: a mean of what scores 0, and the best.
 
         Args:
             env: of make_env(); it is reset.
@@ -312,16 +315,11 @@ class StepDomain(Domain):
             play(self, env, self.policy(self.zero), seed, {}, stream=3 + draw)
             for draw in range(count)
         ]
-        mean = Rollout(
-            low[0].actions,
-            low[0].start,
-            float(np.mean([each.outcome for each in low])),
-            0,
-            0.0,
-            float(np.mean([each.total for each in low])),
-        )
+        outcome = float(np.mean([each.outcome for each in low]))
+        total = float(np.mean([each.total for each in low]))
         high = [play(self, env, self.policy(name), seed, {}) for name in self._good]
-        return mean, max(high, key=lambda each: each.outcome)
+        best = max(high, key=lambda each: each.outcome)
+        return outcome, best.outcome, total, best.total
 
     def judge(self, env: Any) -> Judge:
         """What scores the episodes of an environment."""
@@ -352,8 +350,7 @@ class StepJudge:
 
     def reference(self, seed: int, budget: int, draws: int) -> tuple[float, float]:
         """Outcomes of the episode that score 0 and 100; see Judge."""
-        low, high = self._domain.reference_rollouts(self._env, seed, draws)
-        return low.outcome, high.outcome
+        return self._domain.reference_values(self._env, seed, draws)[:2]
 
     def outcome(self, rollout: Rollout) -> float:
         """The outcome as the environment reported it."""

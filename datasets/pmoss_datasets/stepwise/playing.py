@@ -17,7 +17,7 @@ from pmoss_datasets.policies import Policy
 from pmoss_datasets.recipes import Behaviour, Recipe
 from pmoss_datasets.schema import Array, Played
 from pmoss_datasets.stepwise.actions import Actions
-from pmoss_datasets.stepwise.policies import DomainRule, Rule, legal
+from pmoss_datasets.stepwise.policies import Rule, RulePolicy, legal
 from pmoss_datasets.stepwise.schema import StepEpisode
 from pmoss_env.errors import DatasetError, IllegalActionError, UnsupportedError
 from pmoss_env.types import Int8Array
@@ -44,8 +44,10 @@ class Rules(Protocol):
     def outcome_of(self, info: Mapping[str, Any], total: float) -> float:
         """The outcome of an episode."""
 
-    def reference_rollouts(self, env: Any, seed: int, draws: int) -> tuple[Rollout, Rollout]:
-        """What scores 0 and 100."""
+    def reference_values(
+        self, env: Any, seed: int, draws: int
+    ) -> tuple[float, float, float, float]:
+        """Outcomes of what scores 0 and 100, then their returns."""
 
 
 #: (step, observation, (A,) mask) -> (number of the action, probability of that choice).
@@ -106,8 +108,7 @@ class StepPlayer:
     def reference(self, number: int) -> tuple[float, ...]:
         """Outcomes of what scores 0 and 100, then their returns."""
         seed, _ = chance(self._recipe.seed, REFERENCE, number)
-        low, high = self._domain.reference_rollouts(self._env, seed, draws=1)
-        return low.outcome, high.outcome, low.total, high.total
+        return self._domain.reference_values(self._env, seed, draws=1)
 
     def replay(self, seed: int, actions: Array, number: int) -> Played:
         """Plays an episode whose actions are known; see Player.replay."""
@@ -199,7 +200,7 @@ class StepPlayer:
 
 def may_read(domain: Rules, policy: Policy | None) -> bool:
     """Whether a policy is handed the environment that is played: a rule only in its own domain."""
-    if isinstance(policy, DomainRule) and not policy.follows_one_of(domain.rules.values()):
+    if isinstance(policy, RulePolicy) and not policy.follows_one_of(domain.rules.values()):
         return False
     return reads(policy)
 

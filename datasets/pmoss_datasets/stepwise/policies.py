@@ -21,8 +21,12 @@ def any_legal(env: Any, observation: Any, mask: Int8Array, rng: np.random.Genera
     return actions.action(actions.draw(mask, rng))
 
 
+@reads_environment
 class RulePolicy:
-    """Follows a rule; episodes begin with begin(), which shows it what the rule may read."""
+    """Follows a rule; episodes begin with begin(), which shows it what the rule may read.
+
+    A rule of a domain may read the environment in that domain alone.
+    """
 
     #: The rule may be a user's; see fairness.is_ours().
     is_own = False
@@ -46,11 +50,6 @@ class RulePolicy:
     def act(self, observation: Any, action_mask: Int8Array) -> Any:
         """The rule's action."""
         return self._rule(self._env, observation, action_mask, self._rng)
-
-
-@reads_environment
-class DomainRule(RulePolicy):
-    """Follows a rule of a domain, which may read the environment in that domain alone."""
 
 
 def legal(env: Any, observation: Any, info: dict[str, Any]) -> Int8Array:

@@ -6,7 +6,6 @@ import os
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -129,26 +128,13 @@ def _folder_of(name: str | Path, root: str | Path | None, mirror: str | None, ob
     raise UnknownNameError("dataset", str(name), known_ids(root))
 
 
-@dataclass(frozen=True)
-class Listing:
-    """A dataset as ``pmoss list datasets`` shows it.
-
-    Attributes:
-        id: its id; of a damaged one its folder.
-        size: how many episodes, or what else it holds, or "damaged".
-        outcome: mean outcome of the episodes with its unit; empty without episodes.
-        place: "built" or "shipped".
-    """
-
-    id: str
-    size: str
-    outcome: str
-    megabytes: float
-    place: str
-
-
-def listings(root: Path) -> list[Listing]:
+def listings(root: Path) -> list[tuple[str, str, str, str, str]]:
     """The datasets below a root, and those that ship, damaged ones too.
+
+    Returns:
+        A row of each, as ``pmoss list datasets`` shows it. First its id, or its folder if damaged.
+        Then how many episodes, or what else it holds, or "damaged". Then the mean outcome of the
+        episodes with its unit, the megabytes, and "built" or "shipped".
 
     Raises:
         MissingExtraError: h5py is not installed.
@@ -167,13 +153,12 @@ def listings(root: Path) -> list[Listing]:
                     )
                 else:
                     size += f" {data.pieces}"
-                rows.append(Listing(data.id, size, outcome, megabytes, place))
-            except PluginError:  # whole, but of a library that only its user can trust
-                name = folder.relative_to(top).as_posix()
-                rows.append(Listing(name, "foreign index", "", megabytes, place))
-            except PmossError:
-                name = folder.relative_to(top).as_posix()
-                rows.append(Listing(name, "damaged", "", megabytes, place))
+                row = data.id, size, outcome
+            except PmossError as error:
+                # It is whole where it needs a library that only its user can trust.
+                size = "foreign index" if isinstance(error, PluginError) else "damaged"
+                row = folder.relative_to(top).as_posix(), size, ""
+            rows.append((*row, f"{megabytes:.2f}", place))
     return rows
 
 

@@ -65,20 +65,23 @@ def task_names(domain: str = FIRST_DOMAIN) -> tuple[str, ...]:
     return tuple(sorted(files)) or (Recipe(domain=domain).task,)
 
 
-def paper_tasks() -> tuple[str, ...]:
-    """Tasks that P-MOSS reports (section 7.3) beside those of task_names()."""
-    return tuple(_of_paper())
+def _preset(name: str) -> dict[str, Any]:
+    """A committed file about the tasks of the first domain."""
+    folder = find_domain(FIRST_DOMAIN).presets
+    assert folder is not None
+    return read_toml(folder / f"{name}.toml", dict)
 
 
 @cache
-def _of_paper() -> dict[str, Mapping[str, Any]]:
-    """Arguments of the environment of each of paper_tasks(), by its name."""
-    folder = find_domain(FIRST_DOMAIN).presets
-    assert folder is not None
-    pairs = read_toml(folder / "paper.toml", dict)["pair"]
+def paper_tasks() -> dict[str, Mapping[str, Any]]:
+    """Tasks that P-MOSS reports (section 7.3) beside those of task_names().
+
+    Returns:
+        Arguments of the environment of each, by its name.
+    """
     envs = [
         {"machine": machine, "index": pair["index"], "workload": pair["workload"]}
-        for pair in pairs
+        for pair in _preset("paper")["pair"]
         for machine in pair["machines"]
     ]
     return {Recipe(env=env).task: env for env in envs}
@@ -92,12 +95,9 @@ def core_tasks() -> dict[str, str]:
 @cache
 def _of_core() -> dict[str, tuple[str, Mapping[str, Any]]]:
     """Kind and arguments of the environment of each of core_tasks(), by its name."""
-    folder = find_domain(FIRST_DOMAIN).presets
-    assert folder is not None
-    tables = read_toml(folder / "core.toml", dict)["task"]
     envs = [
         (table["kind"], {key: value for key, value in table.items() if key != "kind"})
-        for table in tables
+        for table in _preset("core")["task"]
     ]
     return {Recipe(env=env).task: (kind, env) for kind, env in envs}
 
@@ -111,14 +111,14 @@ def load_task(name: str) -> Task:
         if name in files:
             data = read_toml(files[name], dict)
             return Task(name, data["env"], data.get("headroom", {}), domain)
-        if domain == FIRST_DOMAIN and name in _of_paper():
-            return Task(name, _of_paper()[name])
+        if domain == FIRST_DOMAIN and name in paper_tasks():
+            return Task(name, paper_tasks()[name])
         if domain == FIRST_DOMAIN and name in _of_core():
             return Task(name, _of_core()[name][1])
         names += files
         if not files and (usual := Recipe(domain=domain)).task == name:
             return Task(name, usual.kwargs, domain=domain)
-    raise UnknownNameError("task", name, [*names, *_of_core(), *_of_paper()])
+    raise UnknownNameError("task", name, [*names, *_of_core(), *paper_tasks()])
 
 
 def splits() -> dict[str, tuple[str, ...]]:
@@ -126,10 +126,7 @@ def splits() -> dict[str, tuple[str, ...]]:
 
     Settings are chosen on development tasks alone. Every task is in one split, but the toy.
     """
-    folder = find_domain(FIRST_DOMAIN).presets
-    assert folder is not None
-    tables = read_toml(folder / "splits.toml", dict)
-    return {name: tuple(tasks) for name, tasks in tables.items()}
+    return {name: tuple(tasks) for name, tasks in _preset("splits").items()}
 
 
 def recipe_of(id_: str) -> Recipe:
@@ -183,27 +180,19 @@ def build(
     id_: str,
     root: str | Path,
     progress: Callable[[int, int], None] | None = None,
-    *,
-    overwrite: bool = False,
-    processes: int = 1,
-    executor: str = "processes",
-    address: str | None = None,
+    **how: Any,
 ) -> Dataset:
     """Builds ``<root>/<id>``, or takes it as it is there if it has this recipe and version.
+
+    Args:
+        **how: as of collect(): ``overwrite``, ``processes``, ``executor`` and ``address``.
 
     Raises:
         DatasetError: another dataset is there, or a damaged one.
     """
-    return obtain(
-        recipe_of(id_),
-        Path(root) / id_,
-        progress,
-        overwrite=overwrite,
-        processes=processes,
-        executor=executor,
-        address=address,
-        headroom=load_task(id_.split("/")[1]).headroom,
-    )
+    recipe = recipe_of(id_)
+    headroom = load_task(id_.split("/")[1]).headroom
+    return obtain(recipe, Path(root) / id_, progress, headroom=headroom, **how)
 
 
 def obtain(

@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
+from functools import partial
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import (
     Client,
@@ -100,14 +101,9 @@ class _Jobs:
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
-class _Worker:
+def _work(address: tuple[str, int], key: bytes, make_work: Callable[[], Any]) -> None:
     """What a job does: it connects, and does the tasks that come until that is closed."""
-
-    def __init__(self, address: tuple[str, int], key: bytes, make_work: Callable[[], Any]) -> None:
-        self._address, self._key, self._make_work = address, key, make_work
-
-    def __call__(self) -> None:
-        serve(Client(self._address, authkey=self._key), self._make_work)
+    serve(Client(address, authkey=key), make_work)
 
 
 def in_jobs(
@@ -145,7 +141,7 @@ def in_jobs(
     key = secrets.token_bytes(32)
     host = "127.0.0.1" if is_local else socket.gethostname()
     with socket.create_server((host if is_local else "", 0)) as server:
-        worker = _Worker((host, server.getsockname()[1]), key, make_work)
+        worker = partial(_work, (host, server.getsockname()[1]), key, make_work)
         group = _Jobs(worker, cluster, jobs, exclusive and not is_local)
         try:
             yield from _over_jobs(server, key, group, tasks, jobs)

@@ -210,10 +210,7 @@ def list_datasets(asked: Request) -> None:
         return
     _check_root(asked.root)
     place = asked.root or default_root()
-    listed = listings(place)
-    rows = [
-        (each.id, each.size, each.outcome, f"{each.megabytes:.2f}", each.place) for each in listed
-    ]
+    rows = listings(place)
     columns = ["id", ">episodes", ">mean outcome", ">MB", ""]
     if asked.as_json:
         show_rows("", columns, rows, True)
@@ -222,7 +219,7 @@ def list_datasets(asked: Request) -> None:
     wide = console if console.is_terminal else PlainConsole(max(console.width, 160))
     wide.print(table(f"Datasets: shipped, and built in {place}", columns, rows))
     suite = suite_ids()
-    built = {each.id for each in listed} & set(suite)
+    built = {name for name, *_ in rows} & set(suite)
     console.print(
         f"{len(built)} of the {len(suite)} of the standard suite are built; "
         "pmoss data build makes the others."
@@ -392,7 +389,7 @@ def convert(
         to_minari(dataset, out, reward, overwrite=overwrite)
         console.print(f"{out / dataset.metadata.id}: MINARI_DATASETS_PATH={out}")
         return
-    from pmoss_datasets.formats.files import write_d4rl
+    from pmoss_datasets.formats.d4rl import write_d4rl
 
     with progress_bar("writing") as progress:
         write_d4rl(dataset, out, reward, progress, overwrite=overwrite)

@@ -26,6 +26,9 @@ class Oracle(RoundPolicy):
         price: of a move between nodes, as a share of the throughput.
     """
 
+    #: Number of equally likely worlds.
+    _count = 1
+
     def __init__(self, price: float = 0.002) -> None:
         super().__init__()
         self._price = price
@@ -42,11 +45,7 @@ class Oracle(RoundPolicy):
     def start(self) -> None:
         """See RoundPolicy."""
         session = self.env.session
-        self._worlds = [World(session, session.index.native) for _ in range(self._count())]
-
-    def _count(self) -> int:
-        """Number of equally likely worlds."""
-        return 1
+        self._worlds = [World(session, session.index.native) for _ in range(self._count)]
 
     @abstractmethod
     def conditions(self, world: int) -> Conditions:
@@ -76,8 +75,7 @@ class Delayed(Oracle):
 class Law(Oracle):
     """Knows the last epoch and the law of the drift: plans for equally likely futures of it."""
 
-    def _count(self) -> int:
-        return 3
+    _count = 3
 
     def conditions(self, world: int) -> Conditions:
         """One draw."""
@@ -114,9 +112,7 @@ class ThoroughLaw(Oracle):
         counts = [max(1, self._draws // number) for number in range(1, ahead + 1)]
         self._ahead = np.repeat(np.arange(1, ahead + 1), counts)
         self._weights = np.repeat(self._FADE ** np.arange(ahead) / counts, counts)
-
-    def _count(self) -> int:
-        return len(self._ahead)
+        self._count = len(self._ahead)
 
     def conditions(self, world: int) -> Conditions:
         """One draw of one of the epochs ahead."""

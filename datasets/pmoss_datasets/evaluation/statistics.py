@@ -16,6 +16,8 @@ from pmoss_env.types import Float64Array
 #: Repetitions of the bootstrap, and the interval it gives.
 BOOTSTRAPS = 10_000
 INTERVAL = (2.5, 97.5)
+#: Of the resampling, so that a table can be made again to the digit.
+_SEED = 0
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,7 @@ def mean_asked(rows: Iterable[EpisodeResult]) -> dict[str, dict[str, float]]:
 
 
 def bootstrap_interval(
-    groups: Sequence[Float64Array], seed: int = 0
+    groups: Sequence[Float64Array],
 ) -> tuple[float, float] | tuple[None, None]:
     """The 95 % interval of the mean over seeds of the mean over episodes: a two-level bootstrap.
 
@@ -131,7 +133,7 @@ def bootstrap_interval(
     count = len(groups)
     if count < 2:
         return None, None
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(_SEED)
     picks = rng.integers(count, size=(BOOTSTRAPS, count))
     means = np.empty(picks.shape)
     for number, values in enumerate(groups):
@@ -164,7 +166,7 @@ class Difference:
     high: float | None
 
 
-def paired_difference(differences: Float64Array, seed: int = 0) -> Difference:
+def paired_difference(differences: Float64Array) -> Difference:
     """The mean of paired differences, with its 95 % interval.
 
     All training seeds met the same episodes. So each repetition of a crossed bootstrap draws
@@ -173,7 +175,6 @@ def paired_difference(differences: Float64Array, seed: int = 0) -> Difference:
 
     Args:
         differences: (seeds, episodes), of the outcomes of two policies in the same episode.
-        seed: of the resampling, so that a table can be made again to the digit.
     """
     value = float(differences.mean())
     seeds, episodes = differences.shape
@@ -181,8 +182,8 @@ def paired_difference(differences: Float64Array, seed: int = 0) -> Difference:
         return student(differences[0])
     if episodes < 2:
         return Difference(value, None, None)
-    of_seeds = _drawn_weights(episodes, seed) @ differences.T
-    rows = np.random.default_rng((seed, 1)).integers(seeds, size=(BOOTSTRAPS, seeds))
+    of_seeds = _drawn_weights(episodes) @ differences.T
+    rows = np.random.default_rng((_SEED, 1)).integers(seeds, size=(BOOTSTRAPS, seeds))
     means = np.take_along_axis(of_seeds, rows, axis=1).mean(axis=1)
     low, high = np.percentile(means, INTERVAL)
     return Difference(value, float(low), float(high))
@@ -243,9 +244,9 @@ def of_means(values: Float64Array, statistic: Callable[[Float64Array], Float64Ar
 
 
 @lru_cache(maxsize=8)
-def _drawn_weights(count: int, seed: int = 0) -> Float64Array:
+def _drawn_weights(count: int) -> Float64Array:
     """(BOOTSTRAPS, count) the share of each of some things in each repetition's draws."""
-    drawn = np.random.default_rng(seed).integers(count, size=(BOOTSTRAPS, count))
+    drawn = np.random.default_rng(_SEED).integers(count, size=(BOOTSTRAPS, count))
     cells = drawn + count * np.arange(BOOTSTRAPS)[:, None]
     draws = np.bincount(cells.ravel(), minlength=BOOTSTRAPS * count)
     return draws.reshape(BOOTSTRAPS, count) / count

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from pmoss_datasets.formats.episodes import check_one_part, worth
+from pmoss_datasets.formats.episodes import worth
 from pmoss_datasets.storage import Dataset
 from pmoss_env.checks import check_name
-from pmoss_env.errors import DescriptionError
+from pmoss_env.errors import DescriptionError, UnsupportedError
 from pmoss_env.extras import require
 
 if TYPE_CHECKING:
@@ -45,12 +45,18 @@ def to_d3rlpy(
 
     Raises:
         MissingExtraError: d3rlpy is not installed.
+        UnsupportedError: its actions have several parts.
         UnknownNameError: another form or mode.
         DescriptionError: no episodes.
         DatasetError: an episode is damaged, or does not know the rewards asked for.
     """
     d3rlpy = import_d3rlpy()
-    check_one_part(dataset, "d3rlpy's form")
+    parts = getattr(dataset.metadata, "parts", ())
+    if len(parts) > 1:
+        raise UnsupportedError(
+            f"{dataset.metadata.id}: actions of {len(parts)} parts: d3rlpy's form is made of "
+            "single choices; D4RLView shows each action as one number"
+        )
     check_name("observation", observation, ("tuple", "flat"))
     expander = dataset.expander()
     mode = dataset.reward(reward)

@@ -7,22 +7,8 @@ from typing import Any
 
 from pmoss_datasets.folder import DATA
 from pmoss_datasets.storage import Dataset
-from pmoss_env.errors import DatasetError, UnsupportedError
+from pmoss_env.errors import DatasetError
 from pmoss_env.types import Float64Array
-
-
-def check_one_part(dataset: Dataset, view: str) -> None:
-    """Refuses a dataset whose actions have several parts.
-
-    Raises:
-        UnsupportedError: the dataset is of that kind.
-    """
-    parts = getattr(dataset.metadata, "parts", ())
-    if len(parts) > 1:
-        raise UnsupportedError(
-            f"{dataset.metadata.id}: actions of {len(parts)} parts: {view} is made of single "
-            "choices; D4RLView shows each action as one number"
-        )
 
 
 def worth(

@@ -116,24 +116,24 @@ def import_folder(
     Raises:
         DatasetError: a file is missing, damaged or does not fit the others.
     """
-    files = find_files(
+    described, run, written, recorded = find_files(
         Path(folder), machine, knowledge_base, Path(machine_file) if machine_file else None
     )
-    paths = (*files.schedules, *files.learned)
-    total = len(paths) + (files.snapshots is not None)
+    paths = (*run, *written)
+    total = len(paths) + (recorded is not None)
     schedules, learned = {}, {}
     for done, path in enumerate(paths, start=1):
-        schedule = read_schedule(path, files.machine)
-        if path in files.learned:
+        schedule = read_schedule(path, described)
+        if path in written:
             learned[path.parent.name, schedule.id] = schedule
         else:
             schedules[schedule.id] = schedule
         progress(done, total)
     snapshots = None
-    if files.snapshots is not None:
-        snapshots = read_knowledge_base(files.snapshots, files.machine)
+    if recorded is not None:
+        snapshots = read_knowledge_base(recorded, described)
         progress(total, total)
-    return OriginalData(files.machine, schedules, learned, snapshots)
+    return OriginalData(described, schedules, learned, snapshots)
 
 
 def save_snapshots(path: str | Path, data: OriginalData, *, overwrite: bool = False) -> None:

@@ -7,7 +7,6 @@ machine files. The learner's has ``machines/NAME/hw.cfg``, the schedules it was 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from pmoss_datasets.original.machine_file import MachineFile, read_machine_file
@@ -17,28 +16,12 @@ from pmoss_env.errors import DatasetError
 KNOWLEDGE_BASE = "kb_b__"
 
 
-@dataclass(frozen=True)
-class Layout:
-    """The files of one machine in a folder.
-
-    Attributes:
-        schedules: files of schedules of 256 slices that were run to learn from.
-        learned: files of schedules that a learned scheduler wrote.
-        snapshots: folder of the snapshots; None if there are none.
-    """
-
-    machine: MachineFile
-    schedules: tuple[Path, ...]
-    learned: tuple[Path, ...]
-    snapshots: Path | None
-
-
 def find_files(
     folder: Path,
     machine: str,
     knowledge_base: str | None = None,
     machine_file: Path | None = None,
-) -> Layout:
+) -> tuple[MachineFile, list[Path], list[Path], Path | None]:
     """Looks for the files of a machine wherever the repositories have them.
 
     Args:
@@ -47,6 +30,10 @@ def find_files(
         machine: its name, such as "intel_skx_4s_8n".
         knowledge_base: folder of the snapshots; None: KNOWLEDGE_BASE, if it is there.
         machine_file: where the folder has none, as a clone of the system's repository.
+
+    Returns:
+        The machine file; files of schedules of 256 slices that were run to learn from; those that
+        a learned scheduler wrote; the folder of the snapshots, None if there is none.
 
     Raises:
         DatasetError: no machine file; or neither schedules nor snapshots; or no such snapshots.
@@ -57,8 +44,8 @@ def find_files(
     homes = [folder / home / name for home in ("schedules", "src/config") for name in names]
     homes.append(folder / "machine_configs" / machine)
     written = [folder / home / machine for home in ("learned", "pmoss_machine_configs")]
-    schedules = tuple(sorted({path for home in homes for path in home.glob("c_*_256.txt")}))
-    learned = tuple(sorted(path for home in written for path in home.glob("*/c_*_256.txt")))
+    schedules = sorted({path for home in homes for path in home.glob("c_*_256.txt")})
+    learned = sorted(path for home in written for path in home.glob("*/c_*_256.txt"))
     places = [
         folder / (knowledge_base or KNOWLEDGE_BASE),
         folder / "kbs" / vendor / short / (knowledge_base or KNOWLEDGE_BASE),
@@ -73,7 +60,7 @@ def find_files(
             f"{folder}: holds neither schedules of 256 slices nor snapshots of {machine}; looked "
             f"in {looked}"
         )
-    return Layout(described, schedules, learned, mine[0] if mine else None)
+    return described, schedules, learned, mine[0] if mine else None
 
 
 def _machine_file(folder: Path, machine: str) -> Path:

@@ -22,7 +22,6 @@ class MachineFile:
     Attributes:
         sweepers: (nodes,) int32, the CPU of each node's sweeper, which names its folder.
         workers: (W,) int32, CPU of each worker, grouped by node.
-        cells: (W,) int32, row * columns + column of each worker on the grid.
     """
 
     name: str
@@ -30,11 +29,6 @@ class MachineFile:
     sockets: int
     sweepers: Int32Array
     workers: Int32Array
-    cells: Int32Array
-
-    def node_of_worker(self) -> Int32Array:
-        """(W,) int32: workers are listed node by node, as many on each."""
-        return np.repeat(np.arange(self.nodes, dtype=np.int32), self.workers.size // self.nodes)
 
     def node_of_cpu(self, cpus: Int32Array, where: Path | str) -> Int32Array:
         """The node of each CPU; DatasetError for one that is no worker."""
@@ -42,8 +36,9 @@ class MachineFile:
         foreign = [int(cpu) for cpu in cpus if int(cpu) not in position]
         if foreign:
             raise DatasetError(f"{where}: CPU {foreign[0]}: is no worker of {self.name}")
-        index = [position[int(cpu)] for cpu in cpus]
-        return self.node_of_worker()[index]
+        # Workers are listed node by node, as many on each.
+        node = np.repeat(np.arange(self.nodes, dtype=np.int32), self.workers.size // self.nodes)
+        return node[[position[int(cpu)] for cpu in cpus]]
 
 
 def read_machine_file(path: str | Path, name: str | None = None) -> MachineFile:
@@ -67,7 +62,7 @@ def read_machine_file(path: str | Path, name: str | None = None) -> MachineFile:
             raise DatasetError(f"{path}: line 1: {count} {what}: must be 1 to {_MOST}")
     if not 0 <= links <= _MOST:
         raise DatasetError(f"{path}: line 1: {links} links: must be 0 to {_MOST}")
-    workers, cells = rows[3], rows[4]
+    workers, cells = rows[3], rows[4]  # CPUs, and their places on the grid
     for line, count, wanted in (
         (2, rows[1][0], len(workers)),
         (3, len(rows[2]), nodes),
@@ -75,7 +70,7 @@ def read_machine_file(path: str | Path, name: str | None = None) -> MachineFile:
     ):
         if count != wanted:
             raise DatasetError(f"{path}: line {line}: {count}: must be {wanted}")
-    if nodes < 1 or not workers or len(workers) % nodes:
+    if not workers or len(workers) % nodes:
         raise DatasetError(f"{path}: line 4: {len(workers)} workers on {nodes} nodes: not alike")
     for line, values in ((3, rows[2]), (4, workers), (5, cells)):
         if len(set(values)) < len(values) or min(values) < 0:
@@ -86,5 +81,4 @@ def read_machine_file(path: str | Path, name: str | None = None) -> MachineFile:
         sockets=sockets,
         sweepers=np.array(rows[2], dtype=np.int32),
         workers=np.array(workers, dtype=np.int32),
-        cells=np.array(cells, dtype=np.int32),
     )

@@ -8,7 +8,7 @@ they are asked for (``expansion``), so one file serves every reward mode.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -29,6 +29,18 @@ from pmoss_env.types import (
 )
 
 Int16Array = npt.NDArray[np.int16]
+
+#: What is kept of both the incumbent and the final schedule, in the order of their fields.
+_OF_SCHEDULE: tuple[Field, ...] = (
+    Field("cores", "T", "int16", "core", "core of each slice at the {when}"),
+    Field("nodes", "T", "int16", "node", "NUMA node of each slice's data at the {when}"),
+    Field("throughput", "", "float64", "Mq/s", "throughput at the {when}"),
+    Field("counters", "TH", "float32", "million counts/s", "COUNTERS of each slice"),
+    Field("slice_throughput", "T", "float64", "Mq/s", "throughput of each slice"),
+    Field("running_ratio", "H", "float32", "1", "share of time each counter counted"),
+    Field("offcore", "O", "float32", "GB/s", "off-core values, metadata offcore_names", nan=True),
+    Field("latency", "L", "float32", "microsecond", "median and 99th percentile"),
+)
 
 #: The axes: T slices, H counters, O off-core values, K co-tenants, W worker cores (in the order of
 #: the machine's ``workers``), L latency percentiles.
@@ -51,31 +63,11 @@ FIELDS: tuple[Field, ...] = (
         "throughput after each step, NaN if not measured",
         nan=True,
     ),
-    Field("incumbent_cores", "T", "int16", "core", "core of each slice at the start"),
-    Field("incumbent_nodes", "T", "int16", "node", "NUMA node of each slice's data at the start"),
-    Field("incumbent_throughput", "", "float64", "Mq/s", "throughput at the start"),
-    Field("incumbent_counters", "TH", "float32", "million counts/s", "COUNTERS of each slice"),
-    Field("incumbent_slice_throughput", "T", "float64", "Mq/s", "throughput of each slice"),
-    Field("incumbent_running_ratio", "H", "float32", "1", "share of time each counter counted"),
-    Field(
-        "incumbent_offcore",
-        "O",
-        "float32",
-        "GB/s",
-        "off-core values, metadata offcore_names",
-        nan=True,
+    *(
+        replace(field, name=f"{which}_{field.name}", meaning=field.meaning.format(when=when))
+        for which, when in (("incumbent", "start"), ("final", "end"))
+        for field in _OF_SCHEDULE
     ),
-    Field("incumbent_latency", "L", "float32", "microsecond", "median and 99th percentile"),
-    Field("final_cores", "T", "int16", "core", "core of each slice at the end"),
-    Field("final_nodes", "T", "int16", "node", "NUMA node of each slice's data at the end"),
-    Field("final_throughput", "", "float64", "Mq/s", "throughput at the end"),
-    Field("final_counters", "TH", "float32", "million counts/s", "COUNTERS of each slice"),
-    Field("final_slice_throughput", "T", "float64", "Mq/s", "throughput of each slice"),
-    Field("final_running_ratio", "H", "float32", "1", "share of time each counter counted"),
-    Field(
-        "final_offcore", "O", "float32", "GB/s", "off-core values, metadata offcore_names", nan=True
-    ),
-    Field("final_latency", "L", "float32", "microsecond", "median and 99th percentile"),
     Field(
         "counterfactual",
         "TW",

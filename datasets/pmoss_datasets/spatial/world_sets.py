@@ -207,7 +207,12 @@ class WorldSet:
 
     def made(self, count: int) -> bool:
         """Whether the first worlds, so many, have been made."""
-        return all(self._is_made(bounds) for bounds in self.recipe.shards if bounds[0] < count)
+        for first, stop in self.recipe.shards:
+            if first < count and first not in self._open:
+                place, size = _shard(self.path, first), stop - first
+                if not place.is_file() or place.stat().st_size < size * RECORD.itemsize:
+                    return False
+        return True
 
     def __getitem__(self, number: int) -> npt.NDArray[Any]:
         """() RECORD of a world, read-only and mapped.
@@ -243,9 +248,6 @@ class WorldSet:
             if place.is_file() and file_sha256(place) == self._checksums.get(place.name)
         }
 
-    def _is_made(self, bounds: tuple[int, int]) -> bool:
-        return bounds[0] in self._open or _holds(self.path, bounds)
-
     def records(self, first: int) -> npt.NDArray[Any]:
         """(n,) RECORD of a file, read-only and mapped.
 
@@ -269,12 +271,6 @@ class WorldSet:
 
 def _shard(path: Path, first: int) -> Path:
     return path / f"worlds-{first:08d}.npy"
-
-
-def _holds(path: Path, bounds: tuple[int, int]) -> bool:
-    """Whether a file of that many worlds is there."""
-    place, size = _shard(path, bounds[0]), bounds[1] - bounds[0]
-    return place.is_file() and place.stat().st_size >= size * RECORD.itemsize
 
 
 def _sound_files(path: Path, recipe: WorldsRecipe) -> dict[str, str] | None:

@@ -102,11 +102,6 @@ class World:
     noise: float
     deviation: float
 
-    @property
-    def facts(self) -> dict[str, Any]:
-        """Plain JSON values of it all."""
-        return {**vars(self), "workload": dict(vars(self.workload))}
-
 
 class _Ran(NamedTuple):
     schedule: Schedule

@@ -12,7 +12,7 @@ import pmoss_env  # noqa: F401 (registers the environments)
 from pmoss_datasets import Dataset, Recipe, collect
 from pmoss_datasets.formats import D4RLView
 from pmoss_datasets.formats.d3rlpy import find_d3rlpy, import_d3rlpy, to_d3rlpy
-from pmoss_datasets.formats.files import write_d4rl
+from pmoss_datasets.formats.d4rl import write_d4rl
 from pmoss_datasets.spatial.expansion import Expander, rewards
 from pmoss_env.envs.spatial.env import REWARDS
 from pmoss_env.errors import DatasetError, DescriptionError, MissingExtraError, UnknownNameError

@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from pmoss_datasets.formats.files import write_d4rl
+from pmoss_datasets.formats.d4rl import write_d4rl
 from pmoss_datasets.formats.minari import to_minari
 from pmoss_datasets.spatial.expansion import Expander, rewards
 from pmoss_env.envs.spatial.env import REWARDS

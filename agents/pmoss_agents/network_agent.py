@@ -79,6 +79,19 @@ class NetworkAgent(OfflineAgent[DatasetT]):
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(self.network.parameters(), clip)
 
+    def stepping(self, **metrics: Tensor | float) -> Callable[[], dict[str, float]]:
+        """The second part of an update: a step of the optimiser, which returns the metrics.
+
+        Args:
+            **metrics: numbers, or tensors that are read after the step.
+        """
+
+        def change() -> dict[str, float]:
+            self.optimiser.step()
+            return {name: float(value) for name, value in metrics.items()}
+
+        return change
+
     def renewed(self, **config: Any) -> Self:
         """See OfflineAgent.renewed: an agent of one network. Scales of inputs stay as they were."""
         if self.held() or set(self.parts()) - {self.NETWORK, "optimiser/"}:
@@ -110,12 +123,6 @@ class NetworkAgent(OfflineAgent[DatasetT]):
         for prefix, agent in self.held().items():
             parts |= {prefix + name: part for name, part in agent.parts().items()}
         return parts
-
-    def forget_moments(self) -> None:
-        """Leaves out of the checkpoint what only learning needs."""
-        self.optimiser = None
-        for agent in self.held().values():
-            agent.forget_moments()
 
     def _state(self) -> tuple[dict[str, Array], dict[str, Any]]:
         return arrays_of(self.parts()), {"updates": self.updates}

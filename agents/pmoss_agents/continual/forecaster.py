@@ -64,7 +64,6 @@ class Config(Settings):
 
     agent: ClassVar[str] = "forecaster"
     BOUNDS: ClassVar = {
-        "updates": "[0, inf)",
         "ahead": "[0, 100]",
         "quiet": f"[0, {MAX_SHARE:g})",
         "calm": "[0, 1)",
@@ -250,12 +249,7 @@ class Forecaster(RoundAgent, NetworkAgent[Dataset]):
                 loss = forecast_loss(forecast, streams[rows, 1:], busy[rows, 1:])
                 rate = config.learning_rate * cosine(math.pi * update / config.updates)
                 self.compute_gradients(update, rate, loss)
-
-                def change() -> dict[str, float]:
-                    self.optimiser.step()
-                    return {"loss": float(loss.detach())}
-
-                return change
+                return self.stepping(loss=loss.detach())
 
             yield Course(step, config.updates, config.save_every)
 

@@ -13,8 +13,7 @@ import numpy as np
 
 from pmoss_agents.agent import Array
 from pmoss_agents.devices import find_device
-from pmoss_agents.pytorch import Tensor, torch
-from pmoss_agents.spatial.decision_network import Model
+from pmoss_agents.pytorch import torch
 from pmoss_agents.spatial.decision_player import Player
 from pmoss_agents.spatial.decision_transformer import DecisionTransformer
 from pmoss_agents.spatial.planning.foresight import foresee
@@ -101,72 +100,66 @@ def play_many(
                     np.hstack([meta, np.zeros((len(meta), counters))], dtype=np.float64)
                 )
                 expected = foresee(facts, np.asarray(agent.task["foresight"]))
-            player = _Player(agent.network, agent.config.temperature, generator, expected)
             for begin in range(0, total, rows):
                 part = slice(begin, min(begin + rows, total))
-                parts.append(player.play(beginnings, plays, part))
+                parts.append(_actions(agent, beginnings, plays, part, generator, expected))
     finally:
         agent.network.to("cpu")
     return np.concatenate(parts)
 
 
-class _Player:
-    def __init__(
-        self,
-        model: Model,
-        temperature: float,
-        generator: torch.Generator,
-        expected: Array | None,
-    ) -> None:
-        """``expected`` is the best of each episode, Mq/s, where the return-to-go needs it."""
-        self._model, self._temperature, self._generator = model, temperature, generator
-        self._expected = expected
-        self._device = generator.device
+def _actions(
+    agent: DecisionTransformer,
+    beginnings: Beginnings,
+    plays: Plays,
+    part: slice,
+    generator: torch.Generator,
+    best: Array | None,
+) -> Array:
+    """(rows, T) int16 actions of a part of the rows.
 
-    def play(self, beginnings: Beginnings, plays: Plays, part: slice) -> Array:
-        """(rows, T) int16 actions of a part of the rows."""
-        model, device = self._model, self._device
-        episode = plays.episode[part]
-        counters = torch.from_numpy(beginnings.counters[episode]).to(device)
-        meta = torch.from_numpy(beginnings.meta[episode]).to(device)
-        wanted = torch.from_numpy(plays.wanted[part].astype(np.float32)).to(device)
-        sampled = torch.from_numpy(plays.sampled[part]).to(device)
-        limit = torch.from_numpy(plays.limit[part].astype(np.int64)).to(device)
-        expected = None
-        if self._expected is not None:
-            expected = torch.from_numpy(self._expected[episode].astype(np.float32)).to(device)
-        size, steps, kinds = counters.shape
-        workers = torch.from_numpy(beginnings.position_mask > 0).to(device)
-        held = torch.zeros(size, workers.numel(), dtype=torch.int64, device=device)
-        view = torch.zeros(size, workers.numel(), kinds, device=device)
-        unseen = torch.zeros(1, 1, workers.numel(), kinds, device=device)
-        player = Player(model, size)
-        actions = torch.zeros(size, steps, dtype=torch.int64, device=device)
-        every = torch.arange(size, device=device)
-        for step in range(steps):
-            allowed = workers & ((limit == 0)[:, None] | (held < limit[:, None]))
-            state = {
-                "meta": meta,
-                "view_mask": (held > 0).float()[:, None],
-                "position_mask": allowed.float()[:, None],
-                "machine_view": view[:, None],
-                "incumbent_view": unseen,
-                "slice_view": unseen[:, :, 0].expand(size, 1, kinds),
-            }
-            if expected is None:
-                left = wanted * (1 - step / steps)
-            else:
-                left = wanted - view[..., _QUERIES].sum(-1) / expected
-            scores = player.scores(state, left, actions[:, step - 1])
-            actions[:, step] = self._chosen(scores, sampled)
-            chosen = actions[:, step]
-            held[every, chosen] += 1
-            view[every, chosen] += counters[:, step]
-        result: Array = actions.to(torch.int16).cpu().numpy()
-        return result
-
-    def _chosen(self, scores: Tensor, sampled: Tensor) -> Tensor:
-        """(rows,) tiles of (rows, tiles) scores."""
-        odds = torch.softmax(scores / self._temperature, -1)
-        drawn = torch.multinomial(odds, 1, generator=self._generator)[:, 0]
-        return torch.where(sampled, drawn, scores.argmax(-1))
+    Args:
+        best: (E,) Mq/s that is expected at best, where the return-to-go needs it.
+    """
+    model, device = agent.network, generator.device
+    assert model is not None
+    episode = plays.episode[part]
+    counters = torch.from_numpy(beginnings.counters[episode]).to(device)
+    meta = torch.from_numpy(beginnings.meta[episode]).to(device)
+    wanted = torch.from_numpy(plays.wanted[part].astype(np.float32)).to(device)
+    sampled = torch.from_numpy(plays.sampled[part]).to(device)
+    limit = torch.from_numpy(plays.limit[part].astype(np.int64)).to(device)
+    expected = None
+    if best is not None:
+        expected = torch.from_numpy(best[episode].astype(np.float32)).to(device)
+    size, steps, kinds = counters.shape
+    workers = torch.from_numpy(beginnings.position_mask > 0).to(device)
+    held = torch.zeros(size, workers.numel(), dtype=torch.int64, device=device)
+    view = torch.zeros(size, workers.numel(), kinds, device=device)
+    unseen = torch.zeros(1, 1, workers.numel(), kinds, device=device)
+    player = Player(model, size)
+    actions = torch.zeros(size, steps, dtype=torch.int64, device=device)
+    every = torch.arange(size, device=device)
+    for step in range(steps):
+        allowed = workers & ((limit == 0)[:, None] | (held < limit[:, None]))
+        state = {
+            "meta": meta,
+            "view_mask": (held > 0).float()[:, None],
+            "position_mask": allowed.float()[:, None],
+            "machine_view": view[:, None],
+            "incumbent_view": unseen,
+            "slice_view": unseen[:, :, 0].expand(size, 1, kinds),
+        }
+        if expected is None:
+            left = wanted * (1 - step / steps)
+        else:
+            left = wanted - view[..., _QUERIES].sum(-1) / expected
+        scores = player.scores(state, left, actions[:, step - 1])
+        odds = torch.softmax(scores / agent.config.temperature, -1)
+        drawn = torch.multinomial(odds, 1, generator=generator)[:, 0]
+        chosen = torch.where(sampled, drawn, scores.argmax(-1))
+        actions[:, step] = chosen
+        held[every, chosen] += 1
+        view[every, chosen] += counters[:, step]
+    result: Array = actions.to(torch.int16).cpu().numpy()
+    return result

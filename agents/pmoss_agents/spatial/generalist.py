@@ -55,7 +55,6 @@ class Config(surrogate.Config):
 
     agent: ClassVar[str] = "generalist"
     BOUNDS: ClassVar = {
-        **surrogate.Config.BOUNDS,
         "missing": "[0, 1]",
         "growth": "(0, inf)",
         "held": "[1, 1000000]",
@@ -172,23 +171,18 @@ class Generalist(Surrogate):
         self, learners: list[_Learner], worlds: WorldSet, clock: Clock, update: int
     ) -> Callable[[], dict[str, float]]:
         """One gradient step of every member, each on a lesson of its own."""
-        config, optimiser = self.config, self.optimiser
+        config = self.config
         available = self._available(worlds, update)
         _wait_for(worlds, available)
         warm = min(1.0, (update + 1) / _WARM)
-        set_rate(optimiser, config.learning_rate * warm * _falling(clock.share(update)))
+        set_rate(self.optimiser, config.learning_rate * warm * _falling(clock.share(update)))
         parts = [learner(update, available) for learner in learners]
         if available == len(worlds):
             for learner in learners:  # a GPU computes meanwhile
                 learner.choose(update + 1, available)
         loss, error = torch.stack([torch.stack(part) for part in parts]).mean(0).tolist()
         check_loss(self.name, update, loss)
-
-        def change() -> dict[str, float]:
-            optimiser.step()
-            return {"loss": loss, "error": error}
-
-        return change
+        return self.stepping(loss=loss, error=error)
 
     def _available(self, worlds: WorldSet, update: int) -> int:
         """How many worlds, from the first on, an update may use."""
@@ -209,7 +203,7 @@ class Generalist(Surrogate):
             "held_error": float(torch.stack(errors).mean()),
         }
 
-    def new_optimiser(self, network: nn.ModuleList) -> torch.optim.AdamW:
+    def new_optimiser(self, network: nn.Module) -> torch.optim.AdamW:
         """See NetworkAgent.new_optimiser."""
         config = self.config
         return torch.optim.AdamW(

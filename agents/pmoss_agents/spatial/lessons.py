@@ -13,6 +13,7 @@ import numpy as np
 from pmoss_agents.agent import Array
 from pmoss_agents.pytorch import Tensor, torch
 from pmoss_agents.spatial.planning.model import ELAPSED, QUERIES
+from pmoss_agents.spatial.planning.topology import Topologies
 from pmoss_datasets.spatial.world_sets import SHARD, WorldSet
 from pmoss_datasets.spatial.worlds import INSTANCES, MAX_WORKERS, RECORD, SCHEDULES
 from pmoss_env.types import COUNTERS
@@ -25,25 +26,6 @@ _ROOMS = np.array([64, 128, MAX_WORKERS])
 _COPIERS = 4
 #: What of a world is held on a GPU.
 _HELD = ("counters", "columns", "throughput", "groups", "cache_mib")
-
-
-class Topologies:
-    """Topologies of several machines, each filled up with workers that share nothing.
-
-    Attributes:
-        workers: W, of the largest.
-        siblings, caches, nodes: (P, W, W), see Topology.
-        sizes, capacity: (P, W, 2).
-    """
-
-    def __init__(self, groups: Tensor, cache_mib: Tensor) -> None:
-        """Takes (P, 3, W) and (P, 2) of worlds."""
-        self.workers = groups.shape[-1]
-        exist = (groups >= 0).float()
-        alike = (groups.unsqueeze(-1) == groups.unsqueeze(-2)).float() * exist.unsqueeze(-1)
-        self.siblings, self.caches, self.nodes = alike.unbind(1)
-        self.sizes = alike[:, 1:].sum(-1).clamp(min=1.0).log().transpose(1, 2)
-        self.capacity = cache_mib.log().unsqueeze(1) * exist[:, 0].unsqueeze(-1)
 
 
 class Choice(NamedTuple):

@@ -26,7 +26,7 @@ class Config(OnlineConfig):
     BOUNDS: ClassVar = {
         "gae_lambda": "[0, 1]",
         "entropy": "[0, inf)",
-        **dict.fromkeys(("clip_range", "target_kl", "learning_rate", "clip"), "(0, inf)"),
+        **dict.fromkeys(("clip_range", "target_kl"), "(0, inf)"),
     }
 
     rounds: int = 1  # episodes of every sub-environment per update

@@ -19,7 +19,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -39,7 +39,6 @@ from pmoss_agents.trainer import Course, check_loss, cosine
 from pmoss_agents.weights import set_rate, torch_threads
 from pmoss_datasets import Dataset
 from pmoss_datasets.several import Several
-from pmoss_env.machines import Machine
 
 
 @dataclass(frozen=True)
@@ -107,16 +106,6 @@ def time_loss(network: PairNetwork, topology: Topology, batch: PairBatch) -> Ten
     return (weight * errors).mean()
 
 
-class _Lesson(NamedTuple):
-    """What an update needs."""
-
-    machine: Machine
-    pairs: Pairs
-    topology: Topology
-    network: PairNetwork
-    optimiser: torch.optim.Optimizer
-
-
 class PairPolicy(PlanningAgent):
     """The agent; see the module's docstring. What may be measured it leaves alone."""
 
@@ -149,66 +138,56 @@ class PairPolicy(PlanningAgent):
         the schedule that the policy would choose.
         """
         config = self.config
-        parts = parts_of(dataset)
         self.judge.updates = min(self.updates, config.judge_updates)
         with torch_threads(config.threads), ExitStack() as learning:
             judging = learning.enter_context(self.judge.course(dataset))
-            topologies = [Topology(part.machine) for part in parts]
-            pairs = [Pairs(part, own) for part, own in zip(parts, topologies, strict=True)]
+            lessons = [Pairs(part) for part in parts_of(dataset)]
             if self.network is None:
                 self.task = self.task_of(dataset)
                 with torch.random.fork_rng(devices=[]):
                     seed_torch(config.seed)
                     self.network = self.new_network()
-                self.network.set_up(torch.cat([each.samples() for each in pairs]))
+                self.network.set_up(torch.cat([pairs.samples() for pairs in lessons]))
                 self.optimiser = self.new_optimiser(self.network)
-            lessons = [
-                _Lesson(part.machine, each, topology, self.network, self.optimiser)
-                for part, each, topology in zip(parts, pairs, topologies, strict=True)
-            ]
 
             def step(update: int) -> Callable[[], dict[str, float]]:
-                lesson = lessons[0]
+                pairs = lessons[0]
                 if len(lessons) > 1:
                     rng = np.random.default_rng([config.seed, 3000, update])
-                    lesson = lessons[int(rng.integers(len(lessons)))]
+                    pairs = lessons[int(rng.integers(len(lessons)))]
                 if update < config.judge_updates:
                     of_judge = judging.step(update)
-                    of_times = self._time_step(update, lesson)
+                    of_times = self._time_step(update, pairs)
                     return lambda: {**of_judge(), **of_times()}
                 learning.close()  # the judge goes back to the CPU
-                return self._draw_step(update, lesson)
+                return self._draw_step(update, pairs)
 
             yield Course(step, config.updates, config.save_every)
         self.reset()
 
-    def _time_step(self, update: int, lesson: _Lesson) -> Callable[[], dict[str, float]]:
+    def _time_step(self, update: int, pairs: Pairs) -> Callable[[], dict[str, float]]:
         """One gradient step towards the logged times."""
         config = self.config
         warm = min(1.0, (update + 1) / 50)
         turn = math.pi * update / config.judge_updates
-        loss = self._time_loss(lesson, np.random.default_rng([config.seed, 2000, update]))
+        loss = self._time_loss(pairs, np.random.default_rng([config.seed, 2000, update]))
         self.compute_gradients(update, config.learning_rate * warm * cosine(turn), loss)
+        return self.stepping(times=loss.detach())
 
-        def change() -> dict[str, float]:
-            lesson.optimiser.step()
-            return {"times": float(loss.detach())}
+    def _time_loss(self, pairs: Pairs, rng: np.random.Generator) -> Tensor:
+        assert self.network is not None
+        batch = pairs.batch(rng, self.judge.config.batch_size)
+        return time_loss(self.network, pairs.topology, batch)
 
-        return change
-
-    def _time_loss(self, lesson: _Lesson, rng: np.random.Generator) -> Tensor:
-        batch = lesson.pairs.batch(rng, self.judge.config.batch_size)
-        return time_loss(lesson.network, lesson.topology, batch)
-
-    def _draw_step(self, update: int, lesson: _Lesson) -> Callable[[], dict[str, float]]:
+    def _draw_step(self, update: int, pairs: Pairs) -> Callable[[], dict[str, float]]:
         """One gradient step towards the best of the policy's own draws, and the logged times."""
-        config = self.config
-        machine, pairs, topology, network, optimiser = lesson
-        self.judge.use(machine)
+        config, network, topology = self.config, self.network, pairs.topology
+        assert network is not None
+        self.judge.use(pairs.machine)
         own, total = update - config.judge_updates, config.updates - config.judge_updates
         warm = min(1.0, (own + 1) / 20)
-        set_rate(optimiser, config.draw_rate * warm * cosine(math.pi * own / total))
-        optimiser.zero_grad(set_to_none=True)
+        set_rate(self.optimiser, config.draw_rate * warm * cosine(math.pi * own / total))
+        self.optimiser.zero_grad(set_to_none=True)
         rng = np.random.default_rng([config.seed, 1000, update])
         batch = pairs.batch(rng, config.batch_size)
         likelihood, gain, loss = 0.0, 0.0, 0.0
@@ -229,17 +208,12 @@ class PairPolicy(PlanningAgent):
             likelihood += math.exp(float(of_label.detach())) / config.batch_size
             gain += float(worth.max() - worth[0]) / config.batch_size
             loss += float(share.detach())
-        of_times = self._time_loss(lesson, rng)
+        of_times = self._time_loss(pairs, rng)
         of_times.backward()  # type: ignore[no-untyped-call]
         times = float(of_times.detach())
         nn.utils.clip_grad_norm_(network.parameters(), 1.0)
         check_loss(self.name, update, loss + times)
-
-        def change() -> dict[str, float]:
-            optimiser.step()
-            return {"loss": loss, "times": times, "likelihood": likelihood, "gain": gain}
-
-        return change
+        return self.stepping(loss=loss, times=times, likelihood=likelihood, gain=gain)
 
     # ---- acting
 
@@ -260,11 +234,6 @@ class PairPolicy(PlanningAgent):
         sizes = ("width", "hidden", "features", "heads", "blocks", "demands")
         arguments = {name: getattr(self.config, name) for name in sizes}
         return PairNetwork(len(self.task["counters"]), **arguments)
-
-    def new_optimiser(self, network: PairNetwork) -> torch.optim.AdamW:
-        """See NetworkAgent.new_optimiser."""
-        rate, decay = self.config.learning_rate, self.config.weight_decay
-        return torch.optim.AdamW(network.parameters(), lr=rate, weight_decay=decay)
 
     def held(self) -> dict[str, Surrogate]:
         """See NetworkAgent.held."""

@@ -141,24 +141,21 @@ class Surrogate(PlanningAgent):
     def _course(self, dataset: Dataset | Several) -> Iterator[Course]:
         """Updates of all members; metrics are ``loss`` and ``error`` of log throughput."""
         config = self.config
-        task, datasets = self.task_of(dataset), parts_of(dataset)
-        topologies = [Topology(part.machine) for part in datasets]
-        pairs = [Pairs(part, own) for part, own in zip(datasets, topologies, strict=True)]
+        task = self.task_of(dataset)
+        lessons = [Pairs(part) for part in parts_of(dataset)]
 
         def set_up(members: nn.ModuleList) -> None:
-            samples = torch.cat([part.samples() for part in pairs])
+            samples = torch.cat([pairs.samples() for pairs in lessons])
             for member in models_of(members):
                 member.set_up(samples)
 
         with self.learning(task, set_up) as device:
-            moved = [topology.to(device) for topology in topologies]
-            lessons = list(zip(pairs, moved, strict=True))
+            for pairs in lessons:
+                pairs.topology = pairs.topology.to(device)
             step = partial(self._step, lessons)
             yield Course(step, config.updates, config.save_every)
 
-    def _step(
-        self, lessons: Sequence[tuple[Pairs, Topology]], update: int
-    ) -> Callable[[], dict[str, float]]:
+    def _step(self, lessons: Sequence[Pairs], update: int) -> Callable[[], dict[str, float]]:
         """One gradient step of every member, each on a batch of its own."""
         config, optimiser = self.config, self.optimiser
         warm = min(1.0, (update + 1) / 50)
@@ -168,21 +165,16 @@ class Surrogate(PlanningAgent):
         loss, error = 0.0, 0.0
         for number, member in enumerate(models_of(self.network)):
             rng = np.random.default_rng([config.seed, number, update])
-            pairs, topology = lessons[0 if len(lessons) == 1 else int(rng.integers(len(lessons)))]
+            pairs = lessons[0 if len(lessons) == 1 else int(rng.integers(len(lessons)))]
             batch = pairs.batch(rng, config.batch_size)
-            moved = PairBatch(*(part.to(topology.cache.device) for part in batch))
-            of_member, off = loss_of(member, topology, moved)
+            moved = PairBatch(*(part.to(pairs.topology.cache.device) for part in batch))
+            of_member, off = loss_of(member, pairs.topology, moved)
             of_member.backward()  # type: ignore[no-untyped-call]
             nn.utils.clip_grad_norm_(member.parameters(), 1.0)
             loss += float(of_member.detach()) / config.members
             error += float(off.detach()) / config.members
         check_loss(self.name, update, loss)
-
-        def change() -> dict[str, float]:
-            optimiser.step()
-            return {"loss": loss, "error": error}
-
-        return change
+        return self.stepping(loss=loss, error=error)
 
     def new_network(self) -> nn.ModuleList:
         """See NetworkAgent.new_network."""
@@ -192,11 +184,6 @@ class Surrogate(PlanningAgent):
         return nn.ModuleList(
             ThroughputModel(counters, **sizes, inputs=config.inputs) for _ in range(config.members)
         )
-
-    def new_optimiser(self, network: nn.ModuleList) -> torch.optim.AdamW:
-        """See NetworkAgent.new_optimiser."""
-        rate, decay = self.config.learning_rate, self.config.weight_decay
-        return torch.optim.AdamW(network.parameters(), lr=rate, weight_decay=decay)
 
     # ---- acting
 

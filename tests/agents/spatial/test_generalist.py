@@ -8,8 +8,8 @@ import torch
 import pmoss_agents
 from pmoss_agents.spatial import generalist
 from pmoss_agents.spatial.generalist import Clock, Generalist, loss_of
-from pmoss_agents.spatial.lessons import Lesson, Lessons, Topologies
-from pmoss_agents.spatial.planning.topology import Topology
+from pmoss_agents.spatial.lessons import Lesson, Lessons
+from pmoss_agents.spatial.planning.topology import Topologies, Topology
 from pmoss_datasets.evaluation import evaluate
 from pmoss_datasets.policies import SchedulePolicy
 from pmoss_datasets.spatial.world_sets import WorldSet, WorldsRecipe, make_worlds

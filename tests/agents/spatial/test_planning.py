@@ -124,7 +124,7 @@ def new_model(**settings):
 def incumbents(data):
     """The topology, counters and columns of two incumbents."""
     topology = Topology(data.machine)
-    pairs = Pairs(data, topology)
+    pairs = Pairs(data)
     return topology, pairs.counters[0][:2], pairs.columns[0][:2]
 
 

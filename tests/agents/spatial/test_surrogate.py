@@ -168,7 +168,7 @@ def test_data_without_counters_after_the_move_are_refused(data):
             return np.zeros_like(values) if name == "final_counters" else values
 
     with pytest.raises(DatasetError, match="final_counters: elapsed_us is 0"):
-        Pairs(Blind(), Topology(data.machine))
+        Pairs(Blind())
 
 
 def test_a_snapshot_of_another_machine_is_refused(agent):
@@ -240,7 +240,7 @@ def scored(data):
     network = PairNetwork(len(COUNTER_NAMES), **sizes)
     for part in (network.time.weight, network.ends, network.last):
         torch.nn.init.normal_(part, std=0.3)
-    pairs = Pairs(data, topology)
+    pairs = Pairs(data)
     network.set_up(pairs.counters[0].flatten(0, 1))
     counters, columns = pairs.counters[0][0], pairs.columns[0][0]
     with torch.no_grad():

@@ -12,6 +12,7 @@ import numpy as np
 
 from pmoss_agents.agent import Array, Observation
 from pmoss_agents.network_agent import NetworkAgent
+from pmoss_agents.pytorch import nn, torch
 from pmoss_agents.spatial.base import SpatialAgent, bare_env, task_of
 from pmoss_agents.spatial.planning.planner import cleaned
 from pmoss_agents.spatial.planning.topology import Topology
@@ -36,23 +37,12 @@ class Trials(NamedTuple):
     budget: int
 
 
-class Limits(NamedTuple):
-    """What an environment allows beside its masks.
-
-    Attributes:
-        max_per_core: slices that a core may get; None: any number.
-        room: (nodes,) slices whose data fit on each node; None: any number.
-    """
-
-    max_per_core: int | None = None
-    room: Int32Array | None = None
-
-
 class PlanningAgent(SpatialAgent, NetworkAgent[Any]):
     """Plans at the first step, from the counters under the incumbent.
 
     So it needs ``observation="complete"``, or the episode's context by plan(). It acts on every
-    machine. Its config has ``threads``, of torch.
+    machine. Its config has ``threads``, of torch; with a network of its own also ``learning_rate``
+    and ``weight_decay``.
     """
 
     TASK = ("counters",)
@@ -62,7 +52,10 @@ class PlanningAgent(SpatialAgent, NetworkAgent[Any]):
         super().__init__(**config)
         self._machine: Machine | None = None
         self._topology: Topology | None = None
-        self._limits = Limits()
+        # What the environment allows beside its masks: slices that a core may get, and (nodes,)
+        # slices whose data fit on each node; None: any number.
+        self._max_per_core: int | None = None
+        self._room: Int32Array | None = None
         self._tiles: Array | None = None
         self._nodes: Array | None = None
         # What act() planned from: bytes of counters and tiles; None after plan().
@@ -86,6 +79,11 @@ class PlanningAgent(SpatialAgent, NetworkAgent[Any]):
         """Only the counters: any machine, number of slices and order will do."""
         return {"counters": task_of(dataset, plans=True)["counters"]}
 
+    def new_optimiser(self, network: nn.Module) -> torch.optim.AdamW:
+        """See NetworkAgent.new_optimiser."""
+        rate, decay = self.config.learning_rate, self.config.weight_decay
+        return torch.optim.AdamW(network.parameters(), lr=rate, weight_decay=decay)
+
     @property
     def topology(self) -> Topology:
         """The topology of the machine to plan for; CheckpointError before use()."""
@@ -98,7 +96,7 @@ class PlanningAgent(SpatialAgent, NetworkAgent[Any]):
         if self._topology is None or machine is not self._machine:
             self.reset()
             self._machine, self._topology = machine, Topology(machine)
-            self._limits = Limits()
+            self._max_per_core = self._room = None
 
     def check_env(self, env: Any) -> None:
         """Takes the environment's machine, any will do, and its constraints: act() keeps them.
@@ -113,9 +111,9 @@ class PlanningAgent(SpatialAgent, NetworkAgent[Any]):
                 "gymnasium.make('pmoss/SpatialScheduling-v0', ...)"
             )
         self.use(machine)
-        session, self._limits = getattr(bare, "session", None), Limits()
-        if session is not None:
-            self._limits = Limits(session.max_slices_per_core, session.slices_of_node)
+        self._max_per_core = self._room = None
+        if (session := getattr(bare, "session", None)) is not None:
+            self._max_per_core, self._room = session.max_slices_per_core, session.slices_of_node
 
     def reset(self) -> None:
         """Begins an episode."""
@@ -223,16 +221,16 @@ class PlanningAgent(SpatialAgent, NetworkAgent[Any]):
 
         Where actions choose nodes, the data alone leave a full one, see _with_node().
         """
-        planned = self._planned_tiles(counters, tiles, self._limits.max_per_core)
-        if self._limits.room is None or chooses_node:
+        planned = self._planned_tiles(counters, tiles, self._max_per_core)
+        if self._room is None or chooses_node:
             return planned
         assert self._machine is not None
         schedule = relocated(
             self._machine,
             self._machine.core_of_tile[planned],
-            self._limits.room,
+            self._room,
             counters[:, COUNTER_INDEX["queries"]].astype(np.float64),
-            self._limits.max_per_core,
+            self._max_per_core,
         )
         relocated_tiles: Array = self._machine.tile_of_core[schedule.cores]
         return relocated_tiles

@@ -32,16 +32,22 @@ class PairBatch(NamedTuple):
 
 
 class Pairs:
-    """The schedules before and after each episode of a dataset, in both directions."""
+    """The schedules before and after each episode of a dataset, in both directions.
 
-    def __init__(self, dataset: Dataset, topology: Topology) -> None:
+    Attributes:
+        machine: on which they ran.
+        topology: of the machine.
+    """
+
+    def __init__(self, dataset: Dataset) -> None:
         """Reads a dataset.
 
         Raises:
             DatasetError: it lacks the counters before or after an episode, or no schedule keeps to
                 the machine's workers.
         """
-        machine = dataset.machine
+        self.machine = machine = dataset.machine
+        self.topology = Topology(machine)
         self.counters, self.columns, self.throughput = [], [], []
         for when in ("incumbent", "final"):
             read = dataset.column(f"{when}_counters").astype(np.float32)
@@ -52,7 +58,7 @@ class Pairs:
                     "surrogate learns from the counters before and after an episode"
                 )
             self.counters.append(torch.from_numpy(counters))
-            columns = topology.column[machine.tile_of_core[dataset.column(f"{when}_cores")]]
+            columns = self.topology.column[machine.tile_of_core[dataset.column(f"{when}_cores")]]
             self.columns.append(torch.from_numpy(columns).long())
             self.throughput.append(torch.tensor(dataset.column(f"{when}_throughput")).float())
         # A core that is no worker's has no column: such schedules of others teach nothing.

@@ -3,33 +3,12 @@
 from __future__ import annotations
 
 from copy import copy
-from typing import Protocol
 
 import numpy as np
 
 from pmoss_agents.pytorch import Tensor, torch
-from pmoss_datasets.spatial.worlds import cache_mib_of
+from pmoss_datasets.spatial.worlds import cache_mib_of, groups_of
 from pmoss_env.machines import Machine
-
-
-class Sharing(Protocol):
-    """What a model needs of a topology; of several machines at once with an axis P before W.
-
-    Attributes:
-        siblings, caches, nodes: (..., W, W) 1 where two workers share the core's units, a cache or
-            a node.
-        sizes, capacity: (..., W, 2), see Topology.
-    """
-
-    siblings: Tensor
-    caches: Tensor
-    nodes: Tensor
-    sizes: Tensor
-    capacity: Tensor
-
-    @property
-    def workers(self) -> int:
-        """W."""
 
 
 class Topology:
@@ -51,18 +30,13 @@ class Topology:
         self.tiles = machine.tile_of_core[workers]
         self.column = np.full(machine.tiles, -1)
         self.column[self.tiles] = np.arange(workers.size)
-        places = [
-            np.unique(kind[workers], return_inverse=True)[1]
-            for kind in (machine.llc_of_core, machine.node_of_core)
-        ]
-        self.cache, self.node = (torch.from_numpy(place).long() for place in places)
-        self.first_of_cache, self.first_of_node = (
-            torch.from_numpy(np.unique(place, return_index=True)[1]) for place in places
-        )
-        physical = machine.physical_of_core[workers].astype(np.int64)
+        groups = groups_of(machine)
         self.siblings, self.caches, self.nodes = (
-            torch.from_numpy(place[:, None] == place[None, :]).float()
-            for place in (physical, *places)
+            torch.from_numpy(group[:, None] == group[None, :]).float() for group in groups
+        )
+        self.cache, self.node = (torch.from_numpy(group).long() for group in groups[1:])
+        self.first_of_cache, self.first_of_node = (
+            torch.from_numpy(np.unique(group, return_index=True)[1]) for group in groups[1:]
         )
         self.sizes = torch.stack([self.caches.sum(1), self.nodes.sum(1)], 1).log()
         self.capacity = (
@@ -81,3 +55,26 @@ class Topology:
             if isinstance(value, Tensor):
                 setattr(moved, name, value.to(device))
         return moved
+
+
+class Topologies:
+    """Topologies of several machines, each filled up with workers that share nothing.
+
+    Attributes:
+        workers: W, of the largest.
+        siblings, caches, nodes: (P, W, W), see Topology.
+        sizes, capacity: (P, W, 2).
+    """
+
+    def __init__(self, groups: Tensor, cache_mib: Tensor) -> None:
+        """Takes (P, 3, W) and (P, 2) of worlds."""
+        self.workers = groups.shape[-1]
+        exist = (groups >= 0).float()
+        alike = (groups.unsqueeze(-1) == groups.unsqueeze(-2)).float() * exist.unsqueeze(-1)
+        self.siblings, self.caches, self.nodes = alike.unbind(1)
+        self.sizes = alike[:, 1:].sum(-1).clamp(min=1.0).log().transpose(1, 2)
+        self.capacity = cache_mib.log().unsqueeze(1) * exist[:, 0].unsqueeze(-1)
+
+
+#: Of one machine, or of several at once with an axis P before W.
+Sharing = Topology | Topologies

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pmoss_agents import checkpoints
-from pmoss_agents.conditions import FirstLosses, changed_code, conditions_of, joined
+from pmoss_agents.conditions import FIRST, changed_code, conditions_of, joined
 from pmoss_agents.configs import check_types
 from pmoss_agents.trainer import Course, Progress, train
 from pmoss_env.errors import (
@@ -385,11 +385,12 @@ def _recorded(agent: OfflineAgent[Any] | OnlineAgent[Any], progress: Progress | 
     now = conditions_of(type(agent).__module__)
     begins = not agent.updates and not agent.training
     before = now if begins else agent.training
-    first = FirstLosses(list(agent.training.get("losses", ())))
-    agent.training = {**joined(before, now), "losses": first.losses}
+    losses = list(agent.training.get("losses", ()))
+    agent.training = {**joined(before, now), "losses": losses}
 
     def report(done: int, total: int, metrics: Mapping[str, float]) -> None:
-        first(done, metrics)
+        if done == len(losses) + 1 and done <= FIRST and "loss" in metrics:
+            losses.append(float(metrics["loss"]))
         if progress is not None:
             progress(done, total, metrics)
 

@@ -19,7 +19,7 @@ INSTRUCTIONS = {"AVX512": "AVX512_CORE", "AVX2": "AVX2", "DEFAULT": "SSE41"}
 #: The updates whose losses a checkpoint keeps.
 FIRST = 20
 #: Facts of a training that are equal where it gives the same bits.
-_SAME_BITS = ("torch", "instructions", "vendor")
+SAME_BITS = ("torch", "instructions", "vendor")
 
 
 def conditions_of(module: str) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def _code_of(module: str) -> dict[str, Any]:
 
 def same_bits(mine: Mapping[str, Any], theirs: Mapping[str, Any]) -> bool:
     """Whether two trainings of the same code give the same bits."""
-    return all(mine.get(fact) == theirs.get(fact) for fact in _SAME_BITS)
+    return all(mine.get(fact) == theirs.get(fact) for fact in SAME_BITS)
 
 
 def changed_code(conditions: Mapping[str, Any]) -> list[str]:
@@ -67,19 +67,3 @@ def joined(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
     alike = before.get("code") == now["code"] and same_bits(before, now)
     mixed = bool(before.get("mixed")) or not alike
     return {**now, **({"mixed": True} if mixed else {})}
-
-
-class FirstLosses:
-    """Keeps the loss of each of the FIRST updates of a training.
-
-    Attributes:
-        losses: by update; those of a training that goes on are kept.
-    """
-
-    def __init__(self, losses: list[float]) -> None:
-        self.losses = losses
-
-    def __call__(self, done: int, metrics: Mapping[str, float]) -> None:
-        """Takes the metrics of update ``done``, from 1."""
-        if done == len(self.losses) + 1 and done <= FIRST and "loss" in metrics:
-            self.losses.append(float(metrics["loss"]))

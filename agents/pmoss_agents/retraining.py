@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from pmoss_agents import checkpoints
-from pmoss_agents.conditions import INSTRUCTIONS, changed_code, same_bits
+from pmoss_agents.conditions import INSTRUCTIONS, SAME_BITS, changed_code, same_bits
 from pmoss_agents.registry import agent_class
 from pmoss_datasets.catalog import load
 from pmoss_env.errors import CheckpointError, DatasetError, UnsupportedError
@@ -35,24 +35,6 @@ _LIMITS = ("ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA")
 
 
 @dataclass(frozen=True)
-class Training:
-    """A training that was made.
-
-    Attributes:
-        config: all its fields that differ from the defaults, at least.
-        dataset: ``id`` and ``checksum``.
-        conditions: see conditions_of(), with ``losses``.
-    """
-
-    words: str
-    agent: str
-    config: Mapping[str, Any]
-    dataset: Mapping[str, str]
-    conditions: Mapping[str, Any]
-    arrays: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
 class Retrained:
     """The result of a repeated training.
 
@@ -60,31 +42,12 @@ class Retrained:
         mismatches: one line for each value that differs by more than it may.
     """
 
-    words: str
     verdict: str
     mismatches: tuple[str, ...] = ()
 
 
-def read_training(path: Path) -> Training:
-    """The training of a checkpoint.
-
-    Raises:
-        CheckpointError: a damaged checkpoint.
-        UnsupportedError: a training that nothing can make again.
-    """
-    header, arrays = checkpoints.read(path)
-    dataset, conditions = header.get("dataset", {}), header.get("training", {})
-    if not dataset:
-        raise UnsupportedError(f"{path}: {header['agent']} learned by playing, not from data")
-    if not conditions or conditions.get("mixed"):
-        how = "is of an earlier version, which kept no conditions"
-        how = "went on under other conditions than it began" if conditions else how
-        raise UnsupportedError(f"{path}: its training {how}: it cannot be made again")
-    return Training(path.name, header["agent"], header["config"], dataset, conditions, arrays)
-
-
-def retrain(training: Training, root: Path | None = None) -> Retrained:
-    """Makes a training again in a process of its own, and compares.
+def retrain(path: Path, root: Path | None = None) -> Retrained:
+    """Makes the training of a checkpoint again in a process of its own, and compares.
 
     A training that names no instruction set is made with each that this host has, the best first.
 
@@ -92,43 +55,52 @@ def retrain(training: Training, root: Path | None = None) -> Retrained:
         root: folder of datasets; None: the default one.
 
     Raises:
-        CheckpointError: the training failed.
+        CheckpointError: a damaged checkpoint, or the training failed.
+        UnsupportedError: a training that nothing can make again.
         DatasetError: the data are others.
     """
-    data = load(training.dataset["id"], root)
-    if data.checksum != training.dataset["checksum"]:
+    header, arrays = checkpoints.read(path)
+    dataset, before = header.get("dataset", {}), header.get("training", {})
+    if not dataset:
+        raise UnsupportedError(f"{path}: {header['agent']} learned by playing, not from data")
+    if not before or before.get("mixed"):
+        how = "is of an earlier version, which kept no conditions"
+        how = "went on under other conditions than it began" if before else how
+        raise UnsupportedError(f"{path}: its training {how}: it cannot be made again")
+    data = load(dataset["id"], root)
+    if data.checksum != dataset["checksum"]:
         raise DatasetError(
-            f"{data.path}: has checksum {data.checksum[:12]}, but {training.words} learned from "
-            f"{training.dataset['checksum'][:12]}: build it anew"
+            f"{data.path}: has checksum {data.checksum[:12]}, but {path.name} learned from "
+            f"{dataset['checksum'][:12]}: build it anew"
         )
-    recorded = training.conditions.get("instructions")
+    recorded = before.get("instructions")
     able = list(_instructions())
     tried = [recorded] if recorded in able else able[:1] if recorded else able
     mismatches: tuple[str, ...] = ()
     for instructions in tried:
-        header, arrays = _trained(training, data.path, instructions)
+        again, new = _trained(path.name, header, data.path, instructions)
         mismatches = tuple(
             f"{name}: other values"
-            for name, array in training.arrays.items()
-            if name not in arrays or not np.array_equal(array, arrays[name])
+            for name, array in arrays.items()
+            if name not in new or not np.array_equal(array, new[name])
         )
         if not mismatches:
-            return Retrained(training.words, f"all bits equal with {instructions}")
+            return Retrained(f"all bits equal with {instructions}")
     if not recorded:
         verdict = f"other bits with {', '.join(tried)}; it names no instruction set"
-        return Retrained(training.words, verdict, mismatches)
-    now = header["training"]
-    changed = changed_code(training.conditions)
-    if same_bits(training.conditions, now) and not changed:
-        return Retrained(training.words, "other bits under the same conditions", mismatches)
-    reasons = [*(["other code"] if changed else []), *_other_conditions(training.conditions, now)]
-    far = tuple(_far_apart(training.conditions.get("losses", ()), now["losses"]))
+        return Retrained(verdict, mismatches)
+    now = again["training"]
+    changed = changed_code(before)
+    if same_bits(before, now) and not changed:
+        return Retrained("other bits under the same conditions", mismatches)
+    reasons = [*(["other code"] if changed else []), *_other_conditions(before, now)]
+    far = tuple(_far_apart(before.get("losses", ()), now["losses"]))
     near = f"the first losses {'differ' if far else f'agree within {TOLERANCE:g}'}"
-    return Retrained(training.words, f"{', '.join(reasons)}: {near}", far)
+    return Retrained(f"{', '.join(reasons)}: {near}", far)
 
 
 def _other_conditions(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    for fact in ("torch", "instructions", "vendor"):
+    for fact in SAME_BITS:
         if before.get(fact) != now.get(fact):
             yield f"{fact} {before.get(fact)}, here {now.get(fact)}"
 
@@ -164,12 +136,16 @@ def _environment(instructions: str | None) -> dict[str, str]:
 
 
 def _trained(
-    training: Training, data: Path, instructions: str
+    name: str, header: Mapping[str, Any], data: Path, instructions: str
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Header and arrays of a training in a process of its own."""
+    """Header and arrays of a training that is made as a header says, in a process of its own.
+
+    Args:
+        name: of the checkpoint with this header, for messages.
+    """
     with tempfile.TemporaryDirectory(prefix="pmoss-retraining-") as folder:
         checkpoint = Path(folder) / f"agent{checkpoints.SUFFIX}"
-        order = json.dumps([training.agent, dict(training.config), str(data), str(checkpoint)])
+        order = json.dumps([header["agent"], header["config"], str(data), str(checkpoint)])
         done = subprocess.run(
             [sys.executable, "-m", __name__],
             input=order,
@@ -179,7 +155,7 @@ def _trained(
         )
         if done.returncode:
             reason = (done.stderr.strip() or f"status {done.returncode}").splitlines()[-1]
-            raise CheckpointError(f"{training.words}: training it again failed: {reason}")
+            raise CheckpointError(f"{name}: training it again failed: {reason}")
         return checkpoints.read(checkpoint)
 
 

@@ -10,7 +10,7 @@ import pmoss_agents
 from pmoss_agents import checkpoints
 from pmoss_agents.agent import OfflineAgent
 from pmoss_agents.conditions import FIRST, changed_code
-from pmoss_agents.retraining import read_training, retrain
+from pmoss_agents.retraining import retrain
 from pmoss_datasets import Dataset, Recipe, collect
 from pmoss_env.errors import CheckpointError, DatasetError, UnsupportedError
 
@@ -52,37 +52,34 @@ def altered(path: Path, training: dict[str, Any] | None = None, scale: float = 1
 
 
 def test_a_training_gives_the_same_bits_again(checkpoint: Path) -> None:
-    training = read_training(checkpoint)
-    assert len(training.conditions["losses"]) == FIRST
-    again = retrain(training)
+    header, _ = checkpoints.read(checkpoint)
+    assert len(header["training"]["losses"]) == FIRST
+    again = retrain(checkpoint)
     assert again.verdict.startswith("all bits equal with ") and not again.mismatches
-    again = retrain(read_training(altered(checkpoint, scale=2.0)))
+    again = retrain(altered(checkpoint, scale=2.0))
     assert again.verdict == "other bits under the same conditions"
     assert any(line.endswith(": other values") for line in again.mismatches)
 
 
 @pytest.mark.heavy
 def test_elsewhere_the_first_losses_agree(checkpoint: Path) -> None:
-    path = altered(checkpoint, {"torch": "1.0"}, scale=2.0)
-    again = retrain(read_training(path))
+    again = retrain(altered(checkpoint, {"torch": "1.0"}, scale=2.0))
     assert again.verdict.startswith("torch 1.0, here ") and not again.mismatches
     assert again.verdict.endswith("the first losses agree within 0.001")
-    path = altered(checkpoint, {"torch": "1.0", "losses": [1.0, 2.0]}, scale=2.0)
-    again = retrain(read_training(path))
+    again = retrain(altered(checkpoint, {"torch": "1.0", "losses": [1.0, 2.0]}, scale=2.0))
     assert "first losses differ" in again.verdict and len(again.mismatches) == 2
 
 
 def test_what_cannot_be_made_again_is_refused(checkpoint, data, tmp_path, monkeypatch):
     with pytest.raises(UnsupportedError, match="went on under other conditions"):
-        read_training(altered(checkpoint, {"mixed": True}))
-    training = read_training(checkpoint)
+        retrain(altered(checkpoint, {"mixed": True}))
     other = collect(
         Recipe(env={"machine": "toy", "slices": 8}, episodes=2, reference_episodes=0),
         tmp_path / "d",
     )
     monkeypatch.setattr("pmoss_agents.retraining.load", lambda name, root: other)
     with pytest.raises(DatasetError, match="build it anew"):
-        retrain(training)
+        retrain(checkpoint)
 
 
 def test_a_training_goes_on_with_its_own_code_alone(checkpoint: Path, data: Dataset) -> None:

@@ -189,9 +189,9 @@ def replay_files(paths: Sequence[Path], episodes: int | None, data: Path | None 
 
 def _retrained(path: Path, data: Path | None) -> bool:
     """Makes the training of a checkpoint again; returns whether it differs."""
-    from pmoss_agents.retraining import read_training, retrain
+    from pmoss_agents.retraining import retrain
 
-    again = retrain(read_training(path), data)
+    again = retrain(path, data)
     console.print(f"{path}: {again.verdict}", highlight=False, soft_wrap=True)
     for line in again.mismatches:
         console.print(f"{path}: {line}", highlight=False, soft_wrap=True)

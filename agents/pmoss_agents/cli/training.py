@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -249,15 +249,28 @@ def _learned(
 ) -> dict[str, float]:
     """The last update's metrics of a training, which leaves no log without a checkpoint."""
     from pmoss_agents.learning import learn
+    from pmoss_agents.training_log import TrainingLog
     from pmoss_env.cli.signals import set_resume_hint
     from pmoss_env.files import file_stamp
 
     before = file_stamp(out)
     with progress_bar("training") as bar:
-        progress = _telling(bar, log, learner, validation, trackers)
+        kept = None if log is None else TrainingLog(log, getattr(learner, "updates", 0))
+
+        def tell(done: int, total: int, metrics: Mapping[str, float]) -> None:
+            bar(done, total)
+            if kept is not None:
+                kept(done, total, metrics)
+            if validation is not None:
+                validation(done, total, metrics)
+                if validation.score is not None:
+                    metrics = {**metrics, "validation/score": validation.score}
+            for track in trackers:
+                track(done, total, metrics)
+
         try:
             metrics = learn(
-                learner, lesson, progress=progress, checkpoint=out, allow_other_code=other_code
+                learner, lesson, progress=tell, checkpoint=out, allow_other_code=other_code
             )
             learner.save(out)
         except BaseException:
@@ -334,32 +347,6 @@ def _trackers(
             run = WeightsAndBiases(wandb, out.stem, asdict(learner.config))
             trackers.append(stack.enter_context(closing(run)))
         yield trackers
-
-
-def _telling(
-    bar: Callable[[int, int], None],
-    log: Path | None,
-    learner: Agent,
-    validation: Validation | None,
-    trackers: Sequence[Progress],
-) -> Progress:
-    """A callback after every update, for a progress bar and all that keeps or shows metrics."""
-    from pmoss_agents.training_log import TrainingLog
-
-    kept = None if log is None else TrainingLog(log, getattr(learner, "updates", 0))
-
-    def tell(done: int, total: int, metrics: Mapping[str, float]) -> None:
-        bar(done, total)
-        if kept is not None:
-            kept(done, total, metrics)
-        if validation is not None:
-            validation(done, total, metrics)
-            if validation.score is not None:
-                metrics = {**metrics, "validation/score": validation.score}
-        for track in trackers:
-            track(done, total, metrics)
-
-    return tell
 
 
 def _renewed(start: str | None, changes: Mapping[str, Any]) -> Agent | None:

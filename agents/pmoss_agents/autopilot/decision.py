@@ -11,7 +11,6 @@ Wilcoxon, Individual comparisons by ranking methods, Biometrics Bulletin 1, 1945
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from enum import Enum
 
 import numpy as np
 
@@ -25,35 +24,30 @@ _HALF_FOUND = 1.39
 _DOUBTS = (4, 8, 12)
 
 
-class Verdict(Enum):
-    """What the pairs say so far."""
-
-    OPEN = "open"
-    KEEP = "keep"
-    REVERT = "revert"
-
-
 def gain(before: float, after: float) -> float:
     """What a pair says, from -1 to 1: the difference of its throughputs over their sum."""
     total = before + after
     return (after - before) / total if total > 0 else 0.0
 
 
-def judge(gains: Sequence[float]) -> Verdict:
-    """The verdict after some pairs; to be asked after each of them.
+def judge(gains: Sequence[float]) -> bool | None:
+    """Whether a change is kept; to be asked after each of its pairs.
 
     Args:
         gains: of all pairs so far; see gain().
+
+    Returns:
+        None while it is open.
     """
     pairs = len(gains)
     if pairs not in LOOKS and pairs not in _DOUBTS:
-        return Verdict.OPEN
+        return None
     rank_sum, chance = signed_rank(gains)
     if chance <= LOOKS.get(pairs, 0.0):
-        return Verdict.KEEP
+        return True
     if pairs >= MOST_PAIRS or (pairs in _DOUBTS and rank_sum <= 0):
-        return Verdict.REVERT
-    return Verdict.OPEN
+        return False
+    return None
 
 
 def smallest_gain(trials: Iterable[Sequence[float]]) -> float | None:

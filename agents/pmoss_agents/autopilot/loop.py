@@ -146,11 +146,12 @@ def fly(env: ContinualSchedulingEnv, policy: Any, seed: int = 0) -> Iterator[Out
     session, index = env.session, env.session.live
     assert isinstance(index, TriedIndex)
     try:
-        broken = _attempt(check_policy, policy, env, refusals=True)
+        broken = _attempt(check_policy, policy, env)
         observation, info = env.reset(seed=seed)
         rng = np.random.default_rng((seed, 2))
-        # A typed refusal is raised on: nothing runs yet that it could end.
-        broken = broken or _attempt(_begin, policy, env, seed, rng, refusals=True)
+        # Agents of others do not learn the seed: it decides the drift.
+        chance = rng if reads(policy) else policy_stream(seed)
+        broken = broken or _attempt(start, CONTINUAL, policy, env, chance)
         began, failures, backoff = time.monotonic(), _PATIENCE if broken else 0, Backoff()
         while session.running:
             reloaded = ""
@@ -192,18 +193,13 @@ def fly(env: ContinualSchedulingEnv, policy: Any, seed: int = 0) -> Iterator[Out
         env.close()
 
 
-def _begin(policy: Any, env: ContinualSchedulingEnv, seed: int, rng: np.random.Generator) -> None:
-    """Begins a policy's episode. Agents of others do not learn the seed: it decides the drift."""
-    start(CONTINUAL, policy, env, rng if reads(policy) else policy_stream(seed))
-
-
-def _attempt(step: Callable[..., object], *arguments: Any, refusals: bool = False) -> str:
-    """Lets an agent begin; what it raised, in words. Typed refusals are raised on, if asked."""
+def _attempt(step: Callable[..., object], *arguments: Any) -> str:
+    """Lets an agent begin; what it raised, in words."""
     try:
         step(*arguments)
+    except (KeyboardInterrupt, PmossError):
+        raise  # a typed refusal, too: nothing runs yet that it could end
     except BaseException as error:
-        if isinstance(error, KeyboardInterrupt) or (refusals and isinstance(error, PmossError)):
-            raise
         return f"{_in_words(error)}; it is not asked"
     return ""
 

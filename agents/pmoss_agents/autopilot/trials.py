@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pmoss_agents.autopilot.decision import Verdict, gain, judge
+from pmoss_agents.autopilot.decision import gain, judge
 from pmoss_env import _native
 from pmoss_env.backends.hardware import HardwareBackend
 from pmoss_env.backends.live import LiveRound
@@ -211,22 +211,21 @@ class TriedIndex(LiveIndex):
         trial = self._open or _Open(self.served, self.cores, self._rate)
         self._open = None
         trial.rounds, trial.passed = ([], []), []
-        verdict, pairs = Verdict.OPEN, len(trial.gains)
-        while verdict is Verdict.OPEN:
+        kept, pairs = None, len(trial.gains)
+        while kept is None:
             if len(trial.passed) + 2 * (1 + self._most_late) >= self.rounds and trial.passed:
                 if not trial.is_over(pairs):
                     self._open = trial
                 break
-            verdict = self._pair(trial)
-        kept = verdict is Verdict.KEEP
-        if verdict is not Verdict.OPEN:
+            kept = self._pair(trial)
+        if kept is not None:
             self.last = trial.ended(kept)
         if kept:
             self.served = self.cores.copy()
         else:
             self.cores = self.served.copy()
         self.serve(self.machine.local_schedule(self.cores))
-        return trial.passed, trial.rounds[kept]
+        return trial.passed, trial.rounds[bool(kept)]
 
     def next_round(self) -> LiveRound:
         """See LiveIndex; takes note of how long queries wait."""
@@ -236,26 +235,22 @@ class TriedIndex(LiveIndex):
             self._late = 0 if waited < _SOON else min(math.ceil(waited), self._most_late)
         return passed
 
-    def rounds_under(self, schedule: Schedule) -> list[LiveRound]:
-        """Changes the schedule; the last round is the first that counts."""
-        self.serve(schedule)
-        passed = [self.next_round()]
-        # How long queries waited may be known only now.
-        late = self._late
-        while len(passed) <= late:
-            passed.append(self.next_round())
-            late = max(late, self._late)
-        return passed
-
-    def _pair(self, trial: _Open) -> Verdict:
-        """One round under either schedule.
+    def _pair(self, trial: _Open) -> bool | None:
+        """One round under either schedule; see judge() on what it returns.
 
         Every round begins with a change of the schedule, also to the same one: so both pay for it.
         """
         first = int(self._rng.integers(2))
         for side in (first, 1 - first):
             cores = (trial.before, trial.after)[side]
-            trial.passed += self.rounds_under(Schedule(cores, self.nodes.copy()))
+            self.serve(Schedule(cores, self.nodes.copy()))
+            passed = [self.next_round()]
+            # How long queries waited may be known only now; the last round is the one that counts.
+            late = self._late
+            while len(passed) <= late:
+                passed.append(self.next_round())
+                late = max(late, self._late)
+            trial.passed += passed
             trial.rounds[side].append(trial.passed[-1])
             trial.rates[side].append(trial.passed[-1].snapshot.throughput)
         trial.gains.append(gain(*(rates[-1] for rates in trial.rates)))

@@ -6,7 +6,7 @@ light and dark. Whatever a colour says, a height, a sign or a number says too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from html import escape
@@ -27,13 +27,8 @@ _STEP = _TILE + _GAP
 _APART, _HEAD = 24.0, 26.0
 
 
-@dataclass(frozen=True)
-class _Box:
-    """A memory or a link: what it is called, what it shows, and what fills a box (x, y, w, h)."""
-
-    title: str
-    label: str
-    fill: Callable[[float, float, float, float], str]
+#: A memory or a link: what it is called, what it shows, and what fills a box (x, y, w, h).
+_Box = tuple[str, str, Callable[[float, float, float, float], str]]
 
 
 @dataclass(frozen=True)
@@ -111,19 +106,14 @@ def _draw(comparison: Comparison, run: Run) -> Drawing:
         return _tile(title, x, y, _TILE, _TILE, inside)
 
     side = 0 if run is comparison.before else 1
-    boxes: dict[Kind, list[_Box]] = {
-        kind: [
-            _Box(
-                f"{name}: {_gb(rate[side])} GB/s, {_percent(use[side])} of its bandwidth",
-                _percent(use[side]) if np.isfinite(use[side]) else _gb(rate[side]),
-                partial(_level, use[side]),
-            )
-            for name, rate, use in _traffic(comparison, kind)
-        ]
-        for kind in ("node", "link")
-    }
+
+    def box(name: str, rates: Sequence[float], uses: Sequence[float]) -> _Box:
+        rate, use = _gb(rates[side]), _percent(uses[side])
+        label = use if np.isfinite(uses[side]) else rate
+        return f"{name}: {rate} GB/s, {use} of its bandwidth", label, partial(_level, uses[side])
+
     use = comparison.tables["node"].column("use")[side]
-    return _chip(comparison, tile, boxes, np.flatnonzero(use >= SATURATED).tolist())
+    return _chip(comparison, tile, box, np.flatnonzero(use >= SATURATED).tolist())
 
 
 def draw_difference(comparison: Comparison) -> str:
@@ -145,23 +135,16 @@ def draw_difference(comparison: Comparison) -> str:
                 inside += _text(x + 3, y + 11, f"{more[core]:+.0f}", "count")
         return _tile(title, x, y, _TILE, _TILE, inside)
 
-    def label(rate: Sequence[float], share: float) -> str:
+    def box(name: str, rates: Sequence[float], uses: Sequence[float]) -> _Box:
+        title = f"{name}: {_gb(rates[0])} GB/s before, {_gb(rates[1])} after"
+        share = uses[1] - uses[0]
         if not np.isfinite(share):
-            return _gb(rate[1] - rate[0], "+")
-        return f"{round(100 * share):+d}" if round(100 * share) else "0"
+            label = _gb(rates[1] - rates[0], "+")
+        else:
+            label = f"{round(100 * share):+d}" if round(100 * share) else "0"
+        return title, label, partial(_up_or_down, share)
 
-    boxes: dict[Kind, list[_Box]] = {
-        kind: [
-            _Box(
-                f"{name}: {_gb(rate[0])} GB/s before, {_gb(rate[1])} after",
-                label(rate, use[1] - use[0]),
-                partial(_up_or_down, use[1] - use[0]),
-            )
-            for name, rate, use in _traffic(comparison, kind)
-        ]
-        for kind in ("node", "link")
-    }
-    return _chip(comparison, tile, boxes, []).as_svg("difference")
+    return _chip(comparison, tile, box, []).as_svg("difference")
 
 
 def _traffic(
@@ -181,10 +164,20 @@ def _traffic(
 def _chip(
     comparison: Comparison,
     tile: Callable[[int, float, float], str],
-    boxes: Mapping[Kind, Sequence[_Box]],
+    box: Callable[[str, Sequence[float], Sequence[float]], _Box],
     hot_nodes: Sequence[int],
 ) -> Drawing:
+    """The chip.
+
+    Args:
+        tile: draws a worker's tile, of its core and the tile's upper left corner.
+        box: gives the box of a memory or link, of what _traffic() says of it.
+        hot_nodes: nodes that get a frame.
+    """
     machine = comparison.machine
+    nodes, links = (
+        [box(*each) for each in _traffic(comparison, kind)] for kind in ("node", "link")
+    )
     width = max(machine.cols * _STEP, machine.nodes * 34.0, 260.0) + 2 * _MARGIN
     parts: list[str] = []
     for core in range(machine.cores):
@@ -201,10 +194,10 @@ def _chip(
     parts += [_outline(node, "node"), _outline(socket, "socket")]
     parts += [_outline(np.where(node == hot, 0, -1).astype(np.int32), "hot") for hot in hot_nodes]
     y = machine.rows * _STEP + 2 * _MARGIN
-    parts += _gauges(boxes["node"], width, y)
+    parts += _gauges(nodes, width, y)
     y += 16 + _GAUGE + 30
-    if machine.sockets > 1 and boxes["link"]:
-        parts += _links(comparison, boxes["link"], y)
+    if machine.sockets > 1 and links:
+        parts += _links(comparison, links, y)
         y += 20 + machine.sockets * (_CELL + 3) + 14
     return Drawing("".join(parts), width, y)
 
@@ -212,22 +205,22 @@ def _chip(
 def _gauges(boxes: Sequence[_Box], width: float, y: float) -> Iterator[str]:
     yield _text(_MARGIN, y + 11, "memory of each node", "caption")
     step = (width - 2 * _MARGIN) / len(boxes)
-    for node, box in enumerate(boxes):
+    for node, (title, label, fill) in enumerate(boxes):
         size = (_MARGIN + node * step, y + 16, min(step - 3, 60.0), _GAUGE)
         middle = size[0] + size[2] / 2
-        yield _tile(box.title, *size, box.fill(*size))
-        yield _text(middle, y + 16 + _GAUGE + 12, box.label, "value")
+        yield _tile(title, *size, fill(*size))
+        yield _text(middle, y + 16 + _GAUGE + 12, label, "value")
         yield _text(middle, y + 16 + _GAUGE + 24, f"N{node}", "role")
 
 
 def _links(comparison: Comparison, boxes: Sequence[_Box], y: float) -> Iterator[str]:
     yield _text(_MARGIN, y + 11, "links, from a row to a column", "caption")
     step = _CELL + 3
-    for place, box in zip(comparison.tables["link"].places, boxes, strict=True):
+    for place, (title, label, fill) in zip(comparison.tables["link"].places, boxes, strict=True):
         source, target = (int(word) for word in place.removeprefix("socket ").split(" to "))
         size = (_MARGIN + 26 + target * step, y + 28 + source * step, _CELL, _CELL)
-        label = _text(size[0] + _CELL / 2, size[1] + 21, box.label, "value")
-        yield _tile(box.title, *size, box.fill(*size) + label)
+        inside = fill(*size) + _text(size[0] + _CELL / 2, size[1] + 21, label, "value")
+        yield _tile(title, *size, inside)
     for socket in range(comparison.machine.sockets):
         along = socket * step + _CELL / 2
         yield _text(_MARGIN + 26 + along, y + 24, f"S{socket}", "role")

@@ -10,7 +10,6 @@ from pmoss_agents.autopilot.backoff import Backoff
 from pmoss_agents.autopilot.decision import (
     LOOKS,
     MOST_PAIRS,
-    Verdict,
     judge,
     signed_rank,
     smallest_gain,
@@ -102,10 +101,10 @@ def test_pairs_that_are_equal_say_nothing():
 
 def test_what_always_serves_more_is_kept_and_what_serves_less_is_not():
     better = [0.1 + 0.01 * i for i in range(min(LOOKS))]
-    assert [judge(better[: n + 1]) for n in range(7)] == [Verdict.OPEN] * 7
-    assert judge(better) is Verdict.KEEP
-    assert judge([-each for each in better[:4]]) is Verdict.REVERT
-    assert judge([0.2, -0.1] * (MOST_PAIRS // 2)) is Verdict.REVERT
+    assert [judge(better[: n + 1]) for n in range(7)] == [None] * 7
+    assert judge(better) is True
+    assert judge([-each for each in better[:4]]) is False
+    assert judge([0.2, -0.1] * (MOST_PAIRS // 2)) is False
 
 
 @pytest.mark.parametrize("noise", [0.02, 0.1])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
@@ -19,7 +19,7 @@ from pmoss_agents import find_policy
 from pmoss_agents.configs import committed_config
 from pmoss_benchmarks.functions.references import SEED, reference_rows, world_of
 from pmoss_benchmarks.offline.training import trained
-from pmoss_benchmarks.study.function import Cell, Count, Figure, Progress, Row, Rows, Run
+from pmoss_benchmarks.study.function import Cell, Count, Figure, Progress, Row, Rows, Run, silent
 from pmoss_benchmarks.study.tables import TableOfRows, grouped, interval
 from pmoss_datasets.domain import find_domain
 from pmoss_datasets.evaluation import episode_seed, paired_difference
@@ -72,6 +72,7 @@ class Settings:
             the agent of that name is trained on the task's data.
         seeds: trainings of each agent.
         episodes: of each task.
+        evaluation_seed: of these episodes.
         most: the largest budget of agents; some take long for each measurement.
         tier: of the data.
         changes: fields that override the committed configs of agents.
@@ -84,6 +85,7 @@ class Settings:
     agents: dict[str, str] = field(default_factory=dict)
     seeds: Count = 1
     episodes: Count = 20
+    evaluation_seed: int = SEED
     most: int = 10
     tier: str = "mixed"
     changes: dict[str, Any] = field(default_factory=dict)
@@ -104,11 +106,19 @@ def cells(settings: Settings) -> list[Cell]:
 def prepare(run: Run, progress: Progress) -> None:
     """Makes the references, and trains the agents that ``run.keep`` lacks."""
     settings = run.settings
-    reference_rows(run.results, run.keep, settings.tasks, settings.episodes, progress=progress)
+    _references(run, settings.tasks, progress)
     needed = [cell for cell in cells(settings) if cell["policy"] in settings.agents]
     for done, cell in enumerate(needed):
         progress("agents", done, len(needed))
         agent_of(run, cell)
+
+
+def _references(
+    run: Run, tasks: Sequence[str], progress: Progress = silent
+) -> dict[str, list[Row]]:
+    """The searches behind score 100 in the episodes of some tasks."""
+    first, episodes = run.settings.evaluation_seed, run.settings.episodes
+    return reference_rows(run.results, run.keep, tasks, episodes, seed=first, progress=progress)
 
 
 def agent_of(run: Run, cell: Cell) -> Policy:
@@ -143,9 +153,7 @@ class Work:
             ``schedules`` are those of an agent, packed.
         """
         settings, name = self._settings, cell["policy"]
-        references = reference_rows(
-            self._run.results, self._run.keep, [cell["task"]], settings.episodes
-        )[cell["task"]]
+        references = _references(self._run, [cell["task"]])[cell["task"]]
         agent = agent_of(self._run, cell) if name in settings.agents else None
         kept = ("env_seed", "random", "best")
         row: Row = {key: [reference[key] for reference in references] for key in kept}
@@ -256,7 +264,8 @@ def unpacked(text: str, machine: Machine) -> Schedule:
 def again(run: Run, row: Row) -> Row:
     """Rules and searches decide anew; the stored schedules of agents are measured again."""
     episodes = range(len(row["env_seed"]))
-    remade: Row = {"env_seed": [episode_seed(SEED, number) for number in episodes]}
+    seed = run.settings.evaluation_seed
+    remade: Row = {"env_seed": [episode_seed(seed, number) for number in episodes]}
     with closing(Work(run)) as work:
         remade["throughput"] = [work.remeasured(row, number) for number in episodes]
     return remade

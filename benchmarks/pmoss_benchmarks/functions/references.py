@@ -187,6 +187,7 @@ def reference_rows(
     episodes: int,
     *,
     budget: int = LONG_BUDGET,
+    seed: int = SEED,
     progress: Progress = silent,
 ) -> dict[str, list[Row]]:
     """The rows of the first episodes of some tasks; those that are not stored are made and kept.
@@ -194,14 +195,15 @@ def reference_rows(
     Args:
         keep: folder of what a run keeps.
         budget: evaluations of each episode's searches.
+        seed: of the evaluation.
         progress: called with (what, done, total) while rows are made.
 
     Raises:
         DatasetError: rows are damaged, or another command makes some now.
     """
-    settings = Settings(tuple(tasks), episodes, budget=budget)
+    settings = Settings(tuple(tasks), episodes, budget=budget, seed=seed)
     identity = json.loads(json.dumps(identity_of(settings)))
-    kept = keep / f"references-{budget}-{SEED}.jsonl"
+    kept = keep / f"references-{budget}-{seed}.jsonl"
     rows: dict[tuple[str, int], Row] = {}
     for path in (kept, file_of(results, "references")):
         if path.exists():

@@ -93,6 +93,7 @@ def test_names_are_those_of_kubernetes() -> None:
 
 def test_lists_are_those_of_the_kernel() -> None:
     assert ranges([0, 1, 2, 3, 8]) == "0-3,8" and ranges([5]) == "5"
+    assert ranges([]) == ""
     assert numbers(ranges([0, 2, 3, 9, 10])) == [0, 2, 3, 9, 10]
 
 

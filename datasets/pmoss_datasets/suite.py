@@ -180,19 +180,27 @@ def build(
     id_: str,
     root: str | Path,
     progress: Callable[[int, int], None] | None = None,
-    **how: Any,
+    *,
+    overwrite: bool = False,
+    processes: int = 1,
+    executor: str = "processes",
+    address: str | None = None,
 ) -> Dataset:
     """Builds ``<root>/<id>``, or takes it as it is there if it has this recipe and version.
-
-    Args:
-        **how: as of collect(): ``overwrite``, ``processes``, ``executor`` and ``address``.
 
     Raises:
         DatasetError: another dataset is there, or a damaged one.
     """
-    recipe = recipe_of(id_)
-    headroom = load_task(id_.split("/")[1]).headroom
-    return obtain(recipe, Path(root) / id_, progress, headroom=headroom, **how)
+    return obtain(
+        recipe_of(id_),
+        Path(root) / id_,
+        progress,
+        overwrite=overwrite,
+        processes=processes,
+        executor=executor,
+        address=address,
+        headroom=load_task(id_.split("/")[1]).headroom,
+    )
 
 
 def obtain(

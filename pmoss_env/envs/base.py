@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Mapping
+from functools import partial, wraps
 from typing import Any, Self
 
 import gymnasium
@@ -20,6 +20,18 @@ ON_ILLEGAL = ("remap", "terminate", "raise")
 SEEDS = 2**53
 
 
+def _recording(init: Callable[..., None]) -> Callable[..., None]:
+    """An __init__() that takes note of the arguments, unless that of a subclass has done so."""
+
+    @wraps(init)
+    def recorded(self: BaseEnv[Any, Any], *positional: Any, **arguments: Any) -> None:
+        if self._make_anew is None:
+            self._make_anew = partial(type(self), *positional, **arguments)
+        init(self, *positional, **arguments)
+
+    return recorded
+
+
 class BaseEnv(gymnasium.Env[ObsType, ActType]):
     """An environment of one decision a step.
 
@@ -31,10 +43,16 @@ class BaseEnv(gymnasium.Env[ObsType, ActType]):
         "render_modes": list(RENDER_MODES),
         "render_fps": 4,
     }
-    #: None if it was made otherwise than by its arguments.
-    _make_anew: Callable[[], Self] | None
+    #: None if it was not made by its arguments.
+    _make_anew: Callable[[], Any] | None = None
 
-    def __new__(cls, *positional: Any, **arguments: Any) -> Self:
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        cls.metadata = dict(cls.metadata)  # vectors of Gymnasium 1.1 write into it
+        if "__init__" in vars(cls):
+            cls.__init__ = _recording(cls.__init__)  # type: ignore[method-assign]
+
+    def __new__(cls, *_: Any, **arguments: Any) -> Self:
         """Refuses arguments that the environment does not have, before anything is made.
 
         Raises:
@@ -46,19 +64,25 @@ class BaseEnv(gymnasium.Env[ObsType, ActType]):
             if name not in parameters:
                 names = [own for own in parameters if own != "self"]
                 raise DescriptionError(unknown_key(f"environment argument {name!r}", name, names))
-        self = super().__new__(cls)
-        self._make_anew = partial(cls, *positional, **arguments)
-        return self
+        return super().__new__(cls)
 
-    def __reduce__(self) -> tuple[Callable[[], Self], tuple[()], dict[str, Any]]:
-        """How it is copied and pickled.
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy is made from.
 
         Raises:
             UnsupportedError: it was not made by its arguments.
         """
         if self._make_anew is None:
-            raise UnsupportedError(f"{type(self).__name__}: over a running server it has no copy")
-        return self._make_anew, (), {"spec": self.spec}
+            raise UnsupportedError(
+                f"{type(self).__name__}: was not made by its arguments, so it cannot be copied: "
+                "make another one"
+            )
+        return {"make": self._make_anew, "spec": self.spec}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        """Becomes an environment with the same arguments."""
+        vars(self).update(vars(state["make"]()))
+        self.spec = state["spec"]
 
     def render(self) -> Any:
         """The state, by ``render_mode``: text ("ansi"), or an (height, width, 3) uint8 image."""

@@ -330,4 +330,6 @@ def ranges(numbers: npt.ArrayLike) -> str:
     """Ascending numbers in the kernel's form, such as ``0-3,8``."""
     values = np.asarray(numbers)
     runs = np.split(values, np.flatnonzero(np.diff(values) != 1) + 1)
-    return ",".join(f"{run[0]}" if run.size == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+    return ",".join(
+        f"{run[0]}" if run.size == 1 else f"{run[0]}-{run[-1]}" for run in runs if run.size
+    )

@@ -13,12 +13,14 @@ import numpy as np
 import pytest
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.error import ResetNeeded
+from gymnasium.utils import EzPickle
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 from hypothesis import given
 from hypothesis import strategies as st
 from stable_baselines3.common.env_checker import check_env as check_env_for_sb3
 
+from pmoss_env.envs.access_path.env import AccessPathEnv
 from pmoss_env.envs.actions import whole_action
 from pmoss_env.errors import DescriptionError, IllegalActionError, UnknownNameError
 from pmoss_env.registration import environments, spatial_environments
@@ -269,6 +271,34 @@ def test_a_copy_begins_before_its_first_reset(name, copied):
     with pytest.raises(ResetNeeded):
         again.step(action)
     assert bits(play(again, 3)) == bits(play(env, 3))
+
+
+class Prepared(AccessPathEnv):
+    """An environment of a user, with a way of its own to be made."""
+
+    @classmethod
+    def of(cls, scans):
+        env = cls.__new__(cls)
+        AccessPathEnv.__init__(env, scans=scans)
+        return env
+
+
+class Named(AccessPathEnv, EzPickle):
+    """An environment of a user, with an argument of its own."""
+
+    def __init__(self, name):
+        EzPickle.__init__(self, name)
+        AccessPathEnv.__init__(self, scans=3)
+        self.name = name
+
+
+def test_a_users_environment_is_copied_by_what_it_was_made_with():
+    env = copy.deepcopy(Prepared.of(3))
+    env.reset(seed=0)
+    assert env.scans.rows.size == 3
+    for copied in (copy.copy, copy.deepcopy):
+        assert copied(Named("x")).name == "x"
+    assert AccessPathEnv.metadata is not Prepared.metadata
 
 
 @pytest.mark.parametrize("name", [name for name in SMALL if name != THREADS])

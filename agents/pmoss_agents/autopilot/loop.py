@@ -14,8 +14,8 @@ import numpy as np
 from pmoss_agents.autopilot.backoff import Backoff, worker_speeds
 from pmoss_agents.autopilot.trials import OutOfMemory, Trial, TriedIndex
 from pmoss_datasets.continual.domain import CONTINUAL
-from pmoss_datasets.fairness import check_policy, policy_stream, reads
-from pmoss_datasets.stepwise.playing import start
+from pmoss_datasets.fairness import check_policy, policy_stream
+from pmoss_datasets.stepwise.playing import may_read, start
 from pmoss_env import __version__
 from pmoss_env.backends.frames import pack_snapshot
 from pmoss_env.envs.continual import ContinualSchedulingEnv
@@ -150,7 +150,7 @@ def fly(env: ContinualSchedulingEnv, policy: Any, seed: int = 0) -> Iterator[Out
         observation, info = env.reset(seed=seed)
         rng = np.random.default_rng((seed, 2))
         # Agents of others do not learn the seed: it decides the drift.
-        chance = rng if reads(policy) else policy_stream(seed)
+        chance = rng if may_read(CONTINUAL, policy) else policy_stream(seed)
         broken = broken or _attempt(start, CONTINUAL, policy, env, chance)
         began, failures, backoff = time.monotonic(), _PATIENCE if broken else 0, Backoff()
         while session.running:

@@ -32,7 +32,7 @@ from pmoss_datasets.suite import load_task
 from pmoss_env.pictures import new_figure
 from pmoss_env.types import Float64Array
 
-#: Trainings from which on a learner has an interval.
+#: Trainings from which on a learner has an interval; and tasks, where it is one over tasks.
 LEAST = 5
 #: What learners are shown of an episode.
 _AT_ONCE, _STEPWISE = "all slices at once", "one slice a step"
@@ -270,14 +270,19 @@ class Changed:
 
 
 def changed(study: Rows, variant: Rows) -> list[Changed]:
-    """The learners of a variant beside themselves in the study, with the same seeds."""
+    """The learners of a variant beside themselves in the study, with the same seeds.
+
+    Args:
+        study: whose track "same-task" counts.
+        variant: rows of one track.
+    """
     of_study, of_variant = (
         {
             (row["policy"], row["task"], row["seed"]): float(np.mean(_scores_of(row)))
             for row in rows
             if "training" in row
         }
-        for rows in (study, variant)
+        for rows in ([row for row in study if row["track"] == "same-task"], variant)
     )
     both: dict[str, dict[str, list[tuple[float, float]]]] = {}
     for cell in of_variant.keys() & of_study.keys():

@@ -1,6 +1,6 @@
 """Training agents of studies, once, and keeping what they became.
 
-learned() and trained() keep the end of a training, by what it learned from. kept_training() keeps
+trained() keeps the end of a training, by what it learned from. kept_training() keeps
 checkpoints on the way, too. Agents that learn by playing may take hours: a training that was
 interrupted goes on with what it left in a folder beside the one it fills.
 """

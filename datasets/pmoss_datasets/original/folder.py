@@ -116,22 +116,22 @@ def import_folder(
     Raises:
         DatasetError: a file is missing, damaged or does not fit the others.
     """
-    described, run, written, recorded = find_files(
+    described, schedule_files, learned_files, snapshot_folder = find_files(
         Path(folder), machine, knowledge_base, Path(machine_file) if machine_file else None
     )
-    paths = (*run, *written)
-    total = len(paths) + (recorded is not None)
+    paths = (*schedule_files, *learned_files)
+    total = len(paths) + (snapshot_folder is not None)
     schedules, learned = {}, {}
     for done, path in enumerate(paths, start=1):
         schedule = read_schedule(path, described)
-        if path in written:
+        if path in learned_files:
             learned[path.parent.name, schedule.id] = schedule
         else:
             schedules[schedule.id] = schedule
         progress(done, total)
     snapshots = None
-    if recorded is not None:
-        snapshots = read_knowledge_base(recorded, described)
+    if snapshot_folder is not None:
+        snapshots = read_knowledge_base(snapshot_folder, described)
         progress(total, total)
     return OriginalData(described, schedules, learned, snapshots)
 

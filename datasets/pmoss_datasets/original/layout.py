@@ -32,8 +32,8 @@ def find_files(
         machine_file: where the folder has none, as a clone of the system's repository.
 
     Returns:
-        The machine file; files of schedules of 256 slices that were run to learn from; those that
-        a learned scheduler wrote; the folder of the snapshots, None if there is none.
+        The machine, and the files of schedules of 256 slices that were run to learn from. Then the
+        files that a learned scheduler wrote, and the folder of the snapshots, or None.
 
     Raises:
         DatasetError: no machine file; or neither schedules nor snapshots; or no such snapshots.

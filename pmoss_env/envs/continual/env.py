@@ -212,7 +212,7 @@ class ContinualSchedulingEnv(BaseEnv[Observation, npt.NDArray[np.int64]]):
         return self._episodes.observation(self._row), self._episodes.info(self._row)
 
     def draw(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
-        """Draws the start of an episode, which a vector environment shows."""
+        """Draws the start of an episode, and runs its first epoch; a vector shows it."""
         check_options(options)
         super().reset(seed=seed)
         self.session.begin(self.np_random)

@@ -206,7 +206,6 @@ class ThreadSchedulingEnv(BaseEnv[Observation, np.int64]):
             **options: threshold, stay, reward, utilisation, epoch_seconds, on_illegal, render_mode.
         """
         env = cls.__new__(cls)
-        env._make_anew = None
         env._server = server
         env._given_server = True
         env._data_nodes = None

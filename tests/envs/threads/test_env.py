@@ -188,5 +188,5 @@ def test_an_environment_over_a_running_server_has_no_copy():
     env = make()
     env.reset(seed=0)
     over = ThreadSchedulingEnv.on(env.unwrapped.server, most_threads=4)
-    with pytest.raises(UnsupportedError, match="over a running server"):
+    with pytest.raises(UnsupportedError, match="was not made by its arguments"):
         copy.deepcopy(over)

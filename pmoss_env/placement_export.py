@@ -125,8 +125,8 @@ def export_placement(
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob(f"{name}-*.conf"):  # of units that this placement no longer has
         with suppress(OSError):  # what cannot be read is not ours
-            known = old.name in texts or not old.is_file()
-            if not known and old.read_bytes().startswith(_head(name).encode()):
+            kept = old.name in texts or not old.is_file()
+            if not kept and old.read_bytes().startswith(_head(name).encode()):
                 old.unlink()
     for file, text in texts.items():
         write_atomically(folder / file, text)

@@ -285,17 +285,17 @@ def changed(study: Rows, variant: Rows) -> list[Changed]:
         for rows in ([row for row in study if row["track"] == "same-task"], variant)
     )
     both: dict[str, dict[str, list[tuple[float, float]]]] = {}
-    for cell in of_variant.keys() & of_study.keys():
-        pair = of_study[cell], of_variant[cell]
-        both.setdefault(cell[0], {}).setdefault(cell[1], []).append(pair)
+    for (policy, task, seed), after in of_variant.items():
+        if (before := of_study.get((policy, task, seed))) is not None:
+            both.setdefault(policy, {}).setdefault(task, []).append((before, after))
     lines = []
-    for policy in dict.fromkeys(policy for policy, _, _ in of_variant if policy in both):
-        means = np.array([np.mean(pairs, axis=0) for _, pairs in sorted(both[policy].items())])
+    for policy, of_tasks in both.items():
+        means = np.array([np.mean(pairs, axis=0) for pairs in of_tasks.values()])
         before, after = means.mean(axis=0).tolist()
         gain = student(means[:, 1] - means[:, 0])
         if len(means) < LEAST:
             gain = Difference(gain.value, None, None)
-        count = sum(map(len, both[policy].values()))
+        count = sum(map(len, of_tasks.values()))
         lines.append(Changed(policy, len(means), count, before, after, gain))
     return lines
 

@@ -73,12 +73,20 @@ def check_balancing(
 
 
 def round_error(snapshot: HardwareSnapshot) -> float | None:
-    """Relative standard error of a throughput over sweeping rounds; None with too few of them."""
-    rounds = snapshot.provenance.get("rounds", {}).get("node_mq_per_s", ())
-    rates = [float(sum(of_nodes)) for of_nodes in rounds]
-    if len(rates) < _LEAST_ROUNDS or not fmean(rates) > 0:
+    """Relative standard error of a throughput over sweeping rounds; None with too few of them.
+
+    A round weighs as much as it is long. After a late sweep the next ones are short, and these are
+    not counted among the rounds.
+    """
+    rounds = snapshot.provenance.get("rounds", {})
+    rates = np.array([sum(of_nodes) for of_nodes in rounds.get("node_mq_per_s", ())])
+    lengths = np.array([fmean(of_nodes) for of_nodes in rounds.get("node_seconds", ())])
+    count = int(np.count_nonzero(lengths > 0.5 * lengths.mean())) if lengths.size else 0
+    if count < _LEAST_ROUNDS or not rates @ lengths > 0:
         return None
-    return stdev(rates) / fmean(rates) / math.sqrt(len(rates))
+    mean = rates @ lengths / lengths.sum()
+    spread = math.sqrt(count / (count - 1) * np.square(lengths * (rates - mean)).sum())
+    return float(spread / (rates @ lengths))
 
 
 def busy_share(snapshot: HardwareSnapshot) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,12 +15,24 @@ from pmoss_env.indexes import holds_points
 from pmoss_env.machines import Machine
 from pmoss_env.types import Float64Array, Int32Array, Schedule
 from pmoss_env.workloads import Workload
+from pmoss_env.workloads.description import WORD_BYTES
 
 #: Name of the constraint on the memory of each node that the index may fill.
 CONSTRAINT = "node_memory_gib"
 #: Bytes per record: key and value in leaves that are ln 2 full after random inserts, and the inner
 #: nodes. A point has two coordinates.
 KEY_BYTES, POINT_BYTES = 24.0, 36.0
+#: A larger value than a word lies beside the tree, with a header, in whole cache lines.
+_HEADER_BYTES, _LINE_BYTES = 8, 64
+
+
+def record_bytes(workload: Workload) -> float:
+    """Bytes that a record takes in a freshly loaded index."""
+    in_tree = POINT_BYTES if holds_points(workload.index) else KEY_BYTES
+    if workload.value_bytes == WORD_BYTES:
+        return in_tree
+    lines = math.ceil((_HEADER_BYTES + workload.value_bytes) / _LINE_BYTES)
+    return in_tree + lines * _LINE_BYTES
 
 
 def slice_gib(workload: Workload, slices: int) -> float:
@@ -28,8 +41,8 @@ def slice_gib(workload: Workload, slices: int) -> float:
     Raises:
         DescriptionError: an impossible workload.
     """
-    record_bytes = POINT_BYTES if holds_points(workload.index) else KEY_BYTES
-    return max(record_shares(workload, slices)) * workload.records * record_bytes / 2.0**30
+    largest = max(record_shares(workload, slices)) * workload.records
+    return largest * record_bytes(workload) / 2.0**30
 
 
 def memory_gib(machine: Machine, constraints: Mapping[str, Any] | None) -> list[float]:

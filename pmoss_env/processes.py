@@ -1,4 +1,4 @@
-"""Worker processes that never outlive their parent, and the signals that end a command."""
+"""Processes that notice the end of this one, and the signals that end a command."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing import resource_tracker
 from types import FrameType
+from typing import IO, Any
+from weakref import WeakSet
 
 #: Signals that end a command: Ctrl-C, `kill`, and a closed terminal.
 ENDING = (
@@ -28,6 +30,31 @@ def die_with_parent(parent: int) -> None:
         ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGKILL)
         if os.getppid() != parent:  # the parent died before prctl()
             os._exit(1)
+
+
+#: Ends of pipes that tell another process of the end of this one, by being closed then.
+_LIFELINES: WeakSet[IO[Any]] = WeakSet()
+
+
+def add_lifeline(pipe: IO[Any]) -> None:
+    """Lets who reads the pipe notice the end of this process.
+
+    A child that this process forks later would hold the pipe open, so it gets another file there.
+    """
+    _LIFELINES.add(pipe)
+
+
+def _drop_lifelines() -> None:
+    for pipe in _LIFELINES:
+        if not pipe.closed:
+            # The number stays taken: closing the object in the child closes no other file.
+            nothing = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nothing, pipe.fileno(), inheritable=False)
+            os.close(nothing)
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_drop_lifelines)
 
 
 @contextmanager

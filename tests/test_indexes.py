@@ -106,6 +106,16 @@ def test_the_constraint_stands_for_the_machines_memory():
         slices_of_node(SKX, workload, 256, {"node_memory_gib": 31 * size})
 
 
+def test_large_values_take_memory():
+    words = load_workload("lookups")
+    of_word = slice_gib(words, 16)
+    kilobytes = replace(words, value_bytes=1024)
+    values = words.records * 1024 / 2**30 / 16
+    assert slice_gib(kilobytes, 16) - of_word == pytest.approx(values, rel=0.1)
+    with pytest.raises(ScheduleError, match="give at least"):
+        slices_of_node(SKX, kilobytes, 16, {"node_memory_gib": 2 * of_word})
+
+
 def test_the_nearest_node_is_ones_own_then_that_of_the_socket():
     near = nearest_nodes(SKX)
     assert near[:, 0].tolist() == list(range(8))

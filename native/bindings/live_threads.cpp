@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "bindings/host_bindings.hpp"
@@ -67,6 +68,12 @@ class CountersOfThread {
       : opener_(pmu::system_opener(thread)),
         counters_(WhatCounts::here().probe(opener_), WhatCounts::here().options(), opener_) {}
 
+  std::vector<std::string> names() const {
+    std::vector<std::string> names;
+    for (const pmu::Event event : counters_.events()) names.emplace_back(pmu::name_of(event));
+    return names;
+  }
+
   py::dict read() {
     pmu::Snapshot now;
     counters_.read(now);
@@ -107,6 +114,8 @@ void bind_live_threads(py::module_& module) {
   py::class_<CountersOfThread>(module, "ThreadCounters",
                                "The canonical events of another thread, by its id.")
       .def(py::init<int>(), py::arg("thread"))
+      .def_property_readonly("names", &CountersOfThread::names,
+                             "Events that this host counts, also of a thread that sleeps.")
       .def("read", &CountersOfThread::read,
            "{event: count since the last call}, of those that were counted since then.");
 

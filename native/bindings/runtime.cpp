@@ -100,6 +100,7 @@ py::dict to_dict(const runtime::StitchedRounds& rounds) {
   result["nodes"] = rounds.nodes;
   result["seconds"] = to_array(rounds.seconds);
   result["queries"] = to_matrix(rounds.queries, nodes);
+  result["node_seconds"] = to_matrix(rounds.node_seconds, nodes);
   result["sampled"] = to_matrix(rounds.sampled, nodes);
   result["counters"] = to_matrix(rounds.counters, nodes * pmu::event_count);
   result["offcore_gb_per_s"] =

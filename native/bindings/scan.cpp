@@ -6,6 +6,7 @@
 #include <chrono>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -38,12 +39,20 @@ class SharedEngine {
     throw environment::ForkedError(
         "the engine stayed in the process that made it; make one in this process");
   }
+  /// Kept for later scans with blocks of the same size. For who has the mutex.
+  scan::BlockBuffers& buffers(std::size_t bytes) {
+    if (!buffers_ || block_bytes_ != bytes) buffers_.emplace(bytes);
+    block_bytes_ = bytes;
+    return *buffers_;
+  }
 
  private:
   bool is_forked() const noexcept { return environment::forks() != forks_; }
 
   const std::uint32_t forks_ = environment::forks();
   std::unique_ptr<scan::CopyEngine> engine_;
+  std::optional<scan::BlockBuffers> buffers_;
+  std::size_t block_bytes_ = 0;
   environment::ForkAwareMutex mutex_;
 };
 
@@ -68,16 +77,22 @@ py::dict run_scan(const scan::Column& column, std::int32_t low, std::int32_t hig
   double seconds = 0;
   {
     const py::gil_scoped_release release;
-    const auto start = std::chrono::steady_clock::now();
+    const auto timed = [&](const auto& scan) {
+      const auto start = std::chrono::steady_clock::now();
+      outcome = scan();
+      seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    };
     if (shared == nullptr) {
-      outcome = scan::scan_by_loads(column, {low, high}, *positions, isa);
+      timed([&] { return scan::scan_by_loads(column, {low, high}, *positions, isa); });
     } else {
+      // Neither waiting for the engine nor the memory of its buffers is part of a scan.
       const std::scoped_lock lock(shared->mutex());
-      scan::BlockBuffers buffers(static_cast<std::size_t>(block_kib * 1024));
-      outcome =
-          scan::scan_by_copies(column, {low, high}, *positions, shared->engine(), buffers, isa);
+      scan::BlockBuffers& buffers = shared->buffers(static_cast<std::size_t>(block_kib * 1024));
+      timed([&] {
+        return scan::scan_by_copies(column, {low, high}, *positions, shared->engine(), buffers,
+                                    isa);
+      });
     }
-    seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
   positions->resize(outcome.written);
   Positions* const raw = positions.get();

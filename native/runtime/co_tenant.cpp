@@ -96,7 +96,7 @@ std::uint64_t CoTenantThread::run(const Control& control) noexcept {
       alternate(control, co_tenant_.strength, [&] {
         auto* const part = reinterpret_cast<volatile std::uint64_t*>(memory_->next());
         for (std::size_t i = 0; i < Memory::part_bytes / 8; i += line / 8) part[i] = part[i] + 1;
-        streamed += Memory::part_bytes;
+        if (control.phase() == Phase::measuring) streamed += Memory::part_bytes;
       });
       break;
     case CoTenant::Kind::memory_stream: {
@@ -105,7 +105,7 @@ std::uint64_t CoTenantThread::run(const Control& control) noexcept {
         const auto* const part = reinterpret_cast<const std::uint64_t*>(memory_->next());
         for (std::size_t i = 0; i < Memory::part_bytes / 8; ++i) sum += part[i];
         asm volatile("" : "+r"(sum));
-        streamed += Memory::part_bytes;
+        if (control.phase() == Phase::measuring) streamed += Memory::part_bytes;
       });
       break;
     }

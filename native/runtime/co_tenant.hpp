@@ -36,7 +36,7 @@ class CoTenantThread {
   CoTenantThread(const CoTenantThread&) = delete;
   CoTenantThread& operator=(const CoTenantThread&) = delete;
 
-  /// Until the drain begins; returns the bytes that were streamed.
+  /// Until the drain begins; returns the bytes that were streamed while queries were counted.
   std::uint64_t run(const Control& control) noexcept;
 
  private:

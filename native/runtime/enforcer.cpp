@@ -53,7 +53,15 @@ void require_possible(const ServedIndex& index, const Homes& homes, const Schedu
 }
 
 Enforcer::Enforcer(ServedIndex& index, Homes& homes, const Settings& settings)
-    : index_(index), homes_(homes), settings_(settings) {}
+    : index_(index), homes_(homes), settings_(settings) {
+  // The kernel may have moved pages that no policy binds, as automatic NUMA balancing does. A run
+  // must not begin where the one before it ended.
+  for (std::uint32_t slice = 0; slice < index_.slices(); ++slice) {
+    std::optional<Home>& home = homes_[slice];
+    if (!home || !home->then_first_touch) continue;
+    if (find_placement(index_.memory(slice), home->place).error_number != 0) home.reset();
+  }
+}
 
 Enforcer::Goal Enforcer::goal_of(std::uint32_t slice, const Schedule& schedule) const {
   if (schedule.data == DataPlacement::interleaved) {

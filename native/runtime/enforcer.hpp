@@ -65,7 +65,8 @@ class Enforcer {
     std::vector<int> interleave_nodes = {};
   };
 
-  /// The settings name the nodes of interleaved pages.
+  /// The settings name the nodes of interleaved pages. Forgets the homes of slices whose pages no
+  /// policy binds and which have left.
   Enforcer(ServedIndex& index, Homes& homes, const Settings& settings);
 
   /// From now on the data are to lie there. A slice that is being copied to somewhere else arrives

@@ -5,6 +5,8 @@
 #include <thread>
 #include <type_traits>
 
+#include "runtime/clock.hpp"
+
 namespace pmoss::runtime {
 Rounds::Rounds(double seconds, double interval_seconds) noexcept {
   if (!(interval_seconds > 0.0)) return;
@@ -71,16 +73,20 @@ void sweep_cores(const Control& control, Rounds& rounds, std::size_t node,
                  const std::vector<SweptWorker>& workers, bool whole,
                  SnapshotQueue<CoreSnapshot>& to) {
   for (std::size_t round = 0; rounds.wait(round, control); ++round) {
-    CoreSnapshot snapshot{round, node, 0, {}};
+    CoreSnapshot snapshot{round, node, 0, 0.0, {}};
+    std::uint64_t ticks = 0;
     for (const SweptWorker& worker : workers) worker.tallies->ask();
     for (const SweptWorker& worker : workers) {
       const Tally* const tally = worker.tallies->wait(control);
       if (tally == nullptr) return;
       snapshot.completed += tally->queries;
+      ticks += tally->ticks;
       snapshot.sample.add(tally->sample);
       if (whole) snapshot.workers.emplace_back(worker.number, *tally);
       worker.tallies->took(*tally);
     }
+    snapshot.seconds = static_cast<double>(ticks) * Clock::ns_per_tick() * 1e-9 /
+                       static_cast<double>(workers.size());
     to.push(std::move(snapshot));
   }
 }
@@ -129,6 +135,7 @@ StitchedRounds Stitcher::since(std::size_t first) const {
   };
   result.seconds = rows_from(stitched_.seconds);
   result.queries = rows_from(stitched_.queries);
+  result.node_seconds = rows_from(stitched_.node_seconds);
   result.sampled = rows_from(stitched_.sampled);
   result.counters = rows_from(stitched_.counters);
   result.offcore_gb_per_s = rows_from(stitched_.offcore_gb_per_s);
@@ -140,11 +147,13 @@ void Stitcher::append(const WholeRound& round) {
   const std::size_t nodes = stitched_.nodes.size();
   const std::size_t at = stitched_.seconds.size() * nodes;
   stitched_.queries.resize(at + nodes);
+  stitched_.node_seconds.resize(at + nodes);
   stitched_.sampled.resize(at + nodes);
   stitched_.counters.resize((at + nodes) * pmu::event_count);
   for (const CoreSnapshot& core : round.cores) {
     const std::size_t row = at + core.node;
     stitched_.queries[row] = core.completed;
+    stitched_.node_seconds[row] = core.seconds;
     stitched_.sampled[row] = core.sample.queries;
     std::copy(core.sample.counts.begin(), core.sample.counts.end(),
               stitched_.counters.begin() + static_cast<std::ptrdiff_t>(row * pmu::event_count));

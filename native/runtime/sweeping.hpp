@@ -76,6 +76,7 @@ struct CoreSnapshot {
   std::size_t round;
   std::size_t node;         ///< its place among those with workers
   std::uint64_t completed;  ///< queries in the round
+  double seconds;           ///< in which they were: of its workers, in the mean
   CoreSample sample;
   std::vector<std::pair<std::size_t, Tally>> workers = {};  ///< by number, if asked for
 };
@@ -111,6 +112,7 @@ struct StitchedRounds {
   std::vector<int> nodes;                ///< the kernel's numbers of those with workers
   std::vector<double> seconds;           ///< [rounds] when it ended, since the beginning
   std::vector<std::uint64_t> queries;    ///< [rounds x nodes] completed
+  std::vector<double> node_seconds;      ///< [rounds x nodes] in which they were
   std::vector<std::uint64_t> sampled;    ///< [rounds x nodes] of these, counted in windows
   std::vector<double> counters;          ///< [rounds x nodes x events] in these
   std::vector<double> offcore_gb_per_s;  ///< [rounds x quantities]

@@ -102,6 +102,12 @@ class Child:
         os.set_blocking(self._process.stdin.fileno(), False)
         self._pending = b""
         self._warn_at, self._patience = math.inf, math.inf
+        self._parent = os.getpid()
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether it belongs to a process that this one was forked from."""
+        return os.getpid() != self._parent
 
     @property
     def process_id(self) -> int:
@@ -264,12 +270,13 @@ class Child:
         return self._log.read().decode(errors="replace").splitlines()[-_LOG_LINES:]
 
     def close(self) -> None:
-        """Ends the child. Safe to repeat."""
+        """Ends the child, but not that of another process. Safe to repeat."""
         if self._log.closed:
             return
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe:
                 with contextlib.suppress(OSError):
                     pipe.close()
-        self._kill()
+        if not self.is_elsewhere:
+            self._kill()
         self._log.close()

@@ -90,6 +90,10 @@ def placement_lines(provenance: Mapping[str, Any]) -> list[str]:
             f"Data: {pages:,} pages ({_by_node(data['pages_by_node'])}), {data['home_share']:.1%} "
             f"where the schedule places them.{shared}"
         )
+    if data.get("pages_balanced"):
+        lines.append(
+            f"Automatic NUMA balancing moved {data['pages_balanced']:,} pages, of all programs."
+        )
     if loaded := data.get("loaded"):
         slices: dict[int, int] = {}
         for loader in loaded["loaders"]:

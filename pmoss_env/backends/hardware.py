@@ -7,7 +7,7 @@ not count are marked unavailable.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,8 +15,9 @@ import numpy as np
 
 from pmoss_env import __version__, _native
 from pmoss_env.backends.base import Subject, SubjectBackend
+from pmoss_env.backends.co_tenant_threads import FAMILIES, CoTenantThreads
 from pmoss_env.backends.data_facts import data_facts, require_planned_cpus
-from pmoss_env.backends.kernel_settings import check_settings, switched
+from pmoss_env.backends.kernel_settings import check_settings, pages_balanced, switched
 from pmoss_env.backends.native_counts import native_errors, rounds_of, snapshot_of
 from pmoss_env.backends.native_forms import native_workload
 from pmoss_env.checks import check_name
@@ -25,8 +26,6 @@ from pmoss_env.interference import check_co_tenants
 from pmoss_env.machines.host import kernel_nodes
 from pmoss_env.platforms import host_topology, require_host
 from pmoss_env.types import (
-    BoolArray,
-    CoTenant,
     Float64Array,
     HardwareSnapshot,
     Instance,
@@ -38,18 +37,8 @@ STRATEGIES = ("copy", "move_pages")
 #: When data move: before the measurement, or during it.
 PACES = ("aggressive", "lazy")
 
-#: The native co-tenant of each family of co-tenants.
-_CO_TENANTS = {
-    "busy_core": "spin",
-    "busy_sibling": "spin",
-    "cache_thrash": "cache_thrash",
-    "memory_stream": "memory_stream",
-    "link_stream": "memory_stream",
-}
 #: CPUs of routers: the machine's routers or a CPU without a worker, or the workers' CPUs.
 ROUTERS = ("spare", "workers")
-#: Bytes of a stream: more than any last-level cache.
-_STREAM_BYTES = 512 << 20
 #: Options that are plain JSON.
 _PLAIN = (
     *("records", "seconds", "warmup_seconds", "window", "batch", "huge_pages", "strategy", "pace"),
@@ -99,7 +88,7 @@ class HardwareBackend(SubjectBackend):
     repeatable = False
     measures_host = True
     incremental = False
-    co_tenant_families: tuple[str, ...] = tuple(_CO_TENANTS)
+    co_tenant_families: tuple[str, ...] = FAMILIES
 
     def __init__(
         self,
@@ -168,14 +157,13 @@ class HardwareBackend(SubjectBackend):
         self._progress = progress
         self.on_round = on_round
         self._event_names: list[str] = []
-        self._last_round_end = 0.0
         self._facts = _native.host_facts("/")
         topology = host_topology("the backend 'hardware'")
-        self._cpus = {cpu["id"]: cpu for cpu in topology["cpus"]}
-        self._llcs = topology["llcs"]
+        self._cpus = {cpu["id"] for cpu in topology["cpus"]}
         self._require_online(topology["allowed_cpus"])
         #: The kernel's number of each of the machine's nodes.
         self._kernel_node = kernel_nodes(machine)
+        self.co_tenants = CoTenantThreads(machine, topology, self._kernel_node)
         #: The reason not to ask the kernel for the nodes of data, on a host with one node; or "".
         self.not_asked = _native.placement_refusal() if len(topology["nodes"]) == 1 else ""
         self._instance = Instance()
@@ -185,7 +173,7 @@ class HardwareBackend(SubjectBackend):
 
     def _require_online(self, allowed: list[int]) -> None:
         """Raises BackendError if the description has a CPU that is not available (any longer)."""
-        usable = set(allowed) & set(self._cpus)
+        usable = set(allowed) & self._cpus
         missing = [cpu for cpu in self.machine.cpu_of_core.tolist() if cpu not in usable]
         if missing:
             raise BackendError(
@@ -274,12 +262,11 @@ class HardwareBackend(SubjectBackend):
 
     def _measure(self, schedule: Schedule, seed: int) -> HardwareSnapshot:
         runner = self.loaded_runner(schedule)
-        before = runner.size
+        before, balanced_before = runner.size, pages_balanced()
         if self.on_round and not self._event_names:
             # Not during the measurement: probing opens counters.
             self._event_names = [event["name"] for event in _native.probe_events()]
         for _ in range(_MAX_ATTEMPTS):
-            self._last_round_end = 0.0
             with native_errors("the measurement failed", self.workload.index):
                 raw = runner.measure(
                     **self.native_schedule(schedule),
@@ -291,7 +278,8 @@ class HardwareBackend(SubjectBackend):
                 )
             if raw["completed"]:
                 break
-        return self._snapshot(raw, seed, (before, runner.size), runner.load_report)
+        balanced = pages_balanced() - balanced_before
+        return self._snapshot(raw, seed, (before, runner.size), balanced, runner.load_report)
 
     def native_schedule(self, schedule: Schedule) -> dict[str, Any]:
         """A schedule as the native runner takes it; ScheduleError if this host cannot run it."""
@@ -312,7 +300,7 @@ class HardwareBackend(SubjectBackend):
             "worker_cpus": self.machine.cpu_of_core[self.machine.workers].tolist(),
             "router_cpus": self._cpus_of("router" if self.routers == "spare" else "worker"),
             "sweeper_cpus": self._cpus_of("sweeper"),
-            "co_tenants": self.native_co_tenants(self._instance.co_tenants),
+            "co_tenants": self.co_tenants.native(self._instance.co_tenants),
             "load": self.load.kind,
             "outstanding_per_worker": self.load.outstanding_per_worker,
             "rate_mqs": self.load.offered_mq_per_s,
@@ -337,50 +325,12 @@ class HardwareBackend(SubjectBackend):
         cpus: list[int] = self.machine.cpu_of_core[cores].tolist()
         return cpus
 
-    def native_co_tenants(
-        self, co_tenants: Iterable[CoTenant]
-    ) -> list[tuple[str, int, float, int, int]]:
-        """Co-tenants as the native runner takes them; UnsupportedError for an impossible one."""
-        return [self._co_tenant(co_tenant) for co_tenant in co_tenants]
-
-    def _co_tenant(self, co_tenant: CoTenant) -> tuple[str, int, float, int, int]:
-        """(kind, CPU, strength, bytes, node of its memory) of the thread of a co-tenant."""
-        machine = self.machine
-        kind = _CO_TENANTS[co_tenant.family]
-        memory, node = 0, -1
-        if co_tenant.family == "busy_core":
-            cpu = int(machine.cpu_of_core[co_tenant.target])
-        elif co_tenant.family == "busy_sibling":
-            own = int(machine.cpu_of_core[co_tenant.target])
-            others = [other for other in self._cpus[own]["siblings"] if other != own]
-            if not others:
-                raise UnsupportedError(f"CPU {own} of this host has no SMT sibling to keep busy")
-            cpu = others[0]
-        elif co_tenant.family == "cache_thrash":
-            cpu = self._spare_cpu(machine.llc_of_core == co_tenant.target)
-            size = int(self._llcs[self._cpus[cpu]["llc"]]["size_bytes"])
-            memory = 2 * (size or _STREAM_BYTES // 2)
-        elif co_tenant.family == "memory_stream":
-            cpu = self._spare_cpu(machine.node_of_core == co_tenant.target)
-            memory, node = _STREAM_BYTES, int(self._kernel_node[co_tenant.target])
-        else:
-            source, target = divmod(co_tenant.target, machine.sockets)
-            cpu = self._spare_cpu(machine.socket_of_node[machine.node_of_core] == source)
-            at_target = np.flatnonzero(machine.socket_of_node == target)
-            memory, node = _STREAM_BYTES, int(self._kernel_node[at_target[0]])
-        return kind, cpu, co_tenant.strength, memory, node
-
-    def _spare_cpu(self, candidates: BoolArray) -> int:
-        """A CPU of these cores, if possible one without a worker."""
-        free = np.flatnonzero(candidates & ~self.machine.worker_mask)
-        cores = free if free.size else np.flatnonzero(candidates)
-        return int(self.machine.cpu_of_core[cores[-1]])
-
     def _snapshot(
         self,
         raw: dict[str, Any],
         seed: int,
         records: tuple[int, int],
+        balanced: int,
         loading: dict[str, Any] | None,
     ) -> HardwareSnapshot:
         seconds = raw["seconds"]
@@ -403,7 +353,10 @@ class HardwareBackend(SubjectBackend):
                 "shared_cores": raw["shared_cores"],
                 "unbound_roles": raw["unbound_roles"],
                 "node_mq_per_s": self._by_node(raw["worker_queries"] / seconds / 1e6),
-                "data": data_facts(raw, self.strategy, self.pace, self.not_asked, loading),
+                "data": {
+                    **data_facts(raw, self.strategy, self.pace, self.not_asked, loading),
+                    "pages_balanced": balanced,
+                },
                 "rounds": rounds_of(raw["rounds"]),
                 "sweeper_cpus": [int(cpu) for cpu in raw["sweeper_cpus"]],
                 "user_read_groups": [raw["user_read_groups"], raw["counter_groups"]],
@@ -413,12 +366,11 @@ class HardwareBackend(SubjectBackend):
     def _report_rounds(self, raw: dict[str, Any]) -> None:
         """Calls on_round with every new round."""
         assert self.on_round
-        rounds = rounds_of(raw, self._last_round_end)
+        rounds = rounds_of(raw)
         nodes = [str(node) for node in rounds["nodes"]]
         per_query = raw["counters"].reshape(len(rounds["seconds"]), len(nodes), -1)
         per_query = per_query / np.maximum(raw["sampled"], 1)[:, :, np.newaxis]
         for i, end in enumerate(rounds["seconds"]):
-            self._last_round_end = end
             self.on_round(
                 {
                     "seconds": end,

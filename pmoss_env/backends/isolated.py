@@ -1,7 +1,8 @@
 """The hardware backend in a process of its own, so that a crash spares the training run.
 
 A crash, a hang or exhausted memory of the child is a BackendError with the end of its log. The next
-measurement starts a new child. The child always dies with its parent.
+measurement starts a new child. The child always dies with its parent. A process that is forked from
+that one starts a child of its own.
 """
 
 from __future__ import annotations
@@ -63,6 +64,7 @@ class IsolatedBackend(SubjectBackend):
         self._progress = progress
         self.on_round = on_round
         self._child: Child | None = None
+        self._measuring = threading.Lock()
         self._instance = Instance()
 
     @property
@@ -81,9 +83,21 @@ class IsolatedBackend(SubjectBackend):
         Raises:
             ScheduleError: this host cannot run the schedule.
             BackendError: the measurement failed, or the child died or was silent for too long; the
-                message has the end of its log. The next call starts another child.
+                message has the end of its log. The next call starts another child. Or another
+                thread is measuring.
         """
         self.machine.check_schedule(schedule, self.slices)
+        if self._child is not None and self._child.is_elsewhere:
+            self.close()
+            self._measuring = threading.Lock()  # a thread of the other process may hold it
+        if not self._measuring.acquire(blocking=False):
+            raise BackendError("another thread measures with this backend: make one for each")
+        try:
+            return self._measure(schedule, seed)
+        finally:
+            self._measuring.release()
+
+    def _measure(self, schedule: Schedule, seed: int) -> HardwareSnapshot:
         if self._child is None:
             self._child = start_child(self._checked)
         request = {

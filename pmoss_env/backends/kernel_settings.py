@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from pmoss_env.errors import BackendError
+from pmoss_env.processes import add_lifeline
 
 #: Waits for a line from its parent. Without one, when the parent ends, it writes the value to the
 #: file.
@@ -36,6 +37,15 @@ def check_settings(wanted: Mapping[str, str | None]) -> None:
         choices = _FILES[name][1]
         if value is not None and value not in choices:
             raise BackendError(f"{name} = {value!r}: must be one of {', '.join(choices)}")
+
+
+def pages_balanced(root: Path = Path("/")) -> int:
+    """Pages of all programs that automatic NUMA balancing has moved since boot; 0 if unknown."""
+    with suppress(OSError):
+        for line in (root / "proc/vmstat").read_text().splitlines():
+            if line.startswith("numa_pages_migrated "):
+                return int(line.split()[1])
+    return 0
 
 
 def why_no_balancing(nodes: int, root: Path = Path("/")) -> str:
@@ -97,6 +107,7 @@ def _put_back(file: Path, before: str) -> Iterator[None]:
     # In a session of its own, it survives a kill of this process group.
     guard = subprocess.Popen(words, stdin=subprocess.PIPE, start_new_session=True)
     assert guard.stdin is not None
+    add_lifeline(guard.stdin)
     try:
         yield
     finally:

@@ -128,18 +128,18 @@ def dispatch_of(raw: Mapping[str, Any]) -> dict[str, float]:
     return {name: raw[name] for name in names if name in raw}
 
 
-def rounds_of(raw: dict[str, Any], began: float = 0.0) -> dict[str, Any]:
-    """The ends of sweeping rounds, and the throughput of each node in them.
+def rounds_of(raw: dict[str, Any]) -> dict[str, Any]:
+    """The ends of sweeping rounds, and the throughput of each node in the time of its workers.
 
-    Args:
-        began: begin of the first one, in seconds of the measurement.
+    A late sweeper collects what its workers did in a longer time. So neither the ends nor the time
+    between them say how long a round was for them.
     """
-    ends = np.asarray(raw["seconds"])
-    length = np.diff(ends, prepend=began)[:, np.newaxis]
-    rates = raw["queries"] / (length * 1e6)
+    length = np.asarray(raw["node_seconds"])
+    rates = np.divide(raw["queries"], length * 1e6, out=np.zeros_like(length), where=length > 0)
     return {
         "nodes": [int(node) for node in raw["nodes"]],
-        "seconds": ends.tolist(),
+        "seconds": np.asarray(raw["seconds"]).tolist(),
+        "node_seconds": length.tolist(),
         "node_mq_per_s": rates.tolist(),
         "offcore_gb_per_s": np.asarray(raw["offcore_gb_per_s"]).tolist(),
     }

@@ -2,6 +2,7 @@
 
 import os
 import resource
+import signal
 import subprocess
 import sys
 import threading
@@ -23,7 +24,13 @@ from pmoss_env.backends import (
     make_backend,
 )
 from pmoss_env.backends.child_process import Child, Wording
-from pmoss_env.backends.kernel_settings import check_settings, switched, why_no_balancing
+from pmoss_env.backends.data_facts import placement_lines
+from pmoss_env.backends.kernel_settings import (
+    check_settings,
+    pages_balanced,
+    switched,
+    why_no_balancing,
+)
 from pmoss_env.backends.process_lock import ForkGuard, ProcessLock
 from pmoss_env.errors import BackendError, ForkedError, UnknownNameError, UnsupportedError
 from pmoss_env.workloads import load_workload
@@ -208,21 +215,32 @@ def test_values_are_those_of_the_kernel() -> None:
 
 def test_a_kill_puts_them_back(kernel: Path) -> None:
     code = (
-        "import sys, time; from pathlib import Path\n"
+        "import os, sys, time; from pathlib import Path\n"
         "from pmoss_env.backends.kernel_settings import switched\n"
         "with switched({'transparent_hugepages': 'never'}, Path(sys.argv[1])):\n"
-        "    print('switched', flush=True); time.sleep(600)\n"
+        "    forked = os.fork()  # lives on, and held the guard's pipe open\n"
+        "    if forked: print(forked, flush=True)\n"
+        "    time.sleep(600)\n"
     )
     enabled = kernel / "sys/kernel/mm/transparent_hugepage/enabled"
     with subprocess.Popen([sys.executable, "-c", code, kernel], stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
-        child.stdout.readline()
+        forked = int(child.stdout.readline())
         assert enabled.read_text() == "never"
         child.kill()
     until = time.monotonic() + 60
     while enabled.read_text() != "madvise" and time.monotonic() < until:
         time.sleep(0.01)
     assert enabled.read_text() == "madvise"
+    os.kill(forked, signal.SIGKILL)
+
+
+def test_pages_that_the_kernel_moved_are_counted(kernel: Path) -> None:
+    assert pages_balanced(kernel) == 0
+    (kernel / "proc/vmstat").write_text("numa_hint_faults 9\nnuma_pages_migrated 1234\n")
+    assert pages_balanced(kernel) == 1234
+    [line] = placement_lines({"data": {"pages_balanced": 1234}})
+    assert "moved 1,234 pages" in line
 
 
 def test_balancing_is_measured_where_it_can_be_switched(kernel: Path) -> None:

@@ -4,6 +4,8 @@ import json
 import os
 from collections.abc import Iterator
 from dataclasses import replace
+from statistics import stdev
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,10 +14,10 @@ import pytest
 from pmoss_env.backends import Backend, make_backend
 from pmoss_env.backends.hardware import HardwareBackend
 from pmoss_env.backends.live import mean_of
-from pmoss_env.backends.native_counts import per_query_of
+from pmoss_env.backends.native_counts import per_query_of, rounds_of
 from pmoss_env.baselines import Context, make_baseline
 from pmoss_env.errors import BackendError, DescriptionError, ScheduleError, UnknownNameError
-from pmoss_env.measuring import measure_schedules, overload_in_words
+from pmoss_env.measuring import measure_schedules, overload_in_words, round_error
 from pmoss_env.types import COUNTER_INDEX, COUNTERS, CoTenant, Instance, Schedule
 from pmoss_env.workloads import load_workload
 
@@ -93,18 +95,39 @@ def test_rounds_are_swept_and_recorded(backend: HardwareBackend) -> None:
     rounds = next(
         provenance["rounds"] for provenance in measured if provenance["rounds"]["seconds"]
     )
-    for name in ("node_mq_per_s", "offcore_gb_per_s"):
+    for name in ("node_seconds", "node_mq_per_s", "offcore_gb_per_s"):
         assert len(rounds[name]) in (0, len(rounds["seconds"]))
     assert all(len(rates) == len(rounds["nodes"]) >= 1 for rates in rounds["node_mq_per_s"])
     assert sum(map(sum, rounds["node_mq_per_s"])) > 0
     assert make(sweep_seconds=0.0).measure(spread(backend), seed=1).provenance["rounds"] == {
         "nodes": rounds["nodes"],
         "seconds": [],
+        "node_seconds": [],
         "node_mq_per_s": [],
         "offcore_gb_per_s": [],
     }
     with pytest.raises(BackendError, match="sweep_seconds = -1"):
         make(sweep_seconds=-1)
+
+
+def test_rounds_are_as_long_as_their_workers_say() -> None:
+    # The third sweep is late. It ends with the two after it, which find next to nothing.
+    raw = {
+        "nodes": [0],
+        "seconds": [0.1, 0.2, 0.5, 0.500001, 0.500002],
+        "node_seconds": np.array([[0.1], [0.1], [0.3], [1e-6], [0.0]]),
+        "queries": np.array([[100_000], [110_000], [300_000], [3], [0]]),
+        "offcore_gb_per_s": np.zeros((5, 0)),
+    }
+    rounds = rounds_of(raw)
+    assert np.ravel(rounds["node_mq_per_s"]) == pytest.approx([1.0, 1.1, 1.0, 3.0, 0.0])
+    snapshot = SimpleNamespace(provenance={"rounds": rounds})
+    assert 0.01 < round_error(snapshot) < 0.05
+    raw["node_seconds"] = np.full((5, 1), 0.1)
+    raw["queries"] = np.array([[100_000], [110_000], [90_000], [100_000], [100_000]])
+    snapshot = SimpleNamespace(provenance={"rounds": rounds_of(raw)})
+    rates = [1.0, 1.1, 0.9, 1.0, 1.0]
+    assert round_error(snapshot) == pytest.approx(stdev(rates) / 5**0.5)
 
 
 def test_more_keys_than_memory_are_refused_before_allocation() -> None:

@@ -124,6 +124,44 @@ def test_errors_keep_their_type(backend: IsolatedBackend) -> None:
             backend.measure(schedule_for(backend), seed=0)
 
 
+def test_only_one_thread_measures_at_a_time() -> None:
+    refused: list[BackendError] = []
+
+    def measure_meanwhile(records: int) -> None:
+        with pytest.raises(BackendError, match="another thread measures") as error:
+            backend.measure(schedule_for(backend), seed=2)
+        refused.append(error.value)
+
+    backend = make(progress=measure_meanwhile)
+    assert backend.measure(schedule_for(backend), seed=1).provenance["seed"] == 1
+    assert refused
+    assert backend.measure(schedule_for(backend), seed=3).provenance["seed"] == 3
+    backend.close()
+
+
+def test_a_forked_process_has_a_child_of_its_own() -> None:
+    program = (
+        "import os\n"
+        "from pmoss_env.backends import make_backend\n"
+        "from pmoss_env.baselines import Context, make_baseline\n"
+        "backend = make_backend('hardware', machine='host', workload='ycsb-a', slices=8,\n"
+        "                       records=1000, seconds=0.05, warmup_seconds=0.0)\n"
+        "schedule = make_baseline('spread')(Context(backend.machine, 8))\n"
+        "backend.measure(schedule, seed=0)\n"
+        "before = backend.process_id\n"
+        "forked = os.fork()\n"
+        "first = 100 if forked else 200\n"
+        "for seed in range(first, first + 3):\n"
+        "    assert backend.measure(schedule, seed=seed).provenance['seed'] == seed\n"
+        "assert (backend.process_id == before) == (forked != 0)\n"
+        "backend.close()\n"
+        "if forked:\n"
+        "    assert os.waitpid(forked, 0)[1] == 0\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_child_dies_with_a_parent_that_is_killed() -> None:
     program = (
         "import time\n"

@@ -19,7 +19,7 @@ from pmoss_env.envs.continual.live_index import LiveIndex
 from pmoss_env.envs.continual.running import Epoch
 from pmoss_env.errors import BackendError
 from pmoss_env.measuring import mean_ratio
-from pmoss_env.memory import KEY_BYTES
+from pmoss_env.memory import record_bytes
 from pmoss_env.types import Int32Array, Schedule
 
 #: A round should last so long (seconds): in less, the kernel's turns and the queries that waited at
@@ -169,7 +169,7 @@ class TriedIndex(LiveIndex):
         loaded, records = self.backend.workload.records, self.records
         added = max(records - self._records, 0)
         # An epoch may serve more than the last one.
-        need = int(2 * added * KEY_BYTES) + (_RESERVE if added else 0)
+        need = int(2 * added * record_bytes(self.backend.workload)) + (_RESERVE if added else 0)
         grown = records > loaded * (1 + self.backend.max_growth)
         short = added > 0 and _native.available_memory() < need
         if records > loaded and (short or (grown and not self.trying)):

@@ -118,6 +118,23 @@ TEST_F(RunnerPlacement, DataFollowTheScheduleByEitherStrategy) {
   expect_no_key_lost(runner, inserted);
 }
 
+TEST_F(RunnerPlacement, FirstTouchBeginsWhereTheDataWereLoaded) {
+  const std::vector<int> nodes = numa::memory_nodes();
+  if (nodes.size() < 2) GTEST_SKIP() << "needs two nodes with memory";
+  Runner& runner = make(small_spec(1, 0, 0, 0));
+  MeasureOptions options = on_all_cpus();
+  options.schedule.data = DataPlacement::first_touch;
+  std::fill(options.schedule.nodes.begin(), options.schedule.nodes.end(), nodes[0]);
+  expect_home(runner.measure(options));
+  EXPECT_EQ(runner.measure(options).migration.slices, 0U);
+  // Behind the back of the index, as automatic balancing does.
+  auto& index = const_cast<ServedIndex&>(runner.index());
+  EXPECT_GT(index.memory(3).move_pages(nodes[1]).moved, 0U);
+  const Measurement again = runner.measure(options);
+  expect_home(again);
+  EXPECT_EQ(again.migration.slices, 1U);
+}
+
 TEST_F(RunnerPlacement, LazyMovesGoOnWhileQueriesAreCounted) {
   Runner& runner = make(small_spec(0.5, 0, 0, 0.5));
   MeasureOptions options = on_all_cpus();

@@ -98,13 +98,13 @@ TEST(RunnerSweeping, ARoundIsStitchedWhenAllItsPartsAreThere) {
   CoreSample sample;
   sample.queries = 40;
   sample.counts[0] = 7.0;
-  stitcher.cores().push({0, 1, 50, sample});
-  stitcher.cores().push({1, 1, 60, {}});
+  stitcher.cores().push({0, 1, 50, 0.4, sample});
+  stitcher.cores().push({1, 1, 60, 0.5, {}});
   stitcher.offcore().push({0, 0.5, {1e9}});
   stitcher.stitch();
   EXPECT_TRUE(stitcher.rounds().seconds.empty());  // node 0 is late
-  stitcher.cores().push({0, 0, 10, {}});
-  stitcher.cores().push({1, 0, 20, {}});
+  stitcher.cores().push({0, 0, 10, 0.3, {}});
+  stitcher.cores().push({1, 0, 20, 0.2, {}});
   stitcher.stitch();
   EXPECT_EQ(stitcher.rounds().queries, (std::vector<std::uint64_t>{10, 50}));
   stitcher.offcore().push({1, 1.0, {4e9}});
@@ -112,6 +112,7 @@ TEST(RunnerSweeping, ARoundIsStitchedWhenAllItsPartsAreThere) {
   const StitchedRounds& rounds = stitcher.rounds();
   EXPECT_EQ(rounds.seconds, (std::vector<double>{0.5, 1.0}));
   EXPECT_EQ(rounds.queries, (std::vector<std::uint64_t>{10, 50, 20, 60}));
+  EXPECT_EQ(rounds.node_seconds, (std::vector<double>{0.3, 0.4, 0.2, 0.5}));
   EXPECT_EQ(rounds.sampled, (std::vector<std::uint64_t>{0, 40, 0, 0}));
   EXPECT_EQ(rounds.counters[pmu::event_count], 7.0);
   EXPECT_EQ(rounds.offcore_gb_per_s, (std::vector<double>{2.0, 6.0}));

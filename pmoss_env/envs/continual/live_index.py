@@ -1,8 +1,8 @@
 """An index on this host, with the methods of RunningIndex and real time.
 
-An epoch consists of sweeping rounds of a live run. It begins at the end of a round: then co-tenants
-change, and cores take their new slices. Queries that are served while a policy computes belong to
-no epoch.
+An epoch consists of sweeping rounds of a live run. Co-tenants change before it. It begins at the
+end of a round: then cores take their new slices. Queries that are served while a policy computes or
+co-tenants start belong to no epoch.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ class HostCoTenants:
     def __init__(self, backend: HardwareBackend) -> None:
         self._backend = backend
         self._running: dict[CoTenant, _native.CoTenants] = {}
+        self._cpu_of: dict[CoTenant, int] = {}
 
     def run(self, wanted: tuple[CoTenant, ...]) -> None:
         """Runs these co-tenants from now on, and no others.
@@ -52,7 +53,9 @@ class HostCoTenants:
             self._running.pop(co_tenant).stop()
         for co_tenant in wanted:
             if co_tenant not in self._running and co_tenant.strength > 0:
-                native = backend.native_co_tenants([co_tenant])
+                taken = [self._cpu_of[other] for other in self._running]
+                native = backend.co_tenants.native([co_tenant], taken)
+                self._cpu_of[co_tenant] = native[0][1]
                 with native_errors("a co-tenant failed to start"):
                     self._running[co_tenant] = _native.CoTenants(native)
 
@@ -178,9 +181,10 @@ class LiveIndex:
         Raises:
             BackendError: a thread or a co-tenant failed; all threads have ended.
         """
-        self._live.drop_rounds()  # from the time in which a policy computed
-        self.next_round()
         self._disturb(conditions)
+        # From the time in which a policy computed and co-tenants took their memory.
+        self._live.drop_rounds()
+        self.next_round()
         before, similar = ([], []) if np.array_equal(self.cores, self.served) else self.change()
         after = [self.next_round() for _ in range(self.rounds - len(before))]
         rounds = [*before, *after]

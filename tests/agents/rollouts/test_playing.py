@@ -250,7 +250,10 @@ class Host:
         ends = [rate * (1 - self._spread), rate * (1 + self._spread)]
         provenance = {
             **{"worker_cpus": [1], "router_cpus": [0], "records_before": records},
-            **{"rounds": {"node_mq_per_s": [[ends[i % 2]] for i in range(self._rounds)]}},
+            "rounds": {
+                "node_mq_per_s": [[ends[i % 2]] for i in range(self._rounds)],
+                "node_seconds": [[0.1]] * self._rounds,
+            },
             **{"data": {"home_share": 1.0}},
         }
         return replace(self._plain, throughput=rate, slice_counters=counters, provenance=provenance)

@@ -9,6 +9,7 @@ from gymnasium.utils.env_checker import check_env
 from stable_baselines3.common.env_checker import check_env as check_env_for_sb3
 
 from pmoss_env import _native
+from pmoss_env.backends import make_backend
 from pmoss_env.backends.live import LiveRound, mean_snapshot
 from pmoss_env.envs.continual import INFO_KEYS, Conditions, ContinualSchedulingEnv
 from pmoss_env.envs.continual.drift import Demand
@@ -112,6 +113,38 @@ def test_pending_slices_are_those_whose_data_move():
     finally:
         index.stop()
         env.close()
+
+
+def test_an_epoch_begins_when_its_co_tenants_have_begun(monkeypatch):
+    index = LiveIndex(
+        make_backend(
+            "hardware",
+            **{name: SERVED[name] for name in ("machine", "slices")},
+            **SERVED["backend_options"],
+            workload="ycsb-a",
+            own_process=False,
+        ),
+        0.02,
+    )
+    calls = []
+
+    def watch(where, name):
+        method = getattr(where, name)
+        monkeypatch.setattr(where, name, lambda *args: (calls.append(name), method(*args))[1])
+
+    workers = index.machine.workers
+    index.begin(0, Conditions(()), np.full(index.slices, workers[0]))
+    for where, name in (
+        (index._co_tenants, "run"),
+        (index._live, "drop_rounds"),
+        (index, "next_round"),
+        (index, "change"),
+    ):
+        watch(where, name)
+    index.move(3, int(workers[1]))
+    index.run(Conditions((CoTenant("busy_core", int(workers[0]), 0.3),)), 0.02)
+    assert calls[:4] == ["run", "drop_rounds", "next_round", "change"]
+    index.close()
 
 
 def test_no_room_for_a_second_copy_is_an_error_before_it_runs(monkeypatch):

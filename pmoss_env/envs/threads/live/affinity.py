@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from pmoss_env.envs.threads.live import guardian
 from pmoss_env.errors import ProcessError
+from pmoss_env.processes import add_lifeline
 
 
 class Affinity:
@@ -112,6 +113,8 @@ class Affinity:
                 text=True,
                 start_new_session=True,
             )
+            assert self._guardian.stdin is not None
+            add_lifeline(self._guardian.stdin)
             self._note({"early": self._early()})
         self._note(entry)
 

@@ -318,7 +318,8 @@ class ProcessServer:
             except (OSError, RuntimeError, ValueError):
                 continue
             self._counters[thread] = counters
-            self._counted |= counters.read().keys()
+            self._counted |= set(counters.names)
+            counters.read()  # what comes later is counted from now
 
     def _count(self, thread: int) -> dict[str, float]:
         counters = self._counters.get(thread)

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import pmoss_agents
+from pmoss_env import _native
 from pmoss_env.envs.threads import ThreadSchedulingEnv
 from pmoss_env.envs.threads.live.affinity import Affinity, threads_of
 from pmoss_env.envs.threads.live.process import ProcessServer
@@ -81,7 +82,8 @@ def test_threads_go_to_their_data_and_get_their_affinity_back():
             assert not ended
         first = int(server.machine.cpu_of_core[0])
         pinned = [t for t, mask in affinities(child.pid).items() if mask == {first}]
-        assert len(pinned) == server.report.moves >= 1
+        # A thread that has not run since it was pinned may be moved again.
+        assert 1 <= len(pinned) <= server.report.moves
         # All its working threads are beside the data now, however the kernel had placed them.
         assert info["unbalanced_cores"] == 0
         assert server.outcome().user_seconds + server.outcome().kernel_seconds > 0.0
@@ -278,6 +280,25 @@ def test_without_its_guardian_nothing_more_is_pinned():
 
 
 @needs_two_cpus
+def test_what_is_counted_is_told_of_threads_that_sleep(monkeypatch):
+    class Counters:
+        """Of threads that have not run since they were opened."""
+
+        names = ("local_dram", "remote_dram", "llc_misses")
+
+        def __init__(self, thread):
+            pass
+
+        def read(self):
+            return {}
+
+    monkeypatch.setattr(_native, "ThreadCounters", Counters)
+    with target("print('ready', flush=True); input()") as child:
+        server = server_on(child.pid)
+        assert server.report.notes == ["accesses: perf events, retired loads of memory"]
+        server.close()
+
+
 def test_threads_that_come_and_go_meanwhile():
     """Most threads end between the epoch that shows them and the move."""
     program = (

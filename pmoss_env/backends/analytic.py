@@ -20,6 +20,7 @@ from pmoss_env.backends.native_forms import (
     native_workload,
 )
 from pmoss_env.backends.profilers import make_profiler
+from pmoss_env.checks import check_type
 from pmoss_env.interference import check_co_tenants
 from pmoss_env.plugin_recordings import RecordedProfiler, recording_for
 from pmoss_env.types import (
@@ -51,7 +52,8 @@ class AnalyticBackend(SubjectBackend):
             beside the library.
 
     Raises:
-        DescriptionError: a machine without parameters, or an invalid workload.
+        DescriptionError: an option of another type, a machine without parameters, or an invalid
+            workload.
         UnsupportedError: a library without a recording.
         RecordingError: a recording of something else.
     """
@@ -76,6 +78,8 @@ class AnalyticBackend(SubjectBackend):
         progress: Callable[[str, float], None] | None = None,
         recording: str | None = None,
     ) -> None:
+        check_type("overhead_cycles", float, overhead_cycles)
+        check_type("numa_balancing", bool, numa_balancing)
         recorded, records = recording_for(subject.workload, subject.slices, records, recording)
         super().__init__(subject, records)
         machine, load = self.machine, self.load

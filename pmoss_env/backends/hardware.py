@@ -20,7 +20,7 @@ from pmoss_env.backends.data_facts import data_facts, require_planned_cpus
 from pmoss_env.backends.kernel_settings import check_settings, pages_balanced, switched
 from pmoss_env.backends.native_counts import native_errors, rounds_of, snapshot_of
 from pmoss_env.backends.native_forms import native_workload
-from pmoss_env.checks import check_name
+from pmoss_env.checks import check_name, check_type
 from pmoss_env.errors import BackendError, UnsupportedError
 from pmoss_env.interference import check_co_tenants
 from pmoss_env.machines.host import kernel_nodes
@@ -30,6 +30,7 @@ from pmoss_env.types import (
     HardwareSnapshot,
     Instance,
     Schedule,
+    whole_numbers,
 )
 
 #: How data move to another node: copies of the index's nodes, or moves of pages by the kernel.
@@ -114,6 +115,8 @@ class HardwareBackend(SubjectBackend):
         given = locals()
         #: The options that are plain JSON.
         self.options = {name: given[name] for name in _PLAIN}
+        for name, kind in HardwareBackend.__init__.__annotations__.items():
+            check_type(name, kind, given.get(name))
         machine = subject.machine
         if machine.name != "host":
             raise UnsupportedError(
@@ -153,7 +156,9 @@ class HardwareBackend(SubjectBackend):
         self.pace = pace
         self.routers = routers
         self.max_growth = max_growth
-        self.interleave_nodes: list[int] = np.atleast_1d(interleave_nodes).astype(int).tolist()
+        self.interleave_nodes: list[int] = whole_numbers(
+            "interleave_nodes", np.atleast_1d(interleave_nodes)
+        ).tolist()
         self._progress = progress
         self.on_round = on_round
         self._event_names: list[str] = []

@@ -86,6 +86,10 @@ def test_bad_names_and_options_are_refused() -> None:
         make(slices=0)
     with pytest.raises(UnsupportedError, match="'seconds'"):
         make(seconds=1)
+    with pytest.raises(DescriptionError, match="overhead_cycles = 'a': must be a finite number"):
+        make(overhead_cycles="a")
+    with pytest.raises(DescriptionError, match="numa_balancing = 'yes': must be true or false"):
+        make(numa_balancing="yes")
     with pytest.raises(UnsupportedError, match="not this host"):
         make_backend("hardware", machine="toy", workload="ycsb-a")
 

@@ -251,6 +251,12 @@ def test_options_are_checked() -> None:
             make(**{option: value})
     with pytest.raises(BackendError, match="batch = 65"):
         make(batch=65)
+    wrong = {"seconds": "x", "window": 1.5, "batch": "1", "huge_pages": "no", "max_growth": None}
+    for option, given in wrong.items():
+        with pytest.raises(DescriptionError, match=f"{option} = {given!r}: must be"):
+            make(**{option: given})
+    with pytest.raises(ScheduleError, match=r"interleave_nodes.*must be whole numbers"):
+        make(interleave_nodes="x")
     assert make(batch=16, window=1024).measure(spread(make()), seed=0).throughput > 0
 
 

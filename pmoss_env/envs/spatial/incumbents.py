@@ -133,7 +133,7 @@ def given_incumbent(
             raise ScheduleError(
                 "options['incumbent'] must be a Schedule or a list with the core of each slice"
             )
-        incumbent = spilled(machine, values.astype(np.int32), room)
+        incumbent = spilled(machine, values, room)
     if (incumbent.routing, incumbent.data) != ("core", "slice"):
         raise ScheduleError(
             f"options['incumbent'] has routing {incumbent.routing!r} and data "

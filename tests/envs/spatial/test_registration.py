@@ -76,6 +76,7 @@ def test_render_without_a_mode_warns():
         ({"incumbent": Schedule([1] * 8, [0] * 8, "any")}, ScheduleError, "routing 'any'"),
         ({"incumbent": [0] * 8}, ScheduleError, "core 0"),
         ({"incumbent": [99] * 8}, ScheduleError, "core 99"),
+        ({"incumbent": [2**32 + 1] * 8}, ScheduleError, "4294967297 does not fit"),
         ({"incumbent": [1.5] * 8}, ScheduleError, "core of each slice"),
         ({"incumbent": "grouped"}, ScheduleError, "core of each slice"),
     ],

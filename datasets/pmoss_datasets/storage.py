@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import operator
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -225,7 +226,16 @@ class Dataset:
 
         Raises:
             DatasetError: a value of any episode is damaged or impossible.
+            IndexError: there is no such episode.
+            TypeError: the index is no whole number.
         """
+        try:
+            index = operator.index(index)
+        except TypeError as error:
+            raise TypeError(
+                f"episode {index!r}: must be one whole number: [dataset[i] for i in range(5)] "
+                "gives the first five"
+            ) from error
         if not -len(self) <= index < len(self):
             raise IndexError(f"episode {index}: there are {len(self)}")
         if not self._checked:

@@ -46,6 +46,11 @@ def test_round_trip(original):
     assert isinstance(again[-1].final_throughput, float)
     with pytest.raises(IndexError):
         again[5]
+    for wrong in (slice(5), "5", np.ones(5, dtype=bool)):
+        with pytest.raises(
+            TypeError, match=r"one whole number: \[dataset\[i\] for i in range\(5\)"
+        ):
+            again[wrong]
 
 
 def test_every_field_has_a_unit_and_a_meaning(original):

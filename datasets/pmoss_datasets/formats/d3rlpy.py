@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import io
 import sys
-from collections.abc import Sequence
 from contextlib import redirect_stderr
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from pmoss_datasets.formats.episodes import worth
+from pmoss_datasets.formats.episodes import Chosen, numbers_of, worth
 from pmoss_datasets.storage import Dataset
 from pmoss_env.checks import check_name
 from pmoss_env.errors import DescriptionError, UnsupportedError
@@ -30,7 +29,7 @@ def to_d3rlpy(
     reward: str | None = None,
     *,
     observation: ObservationForm = "tuple",
-    episodes: Sequence[int] | None = None,
+    episodes: Chosen | None = None,
 ) -> MDPDataset:
     """A ``d3rlpy.dataset.MDPDataset`` in memory.
 
@@ -41,13 +40,14 @@ def to_d3rlpy(
         observation: "tuple": one array (N, ...) per key of the observation space, in its order,
             masks as int8; d3rlpy then needs an encoder factory of yours. "flat": one array (N, D)
             float32 as ``gymnasium.spaces.flatten`` makes it.
-        episodes: some of them; all if None. Expanded they take megabytes each.
+        episodes: some of them, by their numbers or by a mask with true or false for each; all if
+            None. Expanded they take megabytes each.
 
     Raises:
         MissingExtraError: d3rlpy is not installed.
         UnsupportedError: its actions have several parts.
         UnknownNameError: another form or mode.
-        DescriptionError: no episodes.
+        DescriptionError: no episodes, or ones that neither numbers nor a mask tell.
         DatasetError: an episode is damaged, or does not know the rewards asked for.
     """
     d3rlpy = import_d3rlpy()
@@ -60,10 +60,10 @@ def to_d3rlpy(
     check_name("observation", observation, ("tuple", "flat"))
     expander = dataset.expander()
     mode = dataset.reward(reward)
-    chosen = range(len(dataset)) if episodes is None else episodes
-    if not len(chosen):
+    chosen = numbers_of(dataset, episodes)
+    if not chosen:
         raise DescriptionError("episodes: none: d3rlpy takes at least one")
-    steps = dataset.lengths[list(chosen)]
+    steps = dataset.lengths[chosen]
     ends = np.cumsum(steps)
     total = int(steps.sum())
     arrays = [
@@ -74,13 +74,13 @@ def to_d3rlpy(
     gained = np.empty((total, 1), dtype=np.float32)
     terminals = np.zeros(total, dtype=np.float32)
     for i, number in enumerate(chosen):
-        episode = dataset[int(number)]
+        episode = dataset[number]
         rows = slice(int(ends[i] - steps[i]), int(ends[i]))
         observations = expander.observations(episode, copies=False)
         for array, key in zip(arrays, expander.space.spaces, strict=True):
             array[rows] = observations[key]
         actions[rows, 0] = episode.actions
-        gained[rows, 0] = worth(dataset, int(number), mode)
+        gained[rows, 0] = worth(dataset, number, mode)
         terminals[rows.stop - 1] = 1
     shown: Any = tuple(arrays)
     if observation == "flat":

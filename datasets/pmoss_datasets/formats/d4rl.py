@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 
 from pmoss_datasets.folder import check_target, import_h5py, nothing_left
-from pmoss_datasets.formats.episodes import worth
+from pmoss_datasets.formats.episodes import Chosen, numbers_of, worth
 from pmoss_datasets.schema import Array
 from pmoss_datasets.storage import Dataset
 from pmoss_env.errors import DatasetError
@@ -37,7 +37,8 @@ class D4RLView:
     | `infos/behavior_probability` | (N,) float32 | of the action; NaN where not known |
     | `metadata/...` | | id, environment, reward mode and reference scores |
 
-    An observation takes 16 kB and more on large machines, so ask for some episodes at a time.
+    An observation takes 16 kB and more on large machines, so ask for some episodes at a time: by
+    their numbers, or by a mask with true or false for each episode.
 
     Attributes:
         columns: the part of a flattened observation that each key of the environment's has.
@@ -63,20 +64,20 @@ class D4RLView:
             self.columns[key] = slice(begin, end)
         self._width = end
 
-    def dictionary(self, episodes: Sequence[int] | None = None) -> dict[str, Array]:
+    def dictionary(self, episodes: Chosen | None = None) -> dict[str, Array]:
         """What ``env.get_dataset()`` gives in D4RL; of all episodes by default."""
         return self._expand(episodes, following=False)
 
-    def qlearning(self, episodes: Sequence[int] | None = None) -> dict[str, Array]:
+    def qlearning(self, episodes: Chosen | None = None) -> dict[str, Array]:
         """The same with ``next_observations`` (N, D) and ``infos/next_action_mask``.
 
         Those of an episode's last step are of the state after it, in which no action follows.
         """
         return self._expand(episodes, following=True)
 
-    def sequences(self, episodes: Sequence[int] | None = None) -> Iterator[dict[str, Array]]:
+    def sequences(self, episodes: Chosen | None = None) -> Iterator[dict[str, Array]]:
         """One dictionary per episode, as ``d4rl.sequence_dataset``."""
-        for episode in range(len(self._dataset)) if episodes is None else episodes:
+        for episode in numbers_of(self._dataset, episodes):
             yield self._expand([episode], following=False)
 
     def get_normalized_score(self, returns: Float64Array | float) -> Float64Array:
@@ -84,10 +85,10 @@ class D4RLView:
         low, high = self._dataset.reference_returns(self._reward)
         return (np.asarray(returns, dtype=np.float64) - low) / (high - low)
 
-    def _expand(self, episodes: Sequence[int] | None, *, following: bool) -> dict[str, Array]:
+    def _expand(self, episodes: Chosen | None, *, following: bool) -> dict[str, Array]:
         dataset = self._dataset
-        chosen = range(len(dataset)) if episodes is None else episodes
-        steps = dataset.lengths[list(chosen)]
+        chosen = numbers_of(dataset, episodes)
+        steps = dataset.lengths[chosen]
         ends = np.cumsum(steps)
         total = int(steps.sum())
         observations = np.empty((total, self._width), dtype=np.float32)
@@ -108,15 +109,15 @@ class D4RLView:
             result["next_observations"] = np.empty_like(observations)
             result["infos/next_action_mask"] = np.empty_like(masks)
         for i, number in enumerate(chosen):
-            episode = dataset[int(number)]
+            episode = dataset[number]
             rows = slice(int(ends[i] - steps[i]), int(ends[i]))
-            flat, legal = self._flat(int(number), last=following)
+            flat, legal = self._flat(number, last=following)
             observations[rows], masks[rows] = flat[: steps[i]], legal[: steps[i]]
             if following:
                 result["next_observations"][rows] = flat[1:]
                 result["infos/next_action_mask"][rows] = legal[1:]
             result["actions"][rows] = episode.actions
-            result["rewards"][rows] = worth(dataset, int(number), self._reward)
+            result["rewards"][rows] = worth(dataset, number, self._reward)
             result["terminals"][rows.stop - 1] = True
             result["infos/episode"][rows] = episode.episode
             result["infos/seed"][rows] = episode.seed

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pmoss_datasets.formats.episodes import worth
+from pmoss_datasets.formats.episodes import Chosen, numbers_of, worth
 from pmoss_datasets.spatial.expansion import Expander, returns_to_go
 from pmoss_datasets.storage import Dataset
-from pmoss_env.errors import DescriptionError
+from pmoss_env.errors import DatasetError, DescriptionError
 from pmoss_env.extras import require
 
 if TYPE_CHECKING:
@@ -43,14 +42,22 @@ class SequenceView:
 
         Raises:
             MissingExtraError: torch is not installed.
+            UnknownNameError: another mode of rewards.
+            DatasetError: the observations of its episodes lack the views of the machine.
         """
         require("torch")
         import torch
 
+        expander = dataset.expander()
+        if not isinstance(expander, Expander) or "machine_view" not in expander.space.spaces:
+            raise DatasetError(
+                f"{dataset.path}: its observations lack machine_view: SequenceView takes episodes "
+                "of spatial scheduling with observation='full', 'paper' or 'complete'"
+            )
         self._torch = torch
         self._dataset = dataset
-        self._reward = reward
-        self._expander = Expander(dataset)
+        self._reward = dataset.reward(reward)
+        self._expander = expander
 
     def __len__(self) -> int:
         return len(self._dataset)
@@ -60,11 +67,12 @@ class SequenceView:
         arrays = self._arrays(index)
         return {key: self._torch.from_numpy(value) for key, value in arrays.items()}
 
-    def batch(self, indices: Sequence[int]) -> dict[str, Tensor]:
+    def batch(self, indices: Chosen) -> dict[str, Tensor]:
         """Several episodes, with a leading batch axis; DescriptionError if none."""
-        if not len(indices):
+        numbers = numbers_of(self._dataset, indices)
+        if not numbers:
             raise DescriptionError("indices: none: a batch holds at least one episode")
-        rows = [self._arrays(int(index)) for index in indices]
+        rows = [self._arrays(number) for number in numbers]
         return {key: self._torch.from_numpy(np.stack([r[key] for r in rows])) for key in rows[0]}
 
     def _arrays(self, index: int) -> dict[str, np.ndarray[Any, np.dtype[Any]]]:

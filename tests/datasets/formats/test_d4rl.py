@@ -46,6 +46,18 @@ def test_every_step_is_the_live_one(dataset):
     assert data["terminals"].sum() == len(dataset) and not data["timeouts"].any()
 
 
+def test_a_mask_chooses_the_episodes_where_it_is_true(dataset):
+    view, mask = D4RLView(dataset), np.zeros(len(dataset), dtype=bool)
+    mask[[1, 3]] = True
+    by_number, by_mask = view.qlearning([1, 3]), view.qlearning(mask)
+    for key, values in by_number.items():
+        np.testing.assert_array_equal(by_mask[key], values)
+    assert len(list(view.sequences(mask.tolist()))) == 2
+    for wrong in (mask[:-1], [0.5], 3):
+        with pytest.raises(DescriptionError, match=r"a mask of .* Booleans, one for each episode"):
+            view.dictionary(wrong)
+
+
 @pytest.mark.parametrize("mode", REWARDS)
 def test_scores_are_those_of_the_dataset(dataset, mode):
     view = D4RLView(dataset, mode)
@@ -130,6 +142,12 @@ def test_boundaries_values_and_actions_are_kept(dataset: Dataset, form: Any) -> 
 def test_no_episodes_are_refused(dataset: Dataset) -> None:
     with pytest.raises(DescriptionError, match="episodes: none"):
         to_d3rlpy(dataset, episodes=[])
+
+
+def test_a_mask_chooses_what_d3rlpy_gets(dataset: Dataset) -> None:
+    data = to_d3rlpy(dataset, episodes=np.arange(len(dataset)) == 2)
+    np.testing.assert_array_equal(data.episodes[0].actions[:, 0], dataset[2].actions)
+    assert data.size() == 1
 
 
 def test_without_d3rlpy_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

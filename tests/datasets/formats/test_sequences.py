@@ -6,7 +6,7 @@ import pytest
 from pmoss_datasets import Recipe, collect
 from pmoss_datasets.spatial.expansion import Expander, returns_to_go
 from pmoss_env.envs.spatial.env import REWARDS
-from pmoss_env.errors import DescriptionError
+from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError
 
 torch = pytest.importorskip("torch")
 
@@ -42,3 +42,19 @@ def test_items_and_batches_are_the_expanded_episodes(tmp_path, observation):
         SequenceView(dataset)[4]
     with pytest.raises(DescriptionError, match="indices: none"):
         SequenceView(dataset).batch([])
+    mask = np.array([False, True, False, True])
+    assert torch.equal(view.batch(mask)["actions"], view.batch([1, 3])["actions"])
+    with pytest.raises(UnknownNameError, match="reward 'latency'"):
+        SequenceView(dataset, "latency")
+
+
+def test_data_without_the_views_are_refused_before_the_first_item(tmp_path):
+    stay = {"behaviours": [{"policy": "stay"}], "domain": "continual"}
+    continual = {"machine": "toy", "slices": 8, "drift": "busy-cores", "epochs": 4}
+    compact = {"machine": "toy", "slices": 8, "observation": "compact"}
+    for number, (env, recipe) in enumerate([(continual, stay), (compact, {})]):
+        data = collect(
+            Recipe(env=env, episodes=2, reference_episodes=0, **recipe), tmp_path / str(number)
+        )
+        with pytest.raises(DatasetError, match=r"machine_view: .* observation='full', 'paper' or"):
+            SequenceView(data)

@@ -265,7 +265,8 @@ class OfflineAgent(Agent, Generic[DatasetT]):
 
         Raises:
             CheckpointError: the agent was fitted for another task, to another dataset or by other
-                code; or training diverged, and the last checkpoint stays.
+                code; or has no update left for another dataset; or training diverged, and the last
+                checkpoint stays.
             DatasetError: there is nothing to learn from these data, or they are a path.
             MissingExtraError: learning needs a package that is not installed.
         """
@@ -275,6 +276,11 @@ class OfflineAgent(Agent, Generic[DatasetT]):
         origin = self._origin(dataset, allow_other_dataset)
         _check_code(self, allow_other_code)
         with self._course(dataset) as course:
+            if self.dataset and self.dataset != origin and self.updates >= course.total:
+                raise CheckpointError(
+                    f"{self.name} has made all of its {self.updates} updates: there is none left "
+                    f"for {origin['id']}; give more updates, or fit renewed()"
+                )
             self.dataset = origin
             return train(self, course, _recorded(self, progress), checkpoint)
 

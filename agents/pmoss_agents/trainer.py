@@ -83,7 +83,7 @@ def train(
 
 
 def check_loss(agent: str, update: int, loss: float) -> None:
-    """Raises CheckpointError unless the loss is finite; before an update changes anything."""
+    """Raises CheckpointError unless the loss is finite; fit() ends with it."""
     if not math.isfinite(loss):
         raise CheckpointError(
             f"{agent}: the loss of update {update} is not finite: training diverged; try a lower "

@@ -16,7 +16,7 @@ from pmoss_datasets.formats.minari import is_minari
 from pmoss_datasets.interfaces import OtherData
 from pmoss_datasets.schema import ID_PATTERN
 from pmoss_datasets.storage import Dataset, open_dataset
-from pmoss_datasets.suite import SHIPPED_ROOT
+from pmoss_datasets.suite import SHIPPED_ROOT, is_recipe, recipe_of
 from pmoss_env.errors import DatasetError, PluginError, PmossError, UnknownNameError
 
 #: Environment variable that names the folder of datasets.
@@ -79,9 +79,11 @@ def load(
 
     Raises:
         UnknownNameError: no such id.
-        DatasetError: it is damaged, or is neither here nor to be obtained.
+        DatasetError: it is damaged, is neither here nor to be obtained, or another dataset lies
+            where one of this id belongs.
     """
-    return open_dataset(_folder_of(name, root, mirror, obtain))
+    folder = _folder_of(name, root, mirror, obtain)
+    return _named(open_dataset(folder), name, folder)
 
 
 def load_data(
@@ -91,9 +93,11 @@ def load_data(
 
     Raises:
         UnknownNameError: no such id.
-        DatasetError: it is damaged, or is neither here nor to be obtained.
+        DatasetError: as load().
     """
-    return open_data(_folder_of(name, root, None, obtain))
+    folder = _folder_of(name, root, None, obtain)
+    domain, data = open_data(folder)
+    return domain, _named(data, name, folder) if isinstance(data, Dataset) else data
 
 
 def open_data(folder: Path) -> tuple[Domain, Any]:
@@ -126,6 +130,21 @@ def _folder_of(name: str | Path, root: str | Path | None, mirror: str | None, ob
             f"{name}: is of the suite, and not here: `pmoss data build {name}` makes it"
         )
     raise UnknownNameError("dataset", str(name), known_ids(root))
+
+
+def _named(dataset: Dataset, name: str | Path, folder: Path) -> Dataset:
+    """The dataset, if it is the one of that name: DatasetError."""
+    id_ = str(name)
+    if folder == Path(name):
+        return dataset
+    if dataset.id != id_:
+        raise DatasetError(f"{folder}: holds {dataset.id}, and not {id_}")
+    if mirrors.is_of_suite(id_) and not is_recipe(dataset.metadata.recipe, recipe_of(id_)):
+        raise DatasetError(
+            f"{folder}: is of another recipe than the suite's {id_}: open it by its folder, and "
+            "collect with a namespace of your own"
+        )
+    return dataset
 
 
 def listings(root: Path) -> list[tuple[str, str, str, str, str]]:

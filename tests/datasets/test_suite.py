@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import h5py
@@ -142,6 +143,15 @@ def test_datasets_are_found_by_id(tmp_path, few, monkeypatch):
     built = suite.build(id_, catalog.default_root())
     assert catalog.load(id_).checksum == built.checksum
     assert catalog.load(tmp_path / id_).checksum == built.checksum
+    # Other data where this id belongs, as a recipe with another number of episodes has it.
+    collect(replace(suite.recipe_of(id_), episodes=2), tmp_path / "other" / id_)
+    with pytest.raises(DatasetError, match="is of another recipe than the suite's"):
+        catalog.load(id_, tmp_path / "other")
+    with pytest.raises(DatasetError, match=f"holds {id_}, and not pmoss/mine/random-v0"):
+        (tmp_path / "other/pmoss/mine").mkdir()
+        shutil.copytree(tmp_path / id_, tmp_path / "other/pmoss/mine/random-v0")
+        catalog.load("pmoss/mine/random-v0", tmp_path / "other")
+    shutil.rmtree(tmp_path / "other")
     # A folder of this name that holds no dataset of ours, such as Minari's form of it.
     (tmp_path / "elsewhere" / id_ / "data").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "elsewhere")

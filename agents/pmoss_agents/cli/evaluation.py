@@ -18,6 +18,7 @@ from pmoss_agents.cli.summaries import print_summaries
 from pmoss_env.cli.console import AsJson, console, progress_bar, show_json
 from pmoss_env.cli.output import check_absent, check_output, printable
 from pmoss_env.cli.pairs import EnvOption, MachineOption, env_arguments
+from pmoss_env.extras import require
 
 if TYPE_CHECKING:
     from pmoss_agents.policies import Named
@@ -71,6 +72,7 @@ def evaluate(
     from pmoss_datasets.evaluation import aggregate, mean_asked, write_results
     from pmoss_datasets.evaluation import evaluate as run
 
+    require("scipy")  # for intervals, and not only when all was played
     kwargs = env_arguments(env, machine)
     if out:
         check_output(out)
@@ -99,7 +101,8 @@ def evaluate(
             write_results(out, evaluation)
         kept.remove()
     title = f"{seeds} seeds x {episodes} incumbents"
-    summaries, asked = aggregate(evaluation.rows), mean_asked(evaluation.rows)
+    summaries = aggregate(evaluation.rows, trainings=False)
+    asked = mean_asked(evaluation.rows)
     for name, count in evaluation.misplaced.items():
         typer.echo(
             f"in {count} of {seeds * episodes} episodes of {printable(name)} the kernel had not "

@@ -27,7 +27,7 @@ from pmoss_agents.spatial.episodes import best_episodes, check_learnable, input_
 from pmoss_agents.spatial.observations import FullSequenceView
 from pmoss_agents.spatial.tile_agent import TileAgent, TileConfig, set_up
 from pmoss_agents.spatial.transitions import Batch, Transitions
-from pmoss_agents.trainer import Course, cosine
+from pmoss_agents.trainer import Course, check_loss, cosine
 from pmoss_agents.weights import Parts, arrays_of, load_arrays, set_rate, torch_threads
 from pmoss_datasets import Dataset
 from pmoss_datasets.formats.d3rlpy import find_d3rlpy, import_d3rlpy
@@ -271,8 +271,10 @@ class D3rlpyAgent(TileAgent, OfflineAgent[Dataset]):
             parts[states] = self._encoder.shared(parts[states])
         unused = torch.zeros_like(parts["actions"])
         lesson = TorchMiniBatch(**parts, returns_to_go=unused, device=str(device))
-        losses = self._learner.update(lesson, update)
-        return {name: float(value) for name, value in losses.items()}
+        losses = {k: float(v) for k, v in self._learner.update(lesson, update).items()}
+        # The weights have changed already, but nobody acts with them: fit() ends here.
+        check_loss(self.name, update, sum(losses.values()))
+        return losses
 
     # ---- keeping
 

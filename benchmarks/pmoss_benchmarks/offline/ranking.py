@@ -26,14 +26,12 @@ from pmoss_datasets.evaluation.scores import (
     score_profile,
     two_level_bootstrap,
 )
-from pmoss_datasets.evaluation.statistics import student
+from pmoss_datasets.evaluation.statistics import LEAST, student
 from pmoss_datasets.policies import Planner
 from pmoss_datasets.suite import load_task
 from pmoss_env.pictures import new_figure
 from pmoss_env.types import Float64Array
 
-#: Trainings from which on a learner has an interval; and tasks, where it is one over tasks.
-LEAST = 5
 #: What learners are shown of an episode.
 _AT_ONCE, _STEPWISE = "all slices at once", "one slice a step"
 

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from pmoss_agents.registry import agent_names
-from pmoss_benchmarks.offline.ranking import LEAST
 from pmoss_benchmarks.offline.ratios import PLACED
 from pmoss_benchmarks.offline.summary import BEST
 from pmoss_benchmarks.offline.tracks import load_track
 from pmoss_benchmarks.study.function import Cell, Figure, Rows
 from pmoss_benchmarks.study.tables import TableOfRows, interval, side
 from pmoss_datasets.domain import find_domain
+from pmoss_datasets.evaluation.statistics import LEAST
 from pmoss_datasets.spatial.domain import SPATIAL
 from pmoss_env.pictures import new_figure
 

@@ -68,7 +68,7 @@ def evaluate(
         policies: by name: a policy, or a function that gives the policy of a seed (an agent
             trained with it). All are asked for, and asked to check the environment, before the
             first episode.
-        seeds: non-negative, at least five for a table.
+        seeds: whole numbers from 0, each once; at least five for a table.
         episodes_per_seed: each with its own workload instance, co-tenants and incumbent.
         search_budget: model evaluations of the search that defines a score of 100; it asks the
             analytic model where the environment's backend cannot be asked after every move.
@@ -82,12 +82,20 @@ def evaluate(
 
     Raises:
         UnsupportedError: a machine that cannot be searched because it has no model.
-        DescriptionError: no seeds, episodes, schedules or policies, or too many; or an argument
-            that the environment does not have.
+        DescriptionError: no seeds, episodes, schedules or policies, or too many; a seed that is
+            none, or is there twice; a policy that is none; or an argument that the environment does
+            not have.
         DatasetError: a kept row is none of an evaluation.
         UnknownNameError: no such environment.
         PmossError: what a policy's check_env() raises, such as CheckpointError.
     """
+    seeds = _checked_seeds(seeds)
+    for name, policy in policies.items():
+        if not isinstance(policy, Policy) and not callable(policy):
+            raise DescriptionError(
+                f"policy {name!r} = {policy!r}: must be a policy, such as "
+                "SchedulePolicy('best-fit'), or a function of a seed"
+            )
     total = len(policies) * len(seeds) * episodes_per_seed
     _check_counts(
         {
@@ -146,6 +154,18 @@ def evaluate(
     settings = (env_id, dict(env_kwargs), search_budget, random_schedules)
     counts = {name: count for name, count in misplaced.items() if count}
     return Evaluation(*settings, rows, counts, seed_bits)
+
+
+def _checked_seeds(seeds: Sequence[int]) -> list[int]:
+    """Seeds as plain numbers, of which NumPy's are none; DescriptionError."""
+    checked: list[int] = []
+    for seed in seeds:
+        if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+            raise DescriptionError(f"seeds: {seed!r}: must be a whole number from 0")
+        if seed in checked:
+            raise DescriptionError(f"seeds: {seed} is there twice: it would play the same episodes")
+        checked.append(int(seed))
+    return checked
 
 
 def _check_counts(counts: Mapping[str, int], least: int = 1) -> None:

@@ -16,6 +16,8 @@ from pmoss_env.types import Float64Array
 #: Repetitions of the bootstrap, and the interval it gives.
 BOOTSTRAPS = 10_000
 INTERVAL = (2.5, 97.5)
+#: Fewest trainings, or episodes where nothing was trained, of which a mean has an interval.
+LEAST = 5
 #: Of the resampling, so that a table can be made again to the digit.
 _SEED = 0
 
@@ -29,11 +31,11 @@ class Summary:
         seeds: how many, n.
         episodes: how many in all.
         score: mean over the seeds of the mean score of their episodes; None without scores.
-        score_low: lower end of the 95 % interval, see bootstrap_interval(); None below two seeds.
+        score_low: lower end of the 95 % interval, see aggregate(); None if there is none.
         score_high: its upper end.
         score_std: standard deviation over seeds; None below two seeds.
         throughput: mean in the same way, Mq/s.
-        throughput_low: lower end of the interval; None below two seeds.
+        throughput_low: lower end of its interval; None if there is none.
         throughput_high: its upper end.
         illegal_actions: in all episodes together.
         seconds_per_decision: mean wall time of the policy.
@@ -53,14 +55,22 @@ class Summary:
     seconds_per_decision: float
 
 
-def aggregate(rows: Iterable[EpisodeResult]) -> list[Summary]:
+def aggregate(rows: Iterable[EpisodeResult], *, trainings: bool = True) -> list[Summary]:
     """Summarises each policy, in order of appearance.
 
-    Episodes are averaged per seed first. The intervals hold the chance of both: seeds and episodes.
+    Episodes are averaged per seed first.
 
     Args:
         rows: of evaluate() or read_results().
+        trainings: whether a policy may be another one for each seed, trained with it. Then the
+            intervals hold the chance of seeds and episodes, see bootstrap_interval(). Else all
+            episodes of a policy are alike, and the intervals are Student's. With fewer than LEAST
+            seeds, or episodes, there is none.
+
+    Raises:
+        MissingExtraError: scipy is not installed, which Student's intervals need.
     """
+    interval = bootstrap_interval if trainings else _interval_of_episodes
     of_policy: dict[str, list[EpisodeResult]] = {}
     for row in rows:
         of_policy.setdefault(row.policy, []).append(row)
@@ -68,8 +78,8 @@ def aggregate(rows: Iterable[EpisodeResult]) -> list[Summary]:
     for policy, mine in of_policy.items():
         score_groups = _by_seed([(r.seed, r.score) for r in mine if r.score is not None])
         throughput_groups = _by_seed([(r.seed, r.throughput) for r in mine])
-        score_low, score_high = bootstrap_interval(score_groups)
-        low, high = bootstrap_interval(throughput_groups)
+        score_low, score_high = interval(score_groups)
+        low, high = interval(throughput_groups)
         scores = np.array([group.mean() for group in score_groups])
         throughputs = np.array([group.mean() for group in throughput_groups])
         summaries.append(
@@ -128,10 +138,10 @@ def bootstrap_interval(
         groups: the values of the episodes of each seed; none of them empty.
 
     Returns:
-        The lower and the upper end; None below two seeds.
+        The lower and the upper end; None below LEAST seeds.
     """
     count = len(groups)
-    if count < 2:
+    if count < LEAST:
         return None, None
     rng = np.random.default_rng(_SEED)
     picks = rng.integers(count, size=(BOOTSTRAPS, count))
@@ -142,6 +152,17 @@ def bootstrap_interval(
         means[drawn] = values[episodes].mean(axis=1)
     low, high = np.percentile(means.mean(axis=1), INTERVAL)
     return float(low), float(high)
+
+
+def _interval_of_episodes(
+    groups: Sequence[Float64Array],
+) -> tuple[float, float] | tuple[None, None]:
+    values = np.concatenate(groups) if groups else np.zeros(0)
+    if values.size < LEAST:
+        return None, None
+    mean = student(values)
+    assert mean.low is not None and mean.high is not None
+    return mean.low, mean.high
 
 
 def with_interval(mean: float | None, low: float | None, high: float | None) -> str:

@@ -127,7 +127,6 @@ TEST_P(LargeValues, OfInsertedRecordsAreThereAfterARun) {
   runner->load();
   runtime::MeasureOptions options = runtime::options_for(runtime::LoadKind::closed);
   options.batch = 16;
-  options.seconds = 0.05;
   const runtime::Measurement result = runner->measure(options);
   runtime::expect_consistent(result, options);
   EXPECT_EQ(runner->index().size(), mix.records + result.inserted);
@@ -143,7 +142,6 @@ TEST_P(LargeValues, OfPointsAreWholeAndLieOnTheNodeOfTheirSlice) {
   runner->load();
   runtime::MeasureOptions options = runtime::options_for(runtime::LoadKind::closed);
   options.batch = 16;
-  options.seconds = 0.05;
   if (numa::refused_placement() == 0) {
     options.schedule.data = DataPlacement::slice;
     options.migration.pace = runtime::MigrationPace::aggressive;

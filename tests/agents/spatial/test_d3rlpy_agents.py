@@ -56,6 +56,12 @@ def test_reaches_the_optimum_of_the_toy(name, fitted, dataset):
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_training_that_diverges_ends(name, dataset):
+    with pytest.raises(CheckpointError, match=f"{name}: the loss .* training diverged"):
+        pmoss_agents.make(name, **{**SMALL, "learning_rate": 1e9}).fit(dataset)
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_targets_are_left_out_of_the_optimiser(name, fitted):
     modules = vars(fitted[name]._learner.modules)
     groups = modules["optim"].optim.param_groups

@@ -400,6 +400,10 @@ def test_going_on_with_another_dataset_must_be_asked_for(dataset, fitted, tmp_pa
     with pytest.raises(CheckpointError, match=r"checksum .* pass allow_other_dataset=True"):
         agent.fit(other)
     agent.fit(open_dataset(dataset.path))
+    with pytest.raises(CheckpointError, match="has made all of its"):
+        agent.fit(other, allow_other_dataset=True)
+    assert agent.dataset["checksum"] == dataset.checksum
+    agent.updates -= 1  # as if it had been interrupted
     agent.fit(other, allow_other_dataset=True)
     agent.save(path)
     agent = pmoss_agents.load(path)

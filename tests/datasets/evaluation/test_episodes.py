@@ -2,7 +2,7 @@
 
 import json
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -23,6 +23,9 @@ from pmoss_env.errors import (
 from pmoss_env.result_files import ResultFile
 from tests.cli.invoking import pmoss
 from tests.datasets.evaluation.policies import KWARGS, SEEDS, FirstTile, policies, written
+
+#: A time is no result.
+TIMELESS = {"seconds_per_decision": 0.0}
 
 
 def rows_of(rows, name):
@@ -143,6 +146,28 @@ def test_a_kept_row_with_another_type_is_refused(tmp_path, field, value):
 def test_counts_have_bounds(arguments, complaint):
     with pytest.raises(DescriptionError, match=f"^{complaint}.*: must be from . to 1,000,000"):
         evaluate(KWARGS, {"lpt": SchedulePolicy("lpt")}, **{"seeds": [0], **arguments})
+
+
+@pytest.mark.parametrize(
+    ("seeds", "complaint"),
+    [([7, 8, 7], "7 is there twice"), ([-1], "-1: must be"), ([1.5], "1.5: must be")],
+)
+def test_seeds_are_whole_numbers_and_each_is_there_once(seeds, complaint):
+    with pytest.raises(DescriptionError, match=f"seeds: {complaint}"):
+        evaluate(KWARGS, {"lpt": SchedulePolicy("lpt")}, seeds)
+
+
+def test_seeds_of_numpy_are_seeds_and_names_are_no_policies():
+    lpt = {"lpt": SchedulePolicy("lpt")}
+    of_numpy, plain = (
+        evaluate(KWARGS, lpt, seeds, 1, search_budget=20, random_schedules=3)
+        for seeds in (np.arange(2), [0, 1])
+    )
+    assert [asdict(row) | TIMELESS for row in of_numpy.rows] == [
+        asdict(row) | TIMELESS for row in plain.rows
+    ]
+    with pytest.raises(DescriptionError, match="policy 'lpt' = 'lpt': must be a policy"):
+        evaluate(KWARGS, {"lpt": "lpt"}, [0])
 
 
 class Listener(FirstTile):

@@ -40,10 +40,21 @@ def test_aggregate_averages_episodes_then_seeds():
     assert (a.policy, a.seeds, a.episodes, a.illegal_actions) == ("a", 2, 4, 4)
     assert (a.score, a.throughput) == (40.0, 6.0)
     assert a.score_std == pytest.approx(np.std([30, 50], ddof=1))
-    # Seed 0 ranges from 10 to 50, so a mean of two seeds may be anything from 10 to 50.
-    assert 10 <= a.score_low < 30 and a.score_high == 50
+    assert a.score_low is None and a.throughput_high is None  # too few seeds
     assert (b.score, b.score_low, b.score_std, b.throughput_high) == (None,) * 4
     assert b.throughput == 1.0
+
+
+def test_episodes_of_one_policy_have_students_interval():
+    scores = [10.0, 30.0, 50.0, 40.0, 20.0]
+    rows = [a_row("a", i // 3, i % 3, score) for i, score in enumerate(scores)]
+    [four] = aggregate(rows[:4], trainings=False)
+    assert four.score_low is None
+    [five] = aggregate(rows, trainings=False)
+    mean = student(np.array(scores))
+    assert (five.score_low, five.score_high) == (mean.low, mean.high)
+    [trained] = aggregate(rows)
+    assert trained.score_low is None
 
 
 def test_bootstrap_interval_repeats_and_narrows():
@@ -56,7 +67,7 @@ def test_bootstrap_interval_repeats_and_narrows():
     assert high - low == pytest.approx(2 * 1.96 * values.std() / np.sqrt(40), rel=0.1)
     few = bootstrap_interval(groups[:5])
     assert few[1] - few[0] > high - low
-    assert bootstrap_interval(groups[:1]) == (None, None)
+    assert bootstrap_interval(groups[:4]) == (None, None)
 
 
 def test_paired_differences_tell_more_than_both_means():

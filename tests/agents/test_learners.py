@@ -15,7 +15,13 @@ from pmoss_agents.registry import agent_names
 from pmoss_datasets import Recipe, collect
 from pmoss_datasets.domain import find_domain
 from pmoss_datasets.formats.d3rlpy import import_d3rlpy
-from pmoss_env.errors import CheckpointError, DescriptionError, MissingExtraError, UnsupportedError
+from pmoss_env.errors import (
+    CheckpointError,
+    DatasetError,
+    DescriptionError,
+    MissingExtraError,
+    UnsupportedError,
+)
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("sb3_contrib")
@@ -253,6 +259,23 @@ def test_another_task_is_refused(name, fitted, lessons):
     if name in PLAYED:
         with pytest.raises(CheckpointError, match="slices"):
             agent.fit({**lesson, "slices": 9})
+
+
+def test_data_that_teach_no_agent_of_tiles_are_refused(tmp_path):
+    env = {**SPATIAL, "observation": "compact"}
+    compact = collect(Recipe(env=env, episodes=4, reference_episodes=0), tmp_path / "data")
+    for name in ("surrogate", "pair-policy"):
+        make(name, updates=3).fit(compact)
+    for name in ("bc", "cql", "iql", "cdqac", "decision-transformer", "qt"):
+        with pytest.raises(DatasetError, match="observation='compact', which lacks machine_view"):
+            make(name).fit(compact)
+
+
+@pytest.mark.parametrize("name", ["bc", "decision-transformer", "surrogate", "pair-policy"])
+@pytest.mark.parametrize("lesson", [None, {}, ["data"]])
+def test_what_is_no_dataset_is_refused(name, lesson):
+    with pytest.raises(DatasetError, match="is no Dataset"):
+        make(name).fit(lesson)
 
 
 @pytest.mark.parametrize("name", EXTRAS)

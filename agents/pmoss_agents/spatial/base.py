@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from itertools import zip_longest
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,6 +14,7 @@ from pmoss_datasets import Dataset
 from pmoss_datasets.policies import Policy
 from pmoss_env.envs.spatial.observation import meta_names
 from pmoss_env.errors import CheckpointError, DatasetError, UnsupportedError
+from pmoss_env.machines import Machine
 from pmoss_env.types import COUNTER_NAMES
 
 #: Observations with one value, or one row of counters, per tile.
@@ -41,13 +44,25 @@ class SpatialAgent(Agent):
                 compared.
 
         Raises:
-            CheckpointError: it has another grid, number of slices, placement order, observation or
-                set of counters; it is of another kind, or a vector of environments.
+            CheckpointError: it has another grid, number of slices, placement order, observation,
+                set of counters or entry of ``meta``; it is of another kind, a vector of
+                environments, or in a wrapper that changes its observations.
             UnsupportedError: its actions name nodes, which this agent cannot choose.
         """
         env = bare_env(self.name, env)
         refuse_nodes(self.name, getattr(env, "actions_kind", "core"))
         self.check_task(_facts_of(env))
+
+    def check_task(self, other: Mapping[str, Any], what: str = "the environment") -> None:
+        """See Agent.check_task; of ``meta_names`` it names the first that differs."""
+        super().check_task({**other, "meta_names": None}, what)
+        own, theirs = self.task.get("meta_names"), other.get("meta_names")
+        if own and theirs and own != theirs:
+            first = next(pair for pair in zip_longest(own, theirs) if pair[0] != pair[1])
+            raise CheckpointError(
+                f"{self.name} was fitted for a machine with {first[0]} in meta, where {what} has "
+                f"{first[1]}; padding (--pad) goes by these names"
+            )
 
     def padded(self) -> Policy:
         """See PaddedAgent."""
@@ -66,9 +81,14 @@ def task_of(dataset: Dataset, *, plans: bool = False, complete: bool = False) ->
         complete: whether it sees all slices at each step.
 
     Raises:
-        DatasetError: its episodes are of another domain, or show no counters of slices.
+        DatasetError: it is no Dataset, its episodes are of another domain, or they do not show
+            what the agent sees.
         UnsupportedError: its actions name nodes, which the agent cannot choose.
     """
+    if not isinstance(dataset, Dataset):
+        raise DatasetError(
+            f"{dataset!r:.60}: is no Dataset: load(id) or open_dataset(path) gives one"
+        )
     if dataset.domain.name != SpatialAgent.domain:
         raise DatasetError(
             f"{dataset.path}: holds episodes of the domain {dataset.domain.name!r}: agents of "
@@ -78,6 +98,11 @@ def task_of(dataset: Dataset, *, plans: bool = False, complete: bool = False) ->
     if not plans:
         refuse_nodes("an agent of tiles", str(given.get("actions", "core")))
     observation = str(given.get("observation", "full"))
+    if not plans and observation == "compact":
+        raise DatasetError(
+            f"{dataset.path}: was collected with observation='compact', which lacks machine_view: "
+            "agents of tiles need 'full', 'paper' or 'complete'; surrogate and pair-policy do not"
+        )
     if complete and observation == "paper":
         raise DatasetError(
             f"{dataset.path}: was collected with observation='paper', which shows no counters of "
@@ -98,27 +123,26 @@ def bare_env(who: str, env: Any) -> Any:
     """An environment of spatial scheduling, or what is known of one, without its wrappers.
 
     Raises:
-        CheckpointError: it is a vector of environments, or of another kind.
+        CheckpointError: it is a vector of environments, of another kind, or a wrapper changes its
+            observations.
     """
     if (count := getattr(env, "num_envs", None)) is not None:
         raise CheckpointError(
             f"{who}: plays one environment, and this is a vector of {count}: check_env() takes one "
             "of gymnasium.make(), and act() one row: {key: value[i] for each key} of row i"
         )
-    bare = getattr(env, "unwrapped", env)
-    space = getattr(bare, "observation_space", None)
+    space = getattr(env, "observation_space", None)
     if space is not None and "position_mask" not in getattr(space, "spaces", {}):
         raise CheckpointError(
-            f"{who}: {type(bare).__name__} is no environment of spatial scheduling: its "
-            "observations lack position_mask: make pmoss/SpatialScheduling-v0"
+            f"{who}: the observations of {env} lack position_mask: make "
+            "pmoss/SpatialScheduling-v0, without a wrapper that changes them"
         )
-    return bare
+    return getattr(env, "unwrapped", env)
 
 
 def task_of_env(env: Any) -> dict[str, Any]:
     """task_of() for a bare environment to play in."""
-    names = {"counters": list(COUNTER_NAMES), "meta_names": list(meta_names(env.machine))}
-    return {**_facts_of(env), **names}
+    return {**_facts_of(env), "counters": list(COUNTER_NAMES)}
 
 
 def _facts_of(env: Any) -> dict[str, Any]:
@@ -126,6 +150,7 @@ def _facts_of(env: Any) -> dict[str, Any]:
     machine = getattr(env, "machine", None)
     return {
         "grid": None if machine is None else [machine.rows, machine.cols],
+        "meta_names": list(meta_names(machine)) if isinstance(machine, Machine) else None,
         "slices": getattr(env, "slices", None),
         "order": getattr(env, "order_kind", None),
         "observation": getattr(env, "observation_mode", None),
@@ -180,7 +205,7 @@ class PaddedAgent:
             self._layout = Layout(machine, self._grid, self.agent.task["meta_names"])
         except CheckpointError as error:
             raise CheckpointError(f"{self.agent.name} was fitted for {error}") from error
-        self.agent.check_task({**_facts_of(env), "grid": None})
+        self.agent.check_task({**_facts_of(env), "grid": None, "meta_names": None})
 
     def reset(self) -> None:
         """Begins an episode."""

@@ -16,7 +16,7 @@ from pmoss_agents.agent import Array
 from pmoss_datasets import Dataset
 from pmoss_datasets.formats import SequenceView
 from pmoss_env.envs.spatial.observation import meta_names
-from pmoss_env.errors import CheckpointError, DatasetError
+from pmoss_env.errors import CheckpointError, DatasetError, DescriptionError
 from pmoss_env.machines import Machine
 from pmoss_env.types import COUNTER_INDEX, COUNTER_NAMES
 
@@ -101,7 +101,16 @@ def in_full(observation: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def full_shapes(space: spaces.Dict) -> list[tuple[int, ...]]:
-    """Shapes of the full observation's arrays in the order of KEYS, also of those left out."""
+    """Shapes of the full observation's arrays in the order of KEYS, also of those left out.
+
+    Raises:
+        DescriptionError: it lacks the machine's view, which networks cannot do without.
+    """
+    if "machine_view" not in space.spaces:
+        raise DescriptionError(
+            "observation = 'compact': lacks machine_view, which agents of tiles see: use 'full', "
+            "'paper' or 'complete'"
+        )
     machine = space["machine_view"].shape or ()
     absent = {"incumbent_view": machine, "slice_view": machine[-1:]}
     shapes = absent | {key: part.shape or () for key, part in space.spaces.items()}

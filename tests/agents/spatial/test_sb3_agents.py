@@ -68,6 +68,8 @@ def test_what_cannot_be_learned_online_is_refused() -> None:
     ):
         with pytest.raises(UnsupportedError, match=text):
             agent.fit({**TOY, **change})
+    with pytest.raises(DescriptionError, match="observation = 'compact': lacks machine_view"):
+        agent.fit({**TOY, "observation": "compact"})
     for config in ({"gamma": 0.0}, {"steps": 0}, {"reward": "none"}, {"epsilon": 2.0}):
         with pytest.raises(DescriptionError, match=next(iter(config))):
             make("dqn", **config)

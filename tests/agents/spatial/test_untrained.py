@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from gymnasium.wrappers import FlattenObservation, TimeLimit
 
 from pmoss_agents.agent import OfflineAgent, OnlineAgent
 from pmoss_agents.configs import has_config, read_config
@@ -164,6 +165,17 @@ def test_a_larger_machine_other_slices_and_old_checkpoints_are_refused(agent):
         policy.check_env(SpatialSchedulingEnv(machine=TINY, slices=9, order="load"))
     with pytest.raises(CheckpointError, match="fit it with this version"):
         PaddedAgent(DecisionTransformer(**TRANSFORMER))
+
+
+def test_another_meta_and_wrapped_observations_are_refused_before_the_first_action(agent):
+    other = "milan-nps1"  # of the same grid
+    with pytest.raises(CheckpointError, match=r"gb_per_s in meta, where the environment has node"):
+        agent.check_env(SpatialSchedulingEnv(machine=other, **SLICES))
+    agent.padded().check_env(SpatialSchedulingEnv(machine=other, **SLICES))
+    env = SpatialSchedulingEnv(machine=LARGE, **SLICES)
+    agent.check_env(TimeLimit(env, 9))
+    with pytest.raises(CheckpointError, match=r"FlattenObservation.* lack position_mask"):
+        agent.check_env(FlattenObservation(env))
 
 
 def test_actions_that_name_the_nodes_of_data_are_refused(agent, tmp_path):

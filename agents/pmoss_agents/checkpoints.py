@@ -42,7 +42,12 @@ def write(path: str | Path, header: Mapping[str, Any], arrays: Mapping[str, Arra
     Args:
         header: what the agent is, as plain JSON values; ``agent`` is its registry name.
         arrays: what it has learned, by name.
+
+    Raises:
+        CheckpointError: the path is a folder.
     """
+    if Path(path).is_dir():
+        raise CheckpointError(f"{path}: is a folder: name a file in it, such as agent{SUFFIX}")
     _safetensors()
     # safetensors writes an array's memory as it lies, so that it must lie in C order.
     arrays = {name: np.asarray(array, order="C") for name, array in arrays.items()}

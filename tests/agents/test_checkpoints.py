@@ -88,6 +88,11 @@ def test_without_safetensors_the_extra_is_named(tmp_path, monkeypatch):
         checkpoints.write(tmp_path / "agent.safetensors", HEADER, ARRAYS)
 
 
+def test_a_folder_is_no_place_for_a_checkpoint(tmp_path):
+    with pytest.raises(CheckpointError, match="is a folder: name a file in it"):
+        checkpoints.write(tmp_path, HEADER, ARRAYS)
+
+
 def test_the_same_agent_gives_the_same_file(tmp_path: Path) -> None:
     header = {"agent": "x", "config": {"name": "ü"}, "values": {}}
     arrays = {"b": np.arange(3, dtype=np.float32), "a": np.ones((2, 2))}

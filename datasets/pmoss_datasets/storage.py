@@ -233,7 +233,7 @@ class Dataset:
             index = operator.index(index)
         except TypeError as error:
             raise TypeError(
-                f"episode {index!r}: must be one whole number: [dataset[i] for i in range(5)] "
+                f"episode {index!r:.60}: must be one whole number: [dataset[i] for i in range(5)] "
                 "gives the first five"
             ) from error
         if not -len(self) <= index < len(self):

@@ -1,4 +1,4 @@
-"""The score of an agent while it learns, in episodes that neither data nor evaluations have."""
+"""The score of an agent while it learns, in episodes that its data do not have."""
 
 from __future__ import annotations
 
@@ -90,13 +90,17 @@ class Worlds:
         return references
 
     def score(self, agent: Agent) -> float:
-        """The mean score of an agent over all episodes that have one; 0 where none has."""
+        """The mean score of an agent over all episodes that have one; 0 where none has.
+
+        An agent that learns from several machines plays on each of them padded.
+        """
+        player = agent.padded() if len(self.envs) > 1 else agent
         scores = [
             row.score
             for env, references in zip(self.envs, self.references, strict=True)
             for row in evaluate(
                 env,
-                {agent.name: agent},
+                {agent.name: player},
                 [SEED],
                 self.episodes,
                 env_id=self.domain.env_id,

@@ -117,6 +117,10 @@ def _references(dataset: Dataset) -> str:
         score = scores[name]
         text = dataset.domain.reference_text(name, score)
         lines.append(f"| {text} | {score['mean']:.1f} | {score['std']:.1f} | {score['n']} |")
+    bottom, top = (scores[name] for name in dataset.domain.references[:2])
+    if (length := abs(top["mean"] - bottom["mean"])) > 0:
+        error = 100 * bottom["std"] / bottom["n"] ** 0.5 / length
+        lines += ["", f"The standard error of score 0 is {error:.0f} points."]
     return "\n".join(lines)
 
 

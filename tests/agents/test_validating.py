@@ -135,3 +135,13 @@ def test_data_without_what_an_algorithm_needs_leave_nothing(tmp_path: Path, agen
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
     with pytest.raises(DatasetError, match="episode 0"):
         pmoss_agents.make(agent, reward="improvement").fit(open_dataset(source.path))  # type: ignore[attr-defined]
+
+
+def test_an_agent_of_several_machines_is_validated_on_each(data: Path, tmp_path: Path) -> None:
+    wider = {**TOY, "machine": "sandy-bridge"}
+    other = collect(Recipe(env=wider, episodes=4, reference_episodes=0), tmp_path / "other").path
+    out = tmp_path / "out.safetensors"
+    words = ["--set", "updates=2", "--set", "width=32", "--set", "layers=1", "--set", "heads=1"]
+    pmoss("train", "decision-transformer", str(data), str(other), str(out), *words, *VALIDATED)
+    [row] = read_log(rows_path(out))
+    assert np.isfinite(row["score"])

@@ -82,20 +82,14 @@ def evaluate(
 
     Raises:
         UnsupportedError: a machine that cannot be searched because it has no model.
-        DescriptionError: no seeds, episodes, schedules or policies, or too many; a seed that is
-            none, or is there twice; a policy that is none; or an argument that the environment does
-            not have.
+        DescriptionError: no or too many seeds, episodes, schedules or policies; one that is none,
+            or a seed twice; or an argument that the environment does not have.
         DatasetError: a kept row is none of an evaluation.
         UnknownNameError: no such environment.
         PmossError: what a policy's check_env() raises, such as CheckpointError.
     """
     seeds = _checked_seeds(seeds)
-    for name, policy in policies.items():
-        if not isinstance(policy, Policy) and not callable(policy):
-            raise DescriptionError(
-                f"policy {name!r} = {policy!r}: must be a policy, such as "
-                "SchedulePolicy('best-fit'), or a function of a seed"
-            )
+    _check_policies(policies)
     total = len(policies) * len(seeds) * episodes_per_seed
     _check_counts(
         {
@@ -154,6 +148,15 @@ def evaluate(
     settings = (env_id, dict(env_kwargs), search_budget, random_schedules)
     counts = {name: count for name, count in misplaced.items() if count}
     return Evaluation(*settings, rows, counts, seed_bits)
+
+
+def _check_policies(policies: Mapping[str, Any]) -> None:
+    for name, policy in policies.items():
+        if not isinstance(policy, Policy) and not callable(policy):
+            raise DescriptionError(
+                f"policy {name!r} = {policy!r}: must be a policy, such as "
+                "SchedulePolicy('best-fit'), or a function of a seed"
+            )
 
 
 def _checked_seeds(seeds: Sequence[int]) -> list[int]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from pmoss_datasets.fairness import check_policy, reads_environment
 from pmoss_env.baselines import Baseline, budget_of, is_own, make_baseline, needs_backend
+from pmoss_env.checks import check_type
 from pmoss_env.context import Context
 from pmoss_env.envs.spatial.env import Observation
 from pmoss_env.errors import DescriptionError, UnsupportedError
@@ -74,8 +75,9 @@ class Measured:
             budget: evaluations per episode of a backend like the environment's.
 
         Raises:
-            DescriptionError: a negative budget.
+            DescriptionError: a negative budget, or one that is no whole number.
         """
+        check_type("measurements", int, budget)
         if budget < 0:
             raise DescriptionError(f"measurements = {budget}: must be 0 or more")
         self._policy, self._budget = policy, budget

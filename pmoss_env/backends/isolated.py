@@ -20,6 +20,7 @@ from pmoss_env.backends.child_process import Child, Wording
 from pmoss_env.backends.frames import pack_instance, pack_schedule, unpack_snapshot
 from pmoss_env.backends.hardware import HardwareBackend
 from pmoss_env.backends.kernel_settings import switched
+from pmoss_env.checks import check_type
 from pmoss_env.errors import BackendError
 from pmoss_env.indexes import check_hint, is_plugin
 from pmoss_env.types import HardwareSnapshot, Instance, Schedule
@@ -56,6 +57,7 @@ class IsolatedBackend(SubjectBackend):
         on_round: Callable[[dict[str, Any]], None] | None = None,
         **options: Any,
     ) -> None:
+        check_type("silence_seconds", float, silence_seconds)
         # Checks the options before a child exists; measures nothing.
         self._checked = HardwareBackend(subject, **options)
         super().__init__(dataclasses.replace(subject, workload=self._checked.workload))

@@ -125,6 +125,7 @@ class SimulatedBackend(SubjectBackend):
         self.dispatch = dispatch
         self.numa_balancing = numa_balancing
         self._progress = progress
+        check_type("overhead_cycles", float, overhead_cycles)
         self._native_machine = native_machine(self.machine, overhead_cycles)
         self._server: _native.SimulatedServer | None = None
         if recordings is None and holds_points(self.workload.index):

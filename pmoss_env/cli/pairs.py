@@ -82,7 +82,7 @@ def pairs(words: Sequence[str] | None) -> dict[str, Any]:
     A user-defined index is registered: the user of the command line trusts it.
 
     Raises:
-        BadParameter: a word without an equals sign or key.
+        BadParameter: a word without an equals sign or key, or a key twice.
         PluginError: an index that is no shared library.
     """
     result: dict[str, Any] = {}
@@ -90,6 +90,8 @@ def pairs(words: Sequence[str] | None) -> dict[str, Any]:
         key, equals, text = word.partition("=")
         if not equals or not key:
             raise typer.BadParameter(f"{word!r}: must be key=value")
+        if key in result:
+            raise typer.BadParameter(f"{word!r}: {key} has a value already: give it once")
         try:
             result[key] = parse_json(text)
         except ValueError:

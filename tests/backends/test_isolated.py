@@ -16,7 +16,7 @@ from pmoss_env.backends import Backend, make_backend
 from pmoss_env.backends.frames import pack_snapshot, unpack_snapshot
 from pmoss_env.backends.isolated import IsolatedBackend
 from pmoss_env.baselines import Context, make_baseline
-from pmoss_env.errors import BackendError, ScheduleError, UnsupportedError
+from pmoss_env.errors import BackendError, DescriptionError, ScheduleError, UnsupportedError
 from pmoss_env.types import COUNTER_INDEX, CoTenant, Instance, Schedule
 from tests.backends.ended import is_running, wait_until_gone
 
@@ -109,6 +109,8 @@ def test_a_child_may_die_in_the_middle_of_a_measurement() -> None:
 def test_errors_keep_their_type(backend: IsolatedBackend) -> None:
     with pytest.raises(ScheduleError, match="exactly 8"):
         backend.measure(Schedule([0], [0]), seed=0)
+    with pytest.raises(DescriptionError, match="silence_seconds = 'x'"):
+        make(silence_seconds="x")
     with pytest.raises(BackendError, match="seconds = 0"):
         make(seconds=0)
     with pytest.raises(UnsupportedError, match=r"takes no option 'sceonds'.*silence_seconds"):

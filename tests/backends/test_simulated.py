@@ -104,6 +104,7 @@ def test_same_bits_in_another_process():
         ({"page_sampling": True}, DescriptionError, "page_sampling = True"),
         ({"records": 0}, DescriptionError, "records = 0"),
         ({"numa_balancing": 1}, DescriptionError, "numa_balancing = 1"),
+        ({"overhead_cycles": "a"}, DescriptionError, "overhead_cycles = 'a'"),
         ({"dispatch": "ideel"}, UnknownNameError, "Did you mean 'ideal'"),
         ({"seconds": 1}, UnsupportedError, "takes no option 'seconds'; it takes records, queries"),
         ({"machine": "host"}, DescriptionError, "no parameters"),

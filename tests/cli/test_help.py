@@ -76,6 +76,8 @@ def test_machine_means_the_same_everywhere() -> None:
     for command in ("evaluate lpt", "data collect x", "train a.safetensors", "measure"):
         message = pmoss(*command.split(), "--machine", "toy", "-e", "machine=rome-7302", status=2)
         assert "--machine toy: -e machine=rome-7302 names another" in message
+    message = pmoss("evaluate", "lpt", "-e", "machine=toy", "-e", "machine=rome-7302", status=2)
+    assert "machine has a value already" in message
 
 
 def test_pairs_mean_the_same_everywhere() -> None:

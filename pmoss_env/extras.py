@@ -22,7 +22,7 @@ _EXTRAS = {
     "rich": ("rich", "cli"),
     "safetensors": ("safetensors", "agents"),
     "sb3_contrib": ("sb3-contrib", "online"),
-    "scipy": ("scipy", "agents"),
+    "scipy": ("scipy", "datasets"),
     "sklearn": ("scikit-learn", "agents"),
     "stable_baselines3": ("stable-baselines3", "online"),
     "submitit": ("submitit", "slurm"),

@@ -79,14 +79,18 @@ def round_error(snapshot: HardwareSnapshot) -> float | None:
     not counted among the rounds.
     """
     rounds = snapshot.provenance.get("rounds", {})
-    rates = np.array([sum(of_nodes) for of_nodes in rounds.get("node_mq_per_s", ())])
-    lengths = np.array([fmean(of_nodes) for of_nodes in rounds.get("node_seconds", ())])
-    count = int(np.count_nonzero(lengths > 0.5 * lengths.mean())) if lengths.size else 0
-    if count < _LEAST_ROUNDS or not rates @ lengths > 0:
+    of_nodes = np.array(rounds.get("node_seconds", ()))
+    if not of_nodes.size:
         return None
-    mean = rates @ lengths / lengths.sum()
-    spread = math.sqrt(count / (count - 1) * np.square(lengths * (rates - mean)).sum())
-    return float(spread / (rates @ lengths))
+    # Each node has a sweeper of its own: in a round one node may be late and others not.
+    served = (np.array(rounds["node_mq_per_s"]) * of_nodes).sum(axis=1)
+    lengths = of_nodes.mean(axis=1)
+    count = int(np.count_nonzero(lengths > 0.5 * lengths.mean()))
+    if count < _LEAST_ROUNDS or not served.sum() > 0:
+        return None
+    rate = served.sum() / lengths.sum()
+    spread = math.sqrt(count / (count - 1) * np.square(served - rate * lengths).sum())
+    return float(spread / served.sum())
 
 
 def busy_share(snapshot: HardwareSnapshot) -> float | None:

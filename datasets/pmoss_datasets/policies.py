@@ -10,7 +10,6 @@ import numpy as np
 
 from pmoss_datasets.fairness import check_policy, reads_environment
 from pmoss_env.baselines import Baseline, budget_of, is_own, make_baseline, needs_backend
-from pmoss_env.checks import check_type
 from pmoss_env.context import Context
 from pmoss_env.envs.spatial.env import Observation
 from pmoss_env.errors import DescriptionError, UnsupportedError
@@ -77,10 +76,9 @@ class Measured:
         Raises:
             DescriptionError: a negative budget, or one that is no whole number.
         """
-        check_type("measurements", int, budget)
-        if budget < 0:
-            raise DescriptionError(f"measurements = {budget}: must be 0 or more")
-        self._policy, self._budget = policy, budget
+        if isinstance(budget, bool) or not isinstance(budget, int | np.integer) or budget < 0:
+            raise DescriptionError(f"measurements = {budget}: must be a whole number from 0")
+        self._policy, self._budget = policy, int(budget)
         self._session: Any = None
         self._backend: Any = None
         self._planned: Any = None  # the instance of the latest plan

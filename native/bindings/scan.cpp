@@ -87,10 +87,10 @@ py::dict run_scan(const scan::Column& column, std::int32_t low, std::int32_t hig
     } else {
       // Neither waiting for the engine nor the memory of its buffers is part of a scan.
       const std::scoped_lock lock(shared->mutex());
+      scan::CopyEngine& engine = shared->engine();
       scan::BlockBuffers& buffers = shared->buffers(static_cast<std::size_t>(block_kib * 1024));
       timed([&] {
-        return scan::scan_by_copies(column, {low, high}, *positions, shared->engine(), buffers,
-                                    isa);
+        return scan::scan_by_copies(column, {low, high}, *positions, engine, buffers, isa);
       });
     }
   }

@@ -66,7 +66,7 @@ class IsolatedBackend(SubjectBackend):
         self._progress = progress
         self.on_round = on_round
         self._child: Child | None = None
-        self._measuring = threading.Lock()
+        self._measuring, self._process = threading.Lock(), os.getpid()
         self._instance = Instance()
 
     @property
@@ -89,9 +89,10 @@ class IsolatedBackend(SubjectBackend):
                 thread is measuring.
         """
         self.machine.check_schedule(schedule, self.slices)
-        if self._child is not None and self._child.is_elsewhere:
+        if self._process != os.getpid():
             self.close()
-            self._measuring = threading.Lock()  # a thread of the other process may hold it
+            # A thread of the process that this one was forked from may hold the lock.
+            self._measuring, self._process = threading.Lock(), os.getpid()
         if not self._measuring.acquire(blocking=False):
             raise BackendError("another thread measures with this backend: make one for each")
         try:

@@ -71,8 +71,10 @@ def evaluate(
     from pmoss_agents.policies import named_policies
     from pmoss_datasets.evaluation import aggregate, mean_asked, write_results
     from pmoss_datasets.evaluation import evaluate as run
+    from pmoss_datasets.evaluation.statistics import LEAST
 
-    require("scipy")  # for intervals, and not only when all was played
+    if seeds * episodes >= LEAST:
+        require("scipy")  # for intervals, and not only when all was played
     kwargs = env_arguments(env, machine)
     if out:
         check_output(out)

@@ -49,7 +49,10 @@ class Bar:
 
 
 def draw_demo(result: DemoResult) -> str:
-    """The text of an SVG file: five bars, the means over all episodes with 95 % intervals."""
+    """The text of an SVG file: five bars, the means over all episodes.
+
+    With enough episodes they have 95 % intervals.
+    """
     kinds = {AGENT: "learned", TUNED: "learned", SEARCH: "search"}
     bars = [
         Bar(
@@ -61,8 +64,8 @@ def draw_demo(result: DemoResult) -> str:
         )
         for label, summary in result.shown.items()
     ]
-    name = result.comparison.machine.name
-    return draw_bars(bars, f"million queries per second, {name}; lines: 95 % intervals")
+    lines = "; lines: 95 % intervals" if any(bar.low is not None for bar in bars) else ""
+    return draw_bars(bars, f"million queries per second, {result.comparison.machine.name}{lines}")
 
 
 def draw_bars(bars: Sequence[Bar], unit: str, digits: int = 1) -> str:

@@ -108,7 +108,7 @@ def run_demo(
     )
     card = pretrained.card(plan.agent)
     write_results(folder / "results.jsonl", evaluation, agent=card.name, sha256=card.sha256)
-    summaries = aggregate(evaluation.rows)
+    summaries = aggregate(evaluation.rows, trainings=False)
     result = DemoResult(
         plan, host, summaries, _example(plan, evaluation.rows), seconds, process_time() - cpu_began
     )

@@ -299,6 +299,7 @@ def test_what_is_counted_is_told_of_threads_that_sleep(monkeypatch):
         server.close()
 
 
+@needs_two_cpus
 def test_threads_that_come_and_go_meanwhile():
     """Most threads end between the epoch that shows them and the move."""
     program = (

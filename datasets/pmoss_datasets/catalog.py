@@ -135,7 +135,7 @@ def _folder_of(name: str | Path, root: str | Path | None, mirror: str | None, ob
 def _named(dataset: Dataset, name: str | Path, folder: Path) -> Dataset:
     """The dataset, if it is the one of that name: DatasetError."""
     id_ = str(name)
-    if folder == Path(name):
+    if folder in (Path(name), SHIPPED_ROOT / id_):
         return dataset
     if dataset.id != id_:
         raise DatasetError(f"{folder}: holds {dataset.id}, and not {id_}")

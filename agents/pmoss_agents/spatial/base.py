@@ -131,13 +131,18 @@ def bare_env(who: str, env: Any) -> Any:
             f"{who}: plays one environment, and this is a vector of {count}: check_env() takes one "
             "of gymnasium.make(), and act() one row: {key: value[i] for each key} of row i"
         )
-    space = getattr(env, "observation_space", None)
-    if space is not None and "position_mask" not in getattr(space, "spaces", {}):
-        raise CheckpointError(
-            f"{who}: the observations of {env} lack position_mask: make "
-            "pmoss/SpatialScheduling-v0, without a wrapper that changes them"
-        )
-    return getattr(env, "unwrapped", env)
+    bare = getattr(env, "unwrapped", env)
+    for each, way_out in (
+        (bare, "make pmoss/SpatialScheduling-v0"),
+        (env, "leave out the wrapper that changes them"),
+    ):
+        space = getattr(each, "observation_space", None)
+        if space is not None and "position_mask" not in getattr(space, "spaces", {}):
+            raise CheckpointError(
+                f"{who}: {type(each).__name__} is no environment of spatial scheduling: its "
+                f"observations lack position_mask: {way_out}"
+            )
+    return bare
 
 
 def task_of_env(env: Any) -> dict[str, Any]:

@@ -21,6 +21,16 @@ from pmoss_env.types import COUNTER_INDEX, CoTenant, Instance, Schedule
 from tests.backends.ended import is_running, wait_until_gone
 
 SLICES = 8
+#: How a program begins whose backend has measured once.
+MEASURED = """
+import os, time
+from pmoss_env.backends import make_backend
+from pmoss_env.baselines import Context, make_baseline
+backend = make_backend('hardware', machine='host', workload='ycsb-a', slices=8,
+                       records=1000, seconds=0.05, warmup_seconds=0.0)
+schedule = make_baseline('spread')(Context(backend.machine, 8))
+backend.measure(schedule, seed=0)
+"""
 
 
 def make(**changes: Any) -> IsolatedBackend:
@@ -143,13 +153,7 @@ def test_only_one_thread_measures_at_a_time() -> None:
 
 def test_a_forked_process_has_a_child_of_its_own() -> None:
     program = (
-        "import os\n"
-        "from pmoss_env.backends import make_backend\n"
-        "from pmoss_env.baselines import Context, make_baseline\n"
-        "backend = make_backend('hardware', machine='host', workload='ycsb-a', slices=8,\n"
-        "                       records=1000, seconds=0.05, warmup_seconds=0.0)\n"
-        "schedule = make_baseline('spread')(Context(backend.machine, 8))\n"
-        "backend.measure(schedule, seed=0)\n"
+        f"{MEASURED}"
         "before = backend.process_id\n"
         "forked = os.fork()\n"
         "first = 100 if forked else 200\n"
@@ -165,17 +169,7 @@ def test_a_forked_process_has_a_child_of_its_own() -> None:
 
 
 def test_the_child_dies_with_a_parent_that_is_killed() -> None:
-    program = (
-        "import time\n"
-        "from pmoss_env.backends import make_backend\n"
-        "from pmoss_env.baselines import Context, make_baseline\n"
-        "backend = make_backend('hardware', machine='host', workload='ycsb-a', slices=8,\n"
-        "                       records=1000, seconds=0.05, warmup_seconds=0.0)\n"
-        "schedule = make_baseline('spread')(Context(backend.machine, 8))\n"
-        "backend.measure(schedule, seed=0)\n"
-        "print(backend.process_id, flush=True)\n"
-        "time.sleep(600)\n"
-    )
+    program = f"{MEASURED}print(backend.process_id, flush=True)\ntime.sleep(600)\n"
     parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
     assert parent.stdout
     child = int(parent.stdout.readline())

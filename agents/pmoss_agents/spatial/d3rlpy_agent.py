@@ -272,7 +272,7 @@ class D3rlpyAgent(TileAgent, OfflineAgent[Dataset]):
         unused = torch.zeros_like(parts["actions"])
         lesson = TorchMiniBatch(**parts, returns_to_go=unused, device=str(device))
         losses = {k: float(v) for k, v in self._learner.update(lesson, update).items()}
-        # The weights have changed already, but nobody acts with them: fit() ends here.
+        # The weights have changed already, but no episode is played with them: fit() ends here.
         check_loss(self.name, update, sum(losses.values()))
         return losses
 

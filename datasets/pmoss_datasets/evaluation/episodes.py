@@ -161,14 +161,14 @@ def _check_policies(policies: Mapping[str, Any]) -> None:
 
 def _checked_seeds(seeds: Sequence[int]) -> list[int]:
     """Seeds as plain numbers, of which NumPy's are none; DescriptionError."""
-    checked: list[int] = []
+    checked: dict[int, None] = {}
     for seed in seeds:
         if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
             raise DescriptionError(f"seeds: {seed!r}: must be a whole number from 0")
         if seed in checked:
             raise DescriptionError(f"seeds: {seed} is there twice: it would play the same episodes")
-        checked.append(int(seed))
-    return checked
+        checked[int(seed)] = None
+    return list(checked)
 
 
 def _check_counts(counts: Mapping[str, int], least: int = 1) -> None:

@@ -20,7 +20,7 @@ from pmoss_env.backends.data_facts import data_facts, require_planned_cpus
 from pmoss_env.backends.kernel_settings import check_settings, pages_balanced, switched
 from pmoss_env.backends.native_counts import native_errors, rounds_of, snapshot_of
 from pmoss_env.backends.native_forms import native_workload
-from pmoss_env.checks import check_name, check_type
+from pmoss_env.checks import check_name, check_number, check_type, check_whole
 from pmoss_env.errors import BackendError, UnsupportedError
 from pmoss_env.interference import check_co_tenants
 from pmoss_env.machines.host import kernel_nodes
@@ -135,10 +135,10 @@ class HardwareBackend(SubjectBackend):
         check_name("strategy", strategy, STRATEGIES)
         check_name("pace", pace, PACES)
         check_name("routers", routers, ROUTERS)
-        if not 1 <= batch <= 64:
-            raise BackendError(f"batch = {batch}: must lie between 1 and 64")
-        if not sweep_seconds >= 0:
-            raise BackendError(f"sweep_seconds = {sweep_seconds}: must be at least 0")
+        check_whole("batch", batch, 1, 64)
+        check_whole("window", window, 1)
+        check_number("sweep_seconds", sweep_seconds, 0)
+        check_number("max_growth", max_growth, 0)
         self.settings = {
             "numa_balancing": numa_balancing,
             "transparent_hugepages": transparent_hugepages,

@@ -106,8 +106,6 @@ def test_rounds_are_swept_and_recorded(backend: HardwareBackend) -> None:
         "node_mq_per_s": [],
         "offcore_gb_per_s": [],
     }
-    with pytest.raises(BackendError, match="sweep_seconds = -1"):
-        make(sweep_seconds=-1)
 
 
 def test_rounds_are_as_long_as_their_workers_say() -> None:
@@ -252,10 +250,9 @@ def test_options_are_checked() -> None:
     for option, value in (("strategy", "teleport"), ("pace", "soon"), ("routers", "nowhere")):
         with pytest.raises(UnknownNameError, match=f"{option} '{value}'"):
             make(**{option: value})
-    with pytest.raises(BackendError, match="batch = 65"):
-        make(batch=65)
     wrong = {"seconds": "x", "window": 1.5, "batch": "1", "huge_pages": "no", "max_growth": None}
-    for option, given in wrong.items():
+    out_of_range = {"batch": 65, "window": 0, "sweep_seconds": -1.0, "max_growth": -1.0}
+    for option, given in (*wrong.items(), *out_of_range.items()):
         with pytest.raises(DescriptionError, match=f"{option} = {given!r}: must be"):
             make(**{option: given})
     with pytest.raises(ScheduleError, match=r"interleave_nodes.*must be whole numbers"):

@@ -19,6 +19,11 @@ from typing import Any, NoReturn, TypeVar
 
 from pmoss_env.errors import DescriptionError, UnknownNameError
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 T = TypeVar("T")
 
 # Flags that only some systems have.
@@ -124,6 +129,16 @@ def parse_toml(text: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except RecursionError as error:
         raise ValueError("is nested too deep") from error
+
+
+def lock(file: int, *, wait: bool = False) -> None:
+    """Locks an open file or folder until it is closed. Does nothing on Windows.
+
+    Raises:
+        OSError: another process has it locked, and this one does not wait.
+    """
+    if fcntl is not None:
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
 
 
 def write_atomically(path: str | Path, content: str | bytes) -> None:

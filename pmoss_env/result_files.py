@@ -19,13 +19,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from pmoss_env.errors import DatasetError
-from pmoss_env.files import NO_WAIT, OPEN_FLAGS, parse_json, read_bytes, write_atomically
+from pmoss_env.files import NO_WAIT, OPEN_FLAGS, lock, parse_json, read_bytes, write_atomically
 from pmoss_env.version import CONTINUED
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
 
 _log = logging.getLogger(__name__)
 
@@ -134,7 +129,7 @@ class ResultFile:
         try:
             if not stat.S_ISREG(os.fstat(file).st_mode):
                 raise DatasetError(f"{self.path}: is no regular file")
-            _lock(file)
+            lock(file)
         except DatasetError:
             os.close(file)
             raise
@@ -295,9 +290,3 @@ def _sealed(line: str) -> str:
 
 def _code(line: str) -> int:
     return zlib.crc32(line.encode())
-
-
-def _lock(file: int) -> None:
-    """Locks the file for writing; OSError if it is locked. Does nothing on Windows."""
-    if fcntl is not None:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -6,6 +6,7 @@ vocabulary below.
 
 from __future__ import annotations
 
+import copy
 import math
 import re
 from collections.abc import Mapping
@@ -325,9 +326,9 @@ class HardwareSnapshot:
         )
 
     def for_policies(self) -> HardwareSnapshot:
-        """The snapshot without what its provenance has of HIDDEN."""
+        """A copy, down to the arrays, without what its provenance has of HIDDEN."""
         shown = {key: value for key, value in self.provenance.items() if key not in HIDDEN}
-        return replace(self, provenance=shown)
+        return copy.deepcopy(replace(self, provenance=shown))
 
     def counter(self, name: str) -> Float64Array:
         """The (slices,) column of one counter, million counts per second."""

@@ -120,7 +120,7 @@ OF_SYSTEMS = {
     "pmoss_env/processes.py": "asks for each",
     "pmoss_env/provenance.py": "asks looks_at_host()",
     "pmoss_env/record.py": "behind register_plugin",
-    "pmoss_env/result_files.py": "asks for fcntl",
+    "pmoss_env/files.py": "asks for fcntl",
 }
 
 

@@ -88,13 +88,25 @@ class EpisodeFacts(EnvironmentFacts):
     """The facts of an environment whose episode runs, and the context of what runs now.
 
     Attributes:
-        context: ``context(rng)`` gives the Context of the last epoch, as counters show it.
+        context: ``context(rng)`` gives the Context of the last epoch, as counters show it;
+            UnsupportedError once the environment plays another episode.
     """
 
     def __init__(self, env: Any) -> None:
         super().__init__(env)
         bare = getattr(env, "unwrapped", env)
-        self.context: Callable[[np.random.Generator], Context] = lambda rng: bare.context(rng)
+        # Each reset with a seed makes another one.
+        episode = bare.np_random
+
+        def context(rng: np.random.Generator) -> Context:
+            if bare.np_random is not episode:
+                raise UnsupportedError(
+                    "the episode of this context has ended: ask for one in each begin()"
+                )
+            shown: Context = bare.context(rng)
+            return shown
+
+        self.context: Callable[[np.random.Generator], Context] = context
 
 
 def is_ours(policy: Any) -> bool:

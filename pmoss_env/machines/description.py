@@ -99,7 +99,7 @@ class Machine(Topology):
     def nodes_alike(self) -> tuple[npt.NDArray[np.int64], ...]:
         """The nodes in groups of equally many workers, the fewest first; int64 arrays."""
         counts = np.array([workers.size for workers in self.workers_of_node])
-        return tuple(np.flatnonzero(counts == count) for count in np.unique(counts))
+        return tuple(_read_only(np.flatnonzero(counts == count)) for count in np.unique(counts))
 
     @cached_property
     def worker_rows(self) -> Int32Array | None:
@@ -121,7 +121,8 @@ class Machine(Topology):
     def mesh_ns(self) -> tuple[Float64Array, Float64Array]:
         """The added latencies of Mesh.added_ns(); only for a machine with a mesh."""
         assert self.mesh is not None
-        return self.mesh.added_ns(self.llc_of_core, self.physical_of_core)
+        of_core, of_pair = self.mesh.added_ns(self.llc_of_core, self.physical_of_core)
+        return _read_only(of_core), _read_only(of_pair)
 
     @property
     def mesh_ends(self) -> tuple[tuple[int, int], tuple[int, int]]:

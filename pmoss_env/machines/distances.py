@@ -66,7 +66,9 @@ class Distances:
             self._require(("smt_share",))
         self._check_caches()
         # These properties check the parameters.
-        _ = self.next_socket, self.dram_ns, self.modified_ns
+        matrices = (self.next_socket, self.dram_ns, self.modified_ns)
+        for values in (self.link_gb_per_s, self.hops, *matrices):
+            values.setflags(write=False)
         for name in ("dram_gb_per_s", "dram_write_gb_per_s"):
             self.per_node(name)
 

@@ -15,6 +15,7 @@ from pmoss_datasets.domain import find_domain
 from pmoss_datasets.evaluation import evaluate
 from pmoss_datasets.fairness import (
     EnvironmentFacts,
+    EpisodeFacts,
     check_policy,
     policy_stream,
     reads_environment,
@@ -165,8 +166,39 @@ def test_a_snapshot_does_not_tell_policies_of_co_tenants() -> None:
     env.reset(seed=1)
     hidden = {"co_tenant_cpus": [3], "co_tenant_gb_per_s": 2.0, "seed": 7}
     snapshot = replace(env.incumbent_snapshot, provenance={**hidden, "routers": "workers"})
-    assert snapshot.for_policies().provenance == {"routers": "workers"}
+    shown = snapshot.for_policies()
+    assert shown.provenance == {"routers": "workers"}
+    # What a policy does to its own changes no log.
+    shown.slice_counters[:] = 0
+    assert snapshot.slice_counters.any()
     env.close()
+
+
+def test_a_context_ends_with_its_episode() -> None:
+    env = find_domain("continual").make_env({"machine": "toy", "slices": 8, "epochs": 2})
+    env.reset(seed=1)
+    facts = EpisodeFacts(env)
+    assert facts.context(np.random.default_rng(0)).slices == 8
+    # Another policy plays the same episode.
+    env.reset(seed=1)
+    with pytest.raises(UnsupportedError, match="the episode of this context has ended"):
+        facts.context(np.random.default_rng(0))
+    env.close()
+
+
+def test_a_measured_schedule_is_the_one_whose_counters_are_shown() -> None:
+    class Swaps(Planning):
+        def wanted(self, context):
+            schedule = best_fit(context)
+            before = context.measurements.throughput(schedule)
+            schedule.cores.setflags(write=True)
+            schedule.cores[:] = context.machine.workers[0]
+            self.readings = before, context.measurements.snapshot().throughput
+            return best_fit(context)
+
+    policy = Swaps()
+    evaluate(ENV, {"x": Measured(policy, 1)}, [5], 1, 100, 5)
+    assert policy.readings[0] == policy.readings[1]
 
 
 #: What a policy is handed, and what that leads to by public names.

@@ -1,6 +1,7 @@
 """Machine files: what they may say of cores and mesh, and machines that a seed draws."""
 
 import tomllib
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,29 @@ def test_every_preset_loads_and_names_itself(name: str) -> None:
         inside = machine.domain_of_core == domain
         assert np.unique(machine.node_of_core[inside]).size == 1
         assert np.unique(machine.llc_of_core[inside]).size == 1
+
+
+def arrays_of(thing: object, depth: int = 4) -> list[np.ndarray]:
+    """The arrays that public names lead to."""
+    if isinstance(thing, np.ndarray):
+        return [thing]
+    if isinstance(thing, tuple):
+        return [values for part in thing for values in arrays_of(part, depth)]
+    if depth == 0 or not type(thing).__module__.startswith("pmoss_env"):
+        return []
+    arrays = []
+    for name in dir(thing):
+        if name[0] != "_":
+            with suppress(AssertionError):  # properties of a mesh, without one
+                arrays += arrays_of(getattr(thing, name), depth - 1)
+    return arrays
+
+
+@pytest.mark.parametrize("name", MODELLED)
+def test_policies_cannot_change_the_machine_that_they_share(name: str) -> None:
+    arrays = arrays_of(load_machine(name))
+    assert len(arrays) > 10
+    assert not any(values.flags.writeable for values in arrays if values.size)
 
 
 def test_unknown_machine_is_named() -> None:

@@ -36,7 +36,11 @@ _NO_NEW_PRIVILEGES, _SECCOMP, _FILTER = 38, 22, 2
 _ACTION_AVAILABLE, _ERROR = 2, 0x00050000
 _CAPABILITIES = 0x20080522
 _OUR_PACKAGES = ("pmoss_env", "pmoss_datasets", "pmoss_agents", "pmoss_benchmarks")
-_SYSTEM = ("/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/etc/localtime", "/dev/urandom")
+#: Not all of /usr: a checkout may lie there, such as in the usual folder of a container.
+_SYSTEM = (
+    *("/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/share/zoneinfo", "/lib", "/lib64"),
+    *("/etc/ld.so.cache", "/etc/localtime", "/dev/urandom"),
+)
 _FACTS = ("/proc/cpuinfo", "/proc/meminfo", "/sys/devices/system")
 
 #: Numbers of refused system calls: (x86-64, aarch64).
@@ -165,7 +169,7 @@ def confine(folders: Iterable[str | Path]) -> None:
             raise PlatformError(f"{threads} threads run already, and would keep their rights")
         library = ctypes.CDLL(None, use_errno=True)
         _call(library.prctl, _NO_NEW_PRIVILEGES, 1, 0, 0, 0)
-        _read_only(library, [*_needed(), *map(Path, folders)])
+        _read_only(library, [*readable(), *map(Path, folders)])
         _drop_capabilities(library)
         _filter(library)
     except (OSError, AttributeError) as error:
@@ -179,10 +183,11 @@ def _call(function: object, *words: object) -> int:
     return result
 
 
-def _needed() -> Iterator[Path]:
-    """What Python and the packages read."""
+def readable() -> Iterator[Path]:
+    """The files and folders that Python and the packages read, and so every submission, too."""
     yield from map(Path, (*_SYSTEM, *_FACTS, f"/proc/{os.getpid()}"))
-    yield from map(Path, (sys.prefix, sys.base_prefix, sys.exec_prefix))
+    for prefix in (sys.prefix, sys.base_prefix, sys.exec_prefix):
+        yield from (Path(prefix) / folder for folder in ("lib", "lib64"))
     yield from (Path(p) for p in sys.path if Path(p).name in ("site-packages", "dist-packages"))
     # Imported now: the folder in which Python would look for them is that of a checkout, perhaps.
     for name in _OUR_PACKAGES:

@@ -10,6 +10,9 @@ import hashlib
 import os
 import re
 import secrets
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +24,7 @@ from pmoss_datasets.recipes import MOST_EVALUATIONS
 from pmoss_datasets.suite import load_task
 from pmoss_env.checks import check_whole
 from pmoss_env.errors import DescriptionError, SubmissionError, UnknownNameError
-from pmoss_env.files import read_text, read_toml, write_atomically
+from pmoss_env.files import OPEN_FLAGS, lock, read_text, read_toml, write_atomically
 from pmoss_env.machines.importing.toml_text import toml_lines
 
 TIERS = Path(__file__).with_name("tiers.toml")
@@ -149,26 +152,31 @@ def reveal(board: Path, name: str, secret_file: Path) -> Round:
     Raises:
         SubmissionError: the file does not hold the secret behind the digest.
     """
-    round_ = read_round(board, name)
     try:
         secret = read_text(secret_file, 4096).strip()
     except (OSError, ValueError) as error:
         raise SubmissionError(f"{secret_file}: cannot be read: {error}") from error
-    if not _HEX.fullmatch(secret) or digest_of(name, secret) != round_.digest:
-        raise SubmissionError(f"{secret_file}: holds another secret than that of round {name}")
-    revealed = replace(round_, secret=secret)
-    _write(board, revealed)
+    with _held(board, name) as round_:
+        if not _HEX.fullmatch(secret) or digest_of(name, secret) != round_.digest:
+            raise SubmissionError(f"{secret_file}: holds another secret than that of round {name}")
+        revealed = replace(round_, secret=secret)
+        _write(board, revealed)
     return revealed
 
 
-def register(board: Path, round_: Round, digest: str) -> Round:
-    """Notes in a round that is not revealed that a submission is there."""
-    if round_.secret:
-        raise SubmissionError(f"round {round_.name}: is revealed: nothing is registered any more")
-    if digest in round_.entries:
-        return round_
-    noted = replace(round_, entries=(*round_.entries, digest))
-    _write(board, noted)
+def register(board: Path, name: str, digest: str) -> Round:
+    """Notes in a round that a submission is there.
+
+    Raises:
+        SubmissionError: the round is revealed, perhaps by another command since it was read.
+    """
+    with _held(board, name) as round_:
+        if round_.secret:
+            raise SubmissionError(f"round {name}: is revealed: nothing is registered any more")
+        if digest in round_.entries:
+            return round_
+        noted = replace(round_, entries=(*round_.entries, digest))
+        _write(board, noted)
     return noted
 
 
@@ -208,6 +216,21 @@ def read_round(board: Path, name: str) -> Round:
     if round_.secret and digest_of(name, round_.secret) != round_.digest:
         raise SubmissionError(f"{path}: the secret is not the one behind the digest")
     return round_
+
+
+@contextmanager
+def _held(board: Path, name: str) -> Iterator[Round]:
+    """A round as it is now, which no other command changes meanwhile."""
+    read_round(board, name)
+    if sys.platform == "win32":
+        yield read_round(board, name)
+        return
+    folder = os.open(board / name, os.O_RDONLY | OPEN_FLAGS)
+    try:
+        lock(folder, wait=True)
+        yield read_round(board, name)
+    finally:
+        os.close(folder)
 
 
 def _tiers() -> tuple[Tier, ...]:

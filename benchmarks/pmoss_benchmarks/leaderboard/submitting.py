@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from pmoss_benchmarks.leaderboard.board import Game, entrant_of, games_of
+from pmoss_benchmarks.leaderboard.confinement import readable
 from pmoss_benchmarks.leaderboard.players import IsolatedPolicy, Limits
 from pmoss_benchmarks.leaderboard.rounds import PRACTICE, Round, chance_key, register
 from pmoss_benchmarks.leaderboard.submissions import Submission
@@ -59,13 +60,15 @@ def submit(
         The files of rows; none where the round is not revealed.
 
     Raises:
-        SubmissionError: it plays no task, or the name is another submission's.
+        SubmissionError: it plays no task, the name is another submission's, or a confined process
+            could read the board.
         PolicyError: the policy failed; the rows of finished tasks stay.
     """
+    _check_hidden(board)
     if not round_.secret:
         first = tiers[0] if tiers else round_.tiers[0].name
         practise(submission, round_, first, limits, progress)
-        register(board, round_, submission.digest)
+        register(board, round_.name, submission.digest)
         return []
     games = _games(submission, board, round_, tiers)
     missing = [game for game in games if not _is_there(game.file(submission.name), submission)]
@@ -77,6 +80,16 @@ def submit(
                     confined = player.confined
                 game.write(evaluation, **submission.notes, confined=confined)
     return [game.file(submission.name) for game in games]
+
+
+def _check_hidden(board: Path) -> None:
+    """Raises SubmissionError for a board below what a submission reads: it holds the secret."""
+    for path in readable():
+        if board.resolve().is_relative_to(path.resolve()):
+            raise SubmissionError(
+                f"{board}: lies below {path}, which submissions may read: move the board, or the "
+                "checkout, elsewhere"
+            )
 
 
 def _games(submission: Submission, board: Path, round_: Round, tiers: Sequence[str]) -> list[Game]:

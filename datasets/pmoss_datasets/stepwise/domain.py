@@ -339,11 +339,21 @@ class StepDomain(Domain):
 
 
 class StepJudge:
-    """Scores episodes by the domain's policies in an environment of its own."""
+    """Scores episodes by the domain's policies in an environment of its own.
+
+    Raises:
+        UnsupportedError: illegal actions end its episodes, which saves the costs of what is left.
+    """
 
     def __init__(self, domain: StepDomain, env: Any) -> None:
+        kwargs = domain.task_of(env)[0]
+        if kwargs.get("on_illegal") == "terminate":
+            raise UnsupportedError(
+                "on_illegal = 'terminate': episodes that end early are not scored: take another "
+                "on_illegal to compare policies"
+            )
         self._domain = domain
-        self._env = domain.make_env(domain.task_of(env)[0], env.spec.id)
+        self._env = domain.make_env(kwargs, env.spec.id)
 
     def begin(self) -> None:
         """Nothing: the seed says which episode it is."""

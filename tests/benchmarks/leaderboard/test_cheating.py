@@ -2,12 +2,15 @@
 
 import json
 import py_compile
+import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from pmoss_benchmarks.leaderboard import confinement
 from pmoss_benchmarks.leaderboard.board import check_board, standings
 from pmoss_benchmarks.leaderboard.rounds import Round, read_round, register, reveal
 from pmoss_benchmarks.leaderboard.submissions import read_submission
@@ -62,7 +65,7 @@ def test_a_planner_does_not_get_the_episodes_seed(sealed, board, tmp_path, hand_
     module = folder / "submitted_module.py"
     module.write_text(module.read_text() + Path(seed_behind.__file__).read_text() + ORACLE)
     submission = read_submission(folder)
-    register(board, sealed, submission.digest)
+    register(board, sealed.name, submission.digest)
     file = board / sealed.name / "round.toml"
     file.write_text(file.read_text().replace("scheme = 2", f"scheme = {scheme}"))
     revealed = reveal(board, sealed.name, tmp_path / "secret")
@@ -74,7 +77,7 @@ def test_a_planner_does_not_get_the_episodes_seed(sealed, board, tmp_path, hand_
 def test_bytecode_does_not_stand_in_for_the_registered_source(sealed, board, tmp_path, hand_in):
     folder = hand_in()
     submission = read_submission(folder)
-    register(board, sealed, submission.digest)
+    register(board, sealed.name, submission.digest)
     revealed = reveal(board, sealed.name, tmp_path / "secret")
     source = tmp_path / "other.py"
     source.write_text((folder / "submitted_module.py").read_text() + "\nraise SystemExit('other')")
@@ -84,6 +87,30 @@ def test_bytecode_does_not_stand_in_for_the_registered_source(sealed, board, tmp
     for refused in (lambda: read_submission(folder), lambda: submit(submission, board, revealed)):
         with pytest.raises(SubmissionError, match="in place of a source: remove it"):
             refused()
+
+
+def test_the_secret_is_not_below_what_a_submission_reads(played, board, hand_in, monkeypatch):
+    revealed, _ = played
+    submission = read_submission(hand_in())
+    everything = {path.resolve() for path in confinement.readable()}
+    # A checkout may lie in any of them.
+    for folder in (sys.prefix, sys.base_prefix, "/usr", "/usr/src", "/usr/local", Path.home()):
+        assert Path(folder).resolve() not in everything
+    monkeypatch.setattr(sys, "prefix", str(board.parent))
+    moved = board.rename(board.parent / "lib")
+    with pytest.raises(SubmissionError, match=r"lies below .*lib, which submissions may read"):
+        submit(submission, moved, revealed)
+
+
+def test_a_registration_does_not_undo_what_came_while_it_practised(sealed, board, tmp_path):
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda digest: register(board, "r1", digest), "abcdefgh"))
+    revealed = reveal(board, sealed.name, tmp_path / "secret")
+    assert sorted(revealed.entries) == list("abcdefgh")
+    # It was read before the secret came.
+    with pytest.raises(SubmissionError, match="is revealed: nothing is registered any more"):
+        register(board, sealed.name, "z")
+    assert read_round(board, "r1") == revealed
 
 
 @pytest.mark.parametrize("name", ["module.pyc", "module.abi3.so", "module.PYD", "lib.dylib"])

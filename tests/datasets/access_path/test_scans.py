@@ -5,7 +5,7 @@ import pytest
 
 from pmoss_datasets import Recipe, collect, find_domain
 from pmoss_datasets.access_path.scans import AccessPathRecipe, collect_scans
-from pmoss_env.errors import DescriptionError, UnknownNameError
+from pmoss_env.errors import DescriptionError, UnknownNameError, UnsupportedError
 from tests.datasets.live import check_steps
 
 RECIPE = AccessPathRecipe(combinations=10, repeats=3, distribution={"doublings": 3})
@@ -83,6 +83,13 @@ def test_nothing_beats_the_oracle():
     assert outcomes["oracle"] == high == max(outcomes.values())
     assert min(outcomes["always-cpu"], outcomes["always-offload"]) <= low < high
     judge.close()
+    env.close()
+
+
+def test_an_episode_that_can_be_quit_is_not_scored():
+    env = ACCESS_PATH.make_env({"scans": 6, "relaxed": True, "on_illegal": "terminate"})
+    with pytest.raises(UnsupportedError, match="'terminate': episodes that end early are not"):
+        ACCESS_PATH.judge(env)
     env.close()
 
 

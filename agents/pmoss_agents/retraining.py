@@ -23,9 +23,9 @@ import numpy as np
 
 from pmoss_agents import checkpoints
 from pmoss_agents.conditions import INSTRUCTIONS, SAME_BITS, changed_code, same_bits
-from pmoss_agents.registry import agent_class
+from pmoss_agents.registry import agent_class, registered_class
 from pmoss_datasets.catalog import load
-from pmoss_env.errors import CheckpointError, DatasetError, UnsupportedError
+from pmoss_env.errors import CheckpointError, DatasetError, UnknownNameError, UnsupportedError
 
 #: By how much of itself a loss of the first updates may differ on another host. Nine sets of
 #: kernels differed by at most 0.000013 after 20 updates of bc, cql and iql.
@@ -55,7 +55,8 @@ def retrain(path: Path, root: Path | None = None) -> Retrained:
         root: folder of datasets; None: the default one.
 
     Raises:
-        CheckpointError: a damaged checkpoint, or the training failed.
+        CheckpointError: a damaged checkpoint, an agent that is not registered, or the training
+            failed.
         UnsupportedError: a training that nothing can make again.
         DatasetError: the data are others.
     """
@@ -67,6 +68,7 @@ def retrain(path: Path, root: Path | None = None) -> Retrained:
         how = "is of an earlier version, which kept no conditions"
         how = "went on under other conditions than it began" if before else how
         raise UnsupportedError(f"{path}: its training {how}: it cannot be made again")
+    _check_agent(path, header)
     data = load(dataset["id"], root)
     if data.checksum != dataset["checksum"]:
         raise DatasetError(
@@ -99,6 +101,17 @@ def retrain(path: Path, root: Path | None = None) -> Retrained:
     return Retrained(f"{', '.join(reasons)}: {near}", far)
 
 
+def _check_agent(path: Path, header: Mapping[str, Any]) -> None:
+    """Refuses an agent that is not registered, for what a file names is never imported."""
+    try:
+        registered_class(header["agent"])
+    except UnknownNameError as error:
+        raise CheckpointError(
+            f"{path}: {error}. An agent of your own needs an entry point in pmoss.agents to be "
+            "trained again"
+        ) from error
+
+
 def _other_conditions(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
     for fact in SAME_BITS:
         if before.get(fact) != now.get(fact):
@@ -119,7 +132,7 @@ def _instructions() -> tuple[str, ...]:
     """The instruction sets that this host has, the best first; some word where torch is absent."""
     code = "import torch; print(torch.backends.cpu.get_cpu_capability())"
     done = subprocess.run(
-        [sys.executable, "-c", code], env=_environment(None), capture_output=True, text=True
+        [sys.executable, "-P", "-c", code], env=_environment(None), capture_output=True, text=True
     )
     names = list(INSTRUCTIONS)
     best = done.stdout.strip()
@@ -147,7 +160,7 @@ def _trained(
         checkpoint = Path(folder) / f"agent{checkpoints.SUFFIX}"
         order = json.dumps([header["agent"], header["config"], str(data), str(checkpoint)])
         done = subprocess.run(
-            [sys.executable, "-m", __name__],
+            [sys.executable, "-P", "-m", __name__],
             input=order,
             env=_environment(instructions),
             capture_output=True,

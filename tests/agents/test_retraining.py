@@ -41,17 +41,24 @@ def learner() -> OfflineAgent[Any]:
     return agent
 
 
-def altered(path: Path, training: dict[str, Any] | None = None, scale: float = 1.0) -> Path:
-    """A copy of a checkpoint with other facts of its training, or with other weights."""
+def altered(
+    path: Path, training: dict[str, Any] | None = None, scale: float = 1.0, **facts: Any
+) -> Path:
+    """A copy of a checkpoint with other facts, of its training too, or with other weights."""
     header, arrays = checkpoints.read(path)
-    header["training"] = {**header["training"], **(training or {})}
+    header |= {"training": {**header["training"], **(training or {})}, **facts}
     out = path.with_name("altered.safetensors")
     weights = {name: a * np.asarray(scale, dtype=a.dtype) for name, a in arrays.items()}
     checkpoints.write(out, header, weights)
     return out
 
 
-def test_a_training_gives_the_same_bits_again(checkpoint: Path) -> None:
+def test_a_training_gives_the_same_bits_again(
+    checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("numpy", "torch"):  # the process of the training imports none from here
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('imported from the current folder')")
     header, _ = checkpoints.read(checkpoint)
     assert len(header["training"]["losses"]) == FIRST
     again = retrain(checkpoint)
@@ -73,6 +80,12 @@ def test_elsewhere_the_first_losses_agree(checkpoint: Path) -> None:
 def test_what_cannot_be_made_again_is_refused(checkpoint, data, tmp_path, monkeypatch):
     with pytest.raises(UnsupportedError, match="went on under other conditions"):
         retrain(altered(checkpoint, {"mixed": True}))
+    trace = tmp_path / "imported"
+    (tmp_path / "must_not_run.py").write_text(f"open({str(trace)!r}, 'w')")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(CheckpointError, match=r"must_not_run:Agent'.*pmoss\.agents"):
+        retrain(altered(checkpoint, agent="must_not_run:Agent"))
+    assert not trace.exists()
     other = collect(
         Recipe(env={"machine": "toy", "slices": 8}, episodes=2, reference_episodes=0),
         tmp_path / "d",

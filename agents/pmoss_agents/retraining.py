@@ -25,7 +25,14 @@ from pmoss_agents import checkpoints
 from pmoss_agents.conditions import INSTRUCTIONS, SAME_BITS, changed_code, same_bits
 from pmoss_agents.registry import agent_class, registered_class
 from pmoss_datasets.catalog import load
-from pmoss_env.errors import CheckpointError, DatasetError, UnknownNameError, UnsupportedError
+from pmoss_datasets.checked import check
+from pmoss_env.errors import (
+    CheckpointError,
+    DatasetError,
+    DescriptionError,
+    UnknownNameError,
+    UnsupportedError,
+)
 
 #: By how much of itself a loss of the first updates may differ on another host. Nine sets of
 #: kernels differed by at most 0.000013 after 20 updates of bc, cql and iql.
@@ -61,14 +68,15 @@ def retrain(path: Path, root: Path | None = None) -> Retrained:
         DatasetError: the data are others.
     """
     header, arrays = checkpoints.read(path)
-    dataset, before = header.get("dataset", {}), header.get("training", {})
-    if not dataset:
-        raise UnsupportedError(f"{path}: {header['agent']} learned by playing, not from data")
+    if not header.get("dataset"):
+        raise UnsupportedError(f"{path}: {header.get('agent')} learned by playing, not from data")
+    if header.get("training"):
+        _check(path, header)
+    dataset, before = header["dataset"], header.get("training", {})
     if not before or before.get("mixed"):
         how = "is of an earlier version, which kept no conditions"
         how = "went on under other conditions than it began" if before else how
         raise UnsupportedError(f"{path}: its training {how}: it cannot be made again")
-    _check_agent(path, header)
     data = load(dataset["id"], root)
     if data.checksum != dataset["checksum"]:
         raise DatasetError(
@@ -101,10 +109,52 @@ def retrain(path: Path, root: Path | None = None) -> Retrained:
     return Retrained(f"{', '.join(reasons)}: {near}", far)
 
 
-def _check_agent(path: Path, header: Mapping[str, Any]) -> None:
-    """Refuses an agent that is not registered, for what a file names is never imported."""
+@dataclass(frozen=True)
+class _Data:
+    id: str
+    checksum: str
+
+
+@dataclass(frozen=True)
+class _Code:
+    modules: list[str]
+    native: list[str]
+    digests: dict[str, str]
+
+
+@dataclass(frozen=True)
+class _Training:
+    code: _Code
+    losses: list[float]
+    torch: str = ""
+    instructions: str = ""
+    vendor: str = ""
+    mixed: bool = False
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """The header of a checkpoint whose training can be made again."""
+
+    agent: str
+    config: dict[str, Any]
+    task: dict[str, Any]
+    values: dict[str, Any]
+    dataset: _Data
+    training: _Training
+    code_version: str = ""
+
+
+def _check(path: Path, header: Mapping[str, Any]) -> None:
+    """Refuses a header that no training wrote, and an agent that is not registered.
+
+    What a file names is never imported.
+    """
     try:
+        check(_Facts, header, f"{path}: ")
         registered_class(header["agent"])
+    except DescriptionError as error:
+        raise CheckpointError(f"{error}: no training wrote that: train it anew") from error
     except UnknownNameError as error:
         raise CheckpointError(
             f"{path}: {error}. An agent of your own needs an entry point in pmoss.agents to be "

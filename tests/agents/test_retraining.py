@@ -42,11 +42,11 @@ def learner() -> OfflineAgent[Any]:
 
 
 def altered(
-    path: Path, training: dict[str, Any] | None = None, scale: float = 1.0, **facts: Any
+    path: Path, conditions: dict[str, Any] | None = None, scale: float = 1.0, **facts: Any
 ) -> Path:
     """A copy of a checkpoint with other facts, of its training too, or with other weights."""
     header, arrays = checkpoints.read(path)
-    header |= {"training": {**header["training"], **(training or {})}, **facts}
+    header |= {"training": {**header["training"], **(conditions or {})}, **facts}
     out = path.with_name("altered.safetensors")
     weights = {name: a * np.asarray(scale, dtype=a.dtype) for name, a in arrays.items()}
     checkpoints.write(out, header, weights)
@@ -86,6 +86,16 @@ def test_what_cannot_be_made_again_is_refused(checkpoint, data, tmp_path, monkey
     with pytest.raises(CheckpointError, match=r"must_not_run:Agent'.*pmoss\.agents"):
         retrain(altered(checkpoint, agent="must_not_run:Agent"))
     assert not trace.exists()
+    for facts, words in (
+        ({"dataset": {"id": 5}}, r"dataset\.id = 5: must be a text: .* train it anew"),
+        ({"dataset": {"id": "pmoss/x"}}, r"dataset\.checksum: is missing"),
+        ({"dataset": ["pmoss/x"]}, r"dataset = \['pmoss/x'\]: must be a table"),
+        ({"config": 5}, "config = 5: must be a table"),
+        ({"training": ["mixed"]}, r"training = \['mixed'\]: must be a table"),
+        ({"training": {"code": {}, "losses": []}}, r"training\.code\.\w+: is missing"),
+    ):
+        with pytest.raises(CheckpointError, match=f"altered.safetensors: {words}"):
+            retrain(altered(checkpoint, **facts))
     other = collect(
         Recipe(env={"machine": "toy", "slices": 8}, episodes=2, reference_episodes=0),
         tmp_path / "d",

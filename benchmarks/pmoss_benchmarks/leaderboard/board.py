@@ -375,6 +375,8 @@ def _problems(
     for policy in policies:
         if [row.episode for row in rows if row.policy == policy] != list(range(game.tier.episodes)):
             yield f"{policy}: has not every episode once"
+        if all(row.score is None for row in rows if row.policy == policy):
+            yield f"{policy}: score: no episode has one"
         if any(row.illegal_actions for row in rows if row.policy == policy):
             yield f"{policy}: illegal actions"
     entrant = entrant_of(header)

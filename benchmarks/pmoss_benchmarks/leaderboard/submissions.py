@@ -212,7 +212,7 @@ def _agent(folder: Path, word: str) -> Agent:
         raise SubmissionError(f"{folder}: agent = {word!r}: must be printable")
     if match := _POLICY.fullmatch(word):
         module = match["module"]
-        if not (folder / f"{module}.py").is_file():
+        if not os.path.isfile(folder / f"{module}.py"):
             raise SubmissionError(f"{folder}: agent = {word!r}: there is no {module}.py")
         if module in sys.modules or importlib.util.find_spec(module) is not None:
             raise SubmissionError(
@@ -225,7 +225,7 @@ def _agent(folder: Path, word: str) -> Agent:
 
 def _checkpoint(folder: Path, name: str) -> Path:
     path = (folder / name).resolve()
-    if not path.is_relative_to(folder) or not path.is_file():
+    if not path.is_relative_to(folder) or not os.path.isfile(path):
         raise SubmissionError(f"{folder}: agent = {name!r}: is no file of the folder")
     if path.suffix != SUFFIX:
         raise SubmissionError(

@@ -19,7 +19,7 @@ from pmoss_datasets.evaluation.results import (
     NARROW,
     EpisodeResult,
     Evaluation,
-    check_fields,
+    check_row,
 )
 from pmoss_datasets.fairness import check_policy
 from pmoss_datasets.interfaces import Rollout, score_of
@@ -211,8 +211,7 @@ def _check_kept(row: Mapping[str, Any], file: ResultFile) -> None:
     """Refuses a row whose checksum is right and whose values are not: DatasetError."""
     values = {name: value for name, value in row.items() if name != "misplaced"}
     where = f"{file.path}: remove it and begin again: {row['policy']}: "
-    seeds = dict.fromkeys(("seed", "episode", "env_seed"), (0, 2**63 - 1))
-    check_fields(EpisodeResult, values, where, seeds)
+    check_row(values, where)
     if not isinstance(row.get("misplaced"), bool):
         raise DatasetError(f"{where}misplaced: must be true or false")
 

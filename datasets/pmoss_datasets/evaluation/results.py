@@ -17,6 +17,7 @@ import numpy as np
 from pmoss_datasets.checked import check
 from pmoss_datasets.recipes import MOST_EVALUATIONS
 from pmoss_env import __version__
+from pmoss_env.checks import is_number
 from pmoss_env.errors import DatasetError, DescriptionError
 from pmoss_env.files import parse_json, read_text, write_atomically
 from pmoss_env.provenance import command_line, describe_machine
@@ -197,8 +198,7 @@ def read_results(path: Path) -> tuple[dict[str, Any], list[EpisodeResult]]:
             f"{path}: line 1: seed_bits = {header['seed_bits']}: must be {NARROW} or {WIDE}"
         )
     for number, value in enumerate(values[1:], 2):
-        seeds = dict.fromkeys(("seed", "episode", "env_seed"), (0, 2**63 - 1))
-        check_fields(EpisodeResult, value, f"{path}: line {number}: ", seeds)
+        check_row(value, f"{path}: line {number}: ")
     rows = [EpisodeResult(**{**value, "actions": tuple(value["actions"])}) for value in values[1:]]
     if len(rows) != header["rows"]:
         raise DatasetError(
@@ -239,6 +239,15 @@ def _parse(path: Path, number: int, line: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise DatasetError(f"{path}: line {number}: is not a JSON object")
     return value
+
+
+def check_row(value: Mapping[str, Any], where: str) -> None:
+    """Refuses values that are no EpisodeResult, and numbers that none has: DatasetError."""
+    seeds = dict.fromkeys(("seed", "episode", "env_seed"), (0, 2**63 - 1))
+    check_fields(EpisodeResult, value, where, seeds)
+    for name in (each.name for each in fields(EpisodeResult) if "float" in each.type):
+        if value[name] is not None and not is_number(value[name]):
+            raise DatasetError(f"{where}{name} = {value[name]}: must be a finite number")
 
 
 def check_fields(

@@ -151,7 +151,9 @@ def test_the_digest_is_of_every_file(hand_in: HandIn) -> None:
         ({"agent": "../outside.safetensors"}, "is no file of the folder"),
         ({"agent": "missing.safetensors"}, "is no file of the folder"),
         ({"agent": "submission.toml"}, "must be a checkpoint"),
+        ({"agent": f"{'a' * 5000}.safetensors"}, "is no file of the folder"),
         ({"agent": "nothing:Here"}, "there is no nothing.py"),
+        ({"agent": f"{'a' * 5000}:First"}, "there is no a"),
         ({"agent": "a\\u0000b.safetensors"}, "must be printable"),
         ({"agent": "submitted_module:First@a\\u0000b.safetensors"}, "must be printable"),
         ({"name": '"a\\u0000b"'}, "name"),
@@ -221,6 +223,9 @@ def _wrong_rows_are_found(board: Path, path: Path) -> None:
 
     assert "throughput" in problems(header, {**rows[0], "throughput": 1e3}, rows[1])
     assert "score: is missing" in problems(header, {**rows[0], "score": None}, rows[1])
+    ends = {"score": None, "random_throughput": 1.0, "search_throughput": 1.0}
+    assert "no episode has one" in problems(header, *({**row, **ends} for row in rows))
+    assert "score = nan: must" in problems(header, {**rows[0], "score": float("nan")}, rows[1])
     assert "does not come from" in problems(header, {**rows[0], "seed": 7}, rows[1])
     assert "every episode once" in problems({**header, "rows": 1}, rows[0])
     assert "search_budget" in problems({**header, "search_budget": 3}, *rows)

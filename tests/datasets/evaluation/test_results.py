@@ -40,6 +40,11 @@ def in_row(old, new):
     return lambda lines: [lines[0], lines[1].replace(old, new)]
 
 
+def with_value(field, value):
+    """Gives a field of the first row another value."""
+    return lambda lines: [lines[0], json.dumps({**json.loads(lines[1]), field: value})]
+
+
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
@@ -60,6 +65,8 @@ def in_row(old, new):
         (lambda lines: [lines[0], lines[1][:50]], "line 2: is not JSON"),
         (lambda lines: [lines[0], "[" * 100_000], "line 2: is not JSON"),
         (lambda lines: [*lines[:2], lines[2].replace('"score"', '"skore"')], "line 3: s[ck]ore: "),
+        (with_value("score", float("nan")), "line 2: score = nan: must be a finite number"),
+        (with_value("throughput", float("inf")), "line 2: throughput = inf: must be a finite"),
         (in_row('"seed": 0', '"seed": "0"'), "line 2: seed = '0': must be a whole number"),
         (in_row('"seed": 0', '"seed": true'), "line 2: seed = True: must be a whole number"),
         (in_row('"actions": [', '"actions": [0.5, '), r"line 2: actions\[0\] = 0.5: must be a wh"),

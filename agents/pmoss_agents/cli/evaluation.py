@@ -52,8 +52,9 @@ def evaluate(
 ) -> None:
     """Compare policies on incumbents that no dataset holds.
 
-    Interrupted or killed, the same command with --out goes on: what rules and searches have done
-    waits in OUT.partial. Agents play again, for they may remember earlier episodes.
+    Interrupted or killed, the same command with --out goes on: what rules and searches of the
+    project have done waits in OUT.partial. Agents play again, for they may remember earlier
+    episodes. So do policies of your own, whose code may have changed.
 
     Where no rule is named, eight rules and a search play, what Linux does by itself among them. Of
     another domain than spatial all play. os-default has a row with the kernel's automatic NUMA

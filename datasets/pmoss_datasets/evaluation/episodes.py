@@ -21,7 +21,7 @@ from pmoss_datasets.evaluation.results import (
     Evaluation,
     check_row,
 )
-from pmoss_datasets.fairness import check_policy
+from pmoss_datasets.fairness import check_policy, is_ours
 from pmoss_datasets.interfaces import Rollout, score_of
 from pmoss_datasets.policies import Policy, SchedulePolicy
 from pmoss_datasets.recipes import MOST_EVALUATIONS
@@ -76,8 +76,8 @@ def evaluate(
         progress: called with (episodes done, episodes in all) after each.
         references: throughputs of score 0 and 100 by the environment's seed, of earlier calls with
             the same environment, budget and number of schedules; new ones are added.
-        kept: rows of a call that was interrupted, by KEY; each new one is added at once. Rules and
-            searches go on behind theirs; all others play again, on known references.
+        kept: rows of a call that was interrupted, by KEY; each new one is added at once. Our rules
+            and searches go on behind theirs; all others play again, on known references.
         seed_bits: of the environment's seed of each episode; see episode_seed().
 
     Raises:
@@ -123,8 +123,8 @@ def evaluate(
                     if (row := file.get(name, seed, episode)) is not None:
                         _check_kept(row, file)
                         scale[env_seed] = row["random_throughput"], row["search_throughput"]
-                        # What an agent does may depend on the episodes before: it plays again.
-                        if isinstance(policy, SchedulePolicy):
+                        # Agents may remember episodes, and code of others may have changed.
+                        if isinstance(policy, SchedulePolicy) and is_ours(policy):
                             kept_rows[name] = row
                 if len(kept_rows) < len(players):
                     env.reset(seed=env_seed)

@@ -3,6 +3,7 @@
 import json
 from contextlib import closing
 from dataclasses import asdict, replace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -98,18 +99,20 @@ def test_an_interrupted_evaluation_goes_on_with_the_same_bits(tmp_path, stop_aft
             if done == stop:
                 raise KeyboardInterrupt
 
-        both = {"lpt": (rule := Counted("lpt")), "agent": (agent := Remembering())}
+        rule, agent, mine = SchedulePolicy("lpt"), Remembering(), Counted("lpt")
+        rule.reset = Mock(wraps=rule.reset)
+        every = {"lpt": rule, "agent": agent, "mine": mine}
         with ResultFile(path, {"kind": "evaluation"}, KEY) as kept:
-            result = evaluate(KWARGS, both, [0, 1], 2, 10, 2, progress, kept=kept)
-        return result, rule.resets, agent.resets
+            result = evaluate(KWARGS, every, [0, 1], 2, 10, 2, progress, kept=kept)
+        return result, rule.reset.call_count, agent.resets, mine.resets
 
     whole, *_ = run(None)
     path = tmp_path / "rows.partial"
     with pytest.raises(KeyboardInterrupt):
         run(path, stop_after)
     result, *resets = run(path)
-    # The rule's rows were kept; the agent played again, to remember.
-    assert resets == [4 - (stop_after + 1) // 2, 4]
+    # The rule's rows were kept. The agent played again, to remember, and so did code of others.
+    assert resets == [4 - (stop_after + 2) // 3, 4, 4]
     for resumed, expected in zip(result.rows, whole.rows, strict=True):
         assert replace(resumed, seconds_per_decision=0.0) == replace(
             expected, seconds_per_decision=0.0

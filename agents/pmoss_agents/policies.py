@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -9,10 +10,11 @@ from typing import Any, NamedTuple
 
 from pmoss_agents import Agent, find_policy
 from pmoss_agents.finding import names_policy
-from pmoss_agents.registry import listings
+from pmoss_agents.registry import agent_names, listings, policy_maker
 from pmoss_datasets.domain import Domain, domain_names, find_domain
 from pmoss_datasets.schema import FIRST_DOMAIN
 from pmoss_env.errors import DescriptionError, UnknownNameError, UnsupportedError
+from pmoss_env.files import file_stamp
 
 
 class Named(NamedTuple):
@@ -67,6 +69,21 @@ def named_policies(
     for name, policy in zip(names, players.values(), strict=True):
         named[name] = policy.padded() if pad and isinstance(policy, Agent) else policy
     return Named(chosen, named)
+
+
+def made_of(words: Sequence[str | Path]) -> dict[str, Any]:
+    """What made the policies of some words, as plain JSON: the words, and stamps of their files.
+
+    An agent that was trained or written anew under its old name is another one.
+    """
+    files = [Path(part) for word in words for part in str(word).split("@")]
+    names = [str(word).partition("@")[0] for word in words if not Path(word).exists()]
+    for name in names:
+        if ":" in name or name in agent_names():
+            module = sys.modules.get(str(getattr(policy_maker(name), "__module__", "")))
+            files.append(Path(getattr(module, "__file__", None) or ""))
+    stamps = {str(path): stamp for path in files if (stamp := file_stamp(path))}
+    return {"agents": [str(word) for word in words], "files": stamps}
 
 
 def _rules_and_agents(words: Sequence[str], domain: str | None) -> tuple[list[str], list[str]]:

@@ -196,6 +196,19 @@ def test_a_rollout_measures_what_policies_do(tmp_path: Path) -> None:
     assert "episode 0  spread" in taken_up
 
 
+def test_a_rollout_does_not_go_on_where_the_code_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = "class Mine:\n    reset = act = lambda self, *_: 0\n"
+    (module := tmp_path / "written_by_a_user.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    toy, out = ["-e", "machine=toy", "-e", "slices=8"], ["--out", tmp_path / "rows.jsonl"]
+    words = ["run", "rollout", "written_by_a_user:Mine", "--backend", "analytic", *toy, *out]
+    assert pmoss(*words) == pmoss(*words)
+    module.write_text(code + "# another\n")
+    assert "files differ" in pmoss(*words, status=2)
+
+
 def test_measure_on_the_model_and_on_this_host() -> None:
     model = pmoss("measure", "--backend", "analytic", "--machine", "toy", "--slices", "8")
     assert "grouped" in model and "Mq/s" in model

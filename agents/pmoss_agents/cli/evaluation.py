@@ -140,24 +140,20 @@ def _kept(
     out: Path | None, named: Named, words: Sequence[str | Path], settings: Mapping[str, Any]
 ) -> ResultFile:
     """The rows that an interrupted call left beside ``out``; in memory alone without it."""
+    from pmoss_agents.policies import made_of
     from pmoss_datasets.evaluation import KEY
     from pmoss_env import __version__
     from pmoss_env.cli.signals import set_resume_hint
-    from pmoss_env.files import file_stamp
     from pmoss_env.result_files import ResultFile
 
     if out is None:
         set_resume_hint("without --out nothing is kept: start again")
         return ResultFile(None, {}, KEY)
-    # An agent that was trained anew under its old name is another one.
-    files = [Path(part) for word in words for part in str(word).split("@")]
-    stamps = {str(path): stamp for path in files if (stamp := file_stamp(path))}
     header = {
         "kind": "evaluation",
         "version": __version__,
         "domain": named.domain.name,
-        "agents": [str(word) for word in words],
-        "files": stamps,
+        **made_of(words),
         **settings,
     }
     return ResultFile(out.with_name(f"{out.name}.partial"), header, KEY)

@@ -72,7 +72,8 @@ def rollout(
 ) -> None:
     """Let policies re-schedule a running index, measure what comes of it, and undo it if asked.
 
-    Every finished episode is printed, and kept in OUT, at once: an interrupted run goes on. Undone
+    Every finished episode is printed, and kept in OUT, at once: an interrupted run goes on. OUT of
+    other policies, or of a checkpoint or module that has changed since, is refused. Undone
     means: the incumbent is put back, measured, and compared with what it was before; if it is not
     the same, the command ends with status 1. On this host the incumbent is measured before and
     after, on the same records, and the ratio has a 95 % interval. Each measurement starts its own
@@ -89,7 +90,7 @@ def rollout(
     Example: pmoss run rollout --domain continual --machine host --backend hardware best-fit-once
     Example: pmoss run rollout --domain threads -e requests=1000000
     """
-    from pmoss_agents.policies import named_policies
+    from pmoss_agents.policies import made_of, named_policies
     from pmoss_agents.rollouts import roll_out
     from pmoss_datasets.domain import check_offer
     from pmoss_env.machines import load_machine
@@ -135,6 +136,7 @@ def rollout(
             on_row=show,
             on_round=lambda of_round: progress.note(round_in_words(of_round)),
             domain=chosen.name,
+            made_of={**made_of(policies or ()), "pad": pad},
         )
     if export:
         machine_name = str(arguments["machine"])

@@ -14,12 +14,13 @@ from typing import Any, Literal, get_args
 
 from pmoss_datasets.domain import Domain, check_offer, find_domain
 from pmoss_datasets.evaluation import episode_seed
-from pmoss_datasets.fairness import check_policy
-from pmoss_datasets.policies import Policy
+from pmoss_datasets.evaluation.results import ASKED
+from pmoss_datasets.fairness import check_policy, is_ours
+from pmoss_datasets.policies import Policy, SchedulePolicy
 from pmoss_datasets.schema import FIRST_DOMAIN
 from pmoss_env import __version__
 from pmoss_env.backends.frames import pack_schedule
-from pmoss_env.errors import DescriptionError, UnknownNameError
+from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError
 from pmoss_env.result_files import ResultFile
 from pmoss_env.types import Schedule
 
@@ -39,6 +40,7 @@ def roll_out(
     on_row: Callable[[dict[str, Any]], None] | None = None,
     on_round: Callable[[dict[str, Any]], None] | None = None,
     domain: str = FIRST_DOMAIN,
+    made_of: Mapping[str, Any] | None = None,
 ) -> list[dict[str, Any]]:
     """Plays ``episodes`` episodes with every policy; each meets the same incumbents and instances.
 
@@ -48,14 +50,17 @@ def roll_out(
         out: file of rows; what it holds already is not played again.
         on_row: called with each row, also with those of the file.
         on_round: called with every sweeping round of the hardware backend, while it measures.
+        made_of: plain JSON that changes where a policy does, such as stamps of files; ``out``
+            keeps it. Without it only rules and searches of the project go on with an ``out``.
 
     Returns:
         Rows of plain JSON. They hold throughputs in Mq/s, latencies in us, the slices that moved,
-        and the seconds that the policy took. ``restored`` says what undoing found, None without.
+        and the seconds that the policy took. They also say how often it asked before it decided:
+        ``measurements``, ``evaluations``. ``restored`` says what undoing found, None without.
         On this host ``comparison`` has records, ratio and interval, see measuring.Comparison.
 
     Raises:
-        DatasetError: ``out`` holds results of another command.
+        DatasetError: ``out`` holds results of another command, or of a policy that may be another.
         DescriptionError: no episode is asked for.
         UnsupportedError: undoing, or an incumbent, of a domain that does not offer it.
         CheckpointError: an agent was fitted for another task.
@@ -79,11 +84,19 @@ def roll_out(
         "undo": undo,
         # The first domain's files say nothing of it: they are older than the others.
         **({} if domain == FIRST_DOMAIN else {"domain": domain}),
+        **(made_of or {}),
     }
     rows: list[dict[str, Any]] = []
     file = ResultFile(out, header, key=("policy", "episode"))
     stage: _Stage | None = None
     try:
+        for name, policy in policies.items():
+            is_rule = isinstance(policy, SchedulePolicy) and is_ours(policy)
+            if not (made_of or is_rule) and file.get(name, 0) is not None:
+                raise DatasetError(
+                    f"{out}: has rows of {name}, which may be another policy by now: say by "
+                    "made_of what made it, choose another file, or remove this one"
+                )
         for episode in range(episodes):
             for name, policy in policies.items():
                 row = file.get(name, episode)
@@ -130,7 +143,7 @@ class _Stage:
         options = {} if incumbent is None else {"incumbent": incumbent}
         played = domain.play(env, policy, seed, self._companion if searches else None, **options)
         row = domain.row_of(env, played)
-        row |= {} if played.evaluations is None else {"evaluations": played.evaluations}
+        row |= {name: count for name in ASKED if (count := getattr(played, name)) is not None}
         restored = self._restored(row) if domain.measures_twice(env) else None
         before, after = domain.ends_of(row)
         worse = before is not None and after < before

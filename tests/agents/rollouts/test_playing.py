@@ -14,7 +14,7 @@ import pytest
 from pmoss_agents.policies import named_policies
 from pmoss_agents.rollouts import roll_out
 from pmoss_datasets.continual.domain import CONTINUAL
-from pmoss_datasets.policies import SchedulePolicy
+from pmoss_datasets.policies import Measured, SchedulePolicy
 from pmoss_datasets.spatial.domain import SPATIAL
 from pmoss_env import measuring
 from pmoss_env.backends.hardware import HardwareBackend
@@ -50,6 +50,26 @@ def test_an_interrupted_run_goes_on(tmp_path: Path) -> None:
         assert {**row, "policy_seconds": 0} == {**again, "policy_seconds": 0}
     with pytest.raises(DatasetError, match="seed differ"):
         roll_out(TOY, POLICIES, episodes=3, seed=4, out=out)
+
+
+def test_rows_of_a_policy_that_may_be_another_are_not_taken(tmp_path: Path) -> None:
+    class Asks:
+        def reset(self) -> None:
+            pass
+
+        def plan(self, context: Any, order: Any) -> None:
+            context.measurements.throughput(context.incumbent)
+
+        def act(self, observation: Any, action_mask: Any) -> int:
+            return int(action_mask.argmax())
+
+    out, policies = tmp_path / "rows.jsonl", {"mine": Measured(Asks(), 10)}
+    (row,) = roll_out(TOY, policies, episodes=1, seed=3, out=out)
+    assert row["measurements"] == 1 and "evaluations" not in row
+    with pytest.raises(DatasetError, match="mine, which may be another policy by now: say by made"):
+        roll_out(TOY, policies, episodes=1, seed=3, out=out)
+    with pytest.raises(DatasetError, match="files differ"):
+        roll_out(TOY, policies, episodes=1, seed=3, out=out, made_of={"files": {"mine.py": [1]}})
 
 
 def test_an_index_that_runs_here_is_rescheduled_without_a_stop() -> None:

@@ -301,16 +301,18 @@ def _scores_by_budget(rows: Rows) -> TableOfRows:
     for (task, noise), policies in worlds.items():
         world = [f"`{task}`", f"{noise:g}"] if len(worlds) > 1 else []
         for name, own in policies.items():
-            texts = _intervals(_scores(own))
+            texts = _intervals(name, own)
             lines.append([*world, name, *texts, *[""] * (len(BUDGETS) - len(texts))])
     heads = ["task", "noise"] if len(worlds) > 1 else []
     return TableOfRows([*heads, "policy", *(f">{budget:,}" for budget in BUDGETS)], lines)
 
 
-def _intervals(values: Float64Array) -> list[str]:
-    """Means over episodes with their intervals, by budget."""
-    means = [paired_difference(values[:, :, budget]) for budget in range(values.shape[2])]
-    return [interval(mean) for mean in means]
+def _intervals(name: str, rows: Rows) -> list[str]:
+    """Means of a policy over episodes with their intervals, by budget."""
+    scores = _scores(rows)
+    trainings = None if name in {*RULES, *SEARCHES} else len(rows)
+    means = [paired_difference(scores[:, :, budget]) for budget in range(scores.shape[2])]
+    return [interval(mean, trainings=trainings) for mean in means]
 
 
 #: Measurements of OPPONENT in what is left() to a learner.
@@ -335,7 +337,7 @@ def _headroom(rows: Rows) -> TableOfRows:
     for (task, _), policies in worlds.items():
         each = [*((name, 0) for name in RULES), (OPPONENT, few)]
         each += [(name, budget) for name in agents for budget in (0, few)]
-        intervals = [_intervals(_scores(policies[name]))[budget] for name, budget in each]
+        intervals = [_intervals(name, policies[name])[budget] for name, budget in each]
         lines.append([f"`{task}`", core_tasks().get(task, ""), *intervals, f"{points[task]:.0f}"])
     heads = [*RULES, f"{OPPONENT}, {_FEW}"]
     heads += [f"{name}{after}" for name in agents for after in ("", f", {_FEW}")]

@@ -17,7 +17,6 @@ from pmoss_benchmarks.offline.tracks import load_track
 from pmoss_benchmarks.study.function import Cell, Figure, Rows
 from pmoss_benchmarks.study.tables import TableOfRows, interval, side
 from pmoss_datasets.domain import find_domain
-from pmoss_datasets.evaluation.statistics import LEAST
 from pmoss_datasets.spatial.domain import SPATIAL
 from pmoss_env.pictures import new_figure
 
@@ -44,15 +43,14 @@ def by_world(summary: Mapping[str, Any], *tracks: str) -> TableOfRows:
             for name, one in policies.items():
                 both = paired["policies"].get(name, {})
                 ends = {"value": one["score"], "low": one["score_low"], "high": one["score_high"]}
-                shown = [both.get("score") or ends, both.get("over_rule"), both.get("over_search")]
-                if name.removesuffix(BEST) in learned and one["seeds"] < LEAST:
-                    shown = [each and {"value": each["value"]} for each in shown]
-                score, *ahead = shown
+                trainings = one["seeds"] if name.removesuffix(BEST) in learned else None
+                reached = interval(both.get("score") or ends, trainings=trainings)
+                ahead = (both.get("over_rule"), both.get("over_search"))
                 line = [
-                    *(track, task, name, str(one["seeds"]), interval(score)),
+                    *(track, task, name, str(one["seeds"]), reached),
                     f"{domain.shown(one['throughput']):.1f} {domain.unit}",
                     paired["rule"] or "",
-                    *(interval(each, sign="+") for each in ahead),
+                    *(interval(each, sign="+", trainings=trainings) for each in ahead),
                 ]
                 lines.append(((world, -(one["score"] or 0.0)), line))
             for row in summary["cells"]:
@@ -80,6 +78,11 @@ def players(summary: Mapping[str, Any], task: str) -> list[Mapping[str, Any]]:
     ]
 
 
+def _learned(own: Mapping[str, Any], field: str) -> str:
+    """An estimate of a learner; empty where it did not play."""
+    return interval(own.get(field), trainings=own.get("seeds"))
+
+
 def after_playing(summary: Mapping[str, Any], task: str) -> TableOfRows:
     """What agents that learned by playing a task reach in new episodes."""
     paired = summary["tracks"]["same-task"]["paired"][task]["policies"]
@@ -87,7 +90,7 @@ def after_playing(summary: Mapping[str, Any], task: str) -> TableOfRows:
     for row in players(summary, task):
         training, own = row["training"], paired[row["agent"]]
         steps, hours = training["source"]["steps"] / 1e6, training["seconds"] / 3600
-        scores = [interval(own[name]) for name in ("score", "over_rule")]
+        scores = [_learned(own, name) for name in ("score", "over_rule")]
         lines.append([row["agent"], f"{steps:.2f}", f"{hours:.2f}", *scores])
     heads = ["agent", ">million steps", ">CPU hours", ">score", ">ahead of the best rule"]
     return TableOfRows(heads, lines)
@@ -117,8 +120,8 @@ def agent_by_task(agent: str, tasks: Mapping[str, Mapping[str, Any]]) -> TableOf
         mine = policies[agent]
         others = (f"{policies[name]['score']['value']:.1f}" for name in (*PLACED, "lpt"))
         best = f"{rule} {policies[rule]['score']['value']:.1f}"
-        both = (interval(mine[key]) for key in ("over_rule", "over_search"))
-        lines.append([task, str(paired["episodes"]), interval(mine["score"]), best, *both, *others])
+        score, *both = (_learned(mine, key) for key in ("score", "over_rule", "over_search"))
+        lines.append([task, str(paired["episodes"]), score, best, *both, *others])
     heads = ["task", "episodes", agent, "best rule", "points ahead of it", "ahead of search"]
     return TableOfRows([*heads, *PLACED.values(), "LPT"], lines)
 
@@ -128,7 +131,7 @@ def learners(tasks: Mapping[str, Mapping[str, Any]]) -> TableOfRows:
     above = {name: sides(name, tasks) for name in agent_names(SPATIAL.name)}
     names = sorted((name for name in above if above[name]), key=lambda n: -above[n].total())
     lines = [
-        [task, *(interval(paired["policies"].get(name, {}).get("score")) for name in names)]
+        [task, *(_learned(paired["policies"].get(name, {}), "score") for name in names)]
         for task, paired in tasks.items()
         if sum(name in paired["policies"] for name in names) > 1
     ]

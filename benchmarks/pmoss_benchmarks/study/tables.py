@@ -12,6 +12,7 @@ import numpy as np
 from pmoss_benchmarks.study.description import Study, TableDescription
 from pmoss_benchmarks.study.function import Rows, load_function
 from pmoss_benchmarks.study.store import StoredStudy
+from pmoss_datasets.evaluation.statistics import LEAST
 from pmoss_env.errors import DescriptionError, UnknownNameError
 
 DEFAULT = "default"
@@ -85,7 +86,13 @@ def select(stored: StoredStudy, **where: Any) -> list[Mapping[str, Any]]:
     return chosen
 
 
-def interval(estimate: Any, digits: int = 1, scale: float = 1.0, sign: str = "") -> str:
+def interval(
+    estimate: Any,
+    digits: int = 1,
+    scale: float = 1.0,
+    sign: str = "",
+    trainings: int | None = None,
+) -> str:
     """An estimate with its bounds.
 
     Args:
@@ -94,12 +101,13 @@ def interval(estimate: Any, digits: int = 1, scale: float = 1.0, sign: str = "")
         digits: behind the point.
         scale: of all three.
         sign: "+": positive values have one.
+        trainings: that it is of; fewer than LEAST have no bounds. None: nothing was trained.
     """
     plain = estimate if isinstance(estimate, Mapping) or not estimate else vars(estimate)
     if not plain or plain["value"] is None:
         return ""
     value = f"{scale * plain['value']:{sign}z.{digits}f}"
-    if plain.get("low") is None:
+    if plain.get("low") is None or (trainings is not None and trainings < LEAST):
         return value
     return f"{value} [{scale * plain['low']:z.{digits}f}, {scale * plain['high']:z.{digits}f}]"
 

@@ -21,6 +21,7 @@ from pmoss_benchmarks.functions.budget import (
     unpacked,
 )
 from pmoss_benchmarks.study.function import Run
+from pmoss_datasets.evaluation.statistics import LEAST
 from pmoss_datasets.policies import SchedulePolicy
 from pmoss_datasets.suite import TOY, recipe_of
 from pmoss_env.baselines import Context, lpt, random
@@ -97,6 +98,16 @@ def test_means_over_tasks_are_those_of_each_task(rows: Any) -> None:
     begun = [row for row in twice if (row["task"], row["policy"]) != ("other", "sampler")]
     assert "sampler" not in budget.means_over_tasks(begun)
     assert all(len(line) == 1 + len(BUDGETS) for line in lines)
+
+
+def test_agents_of_a_few_trainings_have_no_interval(rows: Any) -> None:
+    few = [row for row in rows if row["noise"]]
+    many = [{**row, "seed": seed} for row in few for seed in range(LEAST)]
+    for own, agents_have in ((few, False), (many, True)):
+        for name, first, *_ in budget.TABLES["default"](own).rows:
+            assert ("[" in first) == (agents_have or name not in AGENTS), name
+        (line,) = budget.TABLES["headroom"](own).rows
+        assert ["[" in cell for cell in line[2:-1]] == 5 * [True] + 4 * [agents_have]
 
 
 def test_an_agent_is_found_by_its_file_or_trained(tmp_path: Path) -> None:

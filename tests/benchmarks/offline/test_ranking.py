@@ -86,6 +86,19 @@ def test_stored_worlds_show_no_interval_of_a_few_trainings() -> None:
         assert name not in learned or int(seeds) >= LEAST or "[" not in "".join(cells), name
 
 
+def test_tables_of_learners_show_no_interval_of_a_few_trainings() -> None:
+    summary = summary_of(Results(REPOSITORY)["easy"].rows)
+    tasks = tables.of_agent("surrogate", summary)
+    played = [task for task in tasks if tables.players(summary, task)]
+    shown = [
+        *tables.learners(tasks).rows,
+        *tables.agent_by_task("surrogate", tasks).rows,
+        *(line for task in played for line in tables.after_playing(summary, task).rows),
+    ]
+    assert played and len(shown) > 2 * len(tasks)
+    assert not any("[" in cell for line in shown for cell in line)
+
+
 def test_a_line_says_what_each_sees_and_took(rows) -> None:
     lines = {line[0]: line[1:] for line in informed(rows).rows}
     assert lines["cql"] == ["one slice a step", "0", "100", "11", "3"]

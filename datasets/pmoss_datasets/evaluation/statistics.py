@@ -30,7 +30,7 @@ class Summary:
         policy: its name.
         seeds: how many, n.
         episodes: how many in all.
-        score: mean over the seeds of the mean score of their episodes; None without scores.
+        score: mean of aggregate(), over the episodes that have a score; None where none has.
         score_low: lower end of the 95 % interval, see aggregate(); None if there is none.
         score_high: its upper end.
         score_std: standard deviation over seeds; None below two seeds.
@@ -58,14 +58,13 @@ class Summary:
 def aggregate(rows: Iterable[EpisodeResult], *, trainings: bool = True) -> list[Summary]:
     """Summarises each policy, in order of appearance.
 
-    Episodes are averaged per seed first.
-
     Args:
         rows: of evaluate() or read_results().
-        trainings: whether a policy may be another one for each seed, trained with it. Then the
-            intervals hold the chance of seeds and episodes, see bootstrap_interval(). Else all
-            episodes of a policy are alike, and the intervals are Student's. With fewer than LEAST
-            seeds, or episodes, there is none.
+        trainings: whether a policy may be another one for each seed, trained with it. Then means
+            are over seeds of the means of their episodes, and the intervals hold the chance of
+            both, see bootstrap_interval(). Else all episodes of a policy are alike: means are over
+            all of them, and the intervals are Student's. With fewer than LEAST seeds, or episodes,
+            there is none.
 
     Raises:
         MissingExtraError: scipy is not installed, which Student's intervals need.
@@ -81,17 +80,16 @@ def aggregate(rows: Iterable[EpisodeResult], *, trainings: bool = True) -> list[
         score_low, score_high = interval(score_groups)
         low, high = interval(throughput_groups)
         scores = np.array([group.mean() for group in score_groups])
-        throughputs = np.array([group.mean() for group in throughput_groups])
         summaries.append(
             Summary(
                 policy=policy,
-                seeds=throughputs.size,
+                seeds=len(throughput_groups),
                 episodes=len(mine),
-                score=float(scores.mean()) if scores.size else None,
+                score=_mean(score_groups, trainings) if score_groups else None,
                 score_low=score_low,
                 score_high=score_high,
                 score_std=float(scores.std(ddof=1)) if scores.size > 1 else None,
-                throughput=float(throughputs.mean()),
+                throughput=_mean(throughput_groups, trainings),
                 throughput_low=low,
                 throughput_high=high,
                 illegal_actions=sum(r.illegal_actions for r in mine),
@@ -271,6 +269,11 @@ def _drawn_weights(count: int) -> Float64Array:
     cells = drawn + count * np.arange(BOOTSTRAPS)[:, None]
     draws = np.bincount(cells.ravel(), minlength=BOOTSTRAPS * count)
     return draws.reshape(BOOTSTRAPS, count) / count
+
+
+def _mean(groups: Sequence[Float64Array], trainings: bool) -> float:
+    weights = None if trainings else [group.size for group in groups]
+    return float(np.average([group.mean() for group in groups], weights=weights))
 
 
 def _by_seed(pairs: list[tuple[int, float]]) -> list[Float64Array]:

@@ -53,6 +53,10 @@ def test_episodes_of_one_policy_have_students_interval():
     [five] = aggregate(rows, trainings=False)
     mean = student(np.array(scores))
     assert (five.score_low, five.score_high) == (mean.low, mean.high)
+    # Where seeds have different numbers of scores, the mean is that of all episodes, too.
+    [lacking] = aggregate([*rows, a_row("a", 2, 0, 90.0), a_row("a", 2, 1, None)], trainings=False)
+    assert lacking.score == pytest.approx(np.mean([*scores, 90.0]))
+    assert lacking.score == pytest.approx((lacking.score_low + lacking.score_high) / 2)
     [trained] = aggregate(rows)
     assert trained.score_low is None
 

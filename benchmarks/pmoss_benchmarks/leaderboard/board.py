@@ -269,6 +269,8 @@ def check_board(
 ) -> list[str]:
     """Proves every row: its seeds come from the revealed secret, and its actions replay.
 
+    Where somebody played, the house must have played with all of its rules and searches.
+
     Args:
         tier: whose rows are proved; empty: all.
         episodes: only so many of each file; None: all.
@@ -284,6 +286,9 @@ def check_board(
     newest_round(board)
     problems: list[str] = []
     for round_ in rounds_of(board):
+        for game in games_of(board, round_):
+            if tier in ("", game.tier.name) and any(game.file(HOUSE).parent.glob("*.jsonl")):
+                problems += _lacking(game)
         for file in _files(board, round_, tier):
             problems += file.problems
             if file.problems:
@@ -291,6 +296,21 @@ def check_board(
             replayed = replay(file.path, partial(progress, file.name), episodes=episodes)
             problems += [f"{file.name}: {text}" for text in replayed.mismatches]
     return problems
+
+
+def _lacking(game: Game) -> list[str]:
+    """A line where the house is absent, or lacks rules or searches that can play."""
+    path = game.file(HOUSE)
+    name = path.relative_to(game.board).as_posix()
+    if not path.exists():
+        return [f"{name}: is missing: `pmoss dev play` plays the rules and searches"]
+    try:
+        played = {row.policy for row in read_results(path)[1]}
+    except DatasetError:
+        return []  # a problem of the file
+    lacking = ", ".join(sorted(_opponents(game).keys() - played))
+    again = "remove it, and `pmoss dev play` plays it anew"
+    return [f"{name}: lacks {lacking}: {again}"] if lacking else []
 
 
 @dataclass(frozen=True)

@@ -265,6 +265,24 @@ def test_bad_files_leave_the_others_standing(played, board):
     assert len(check_board(board)) == len(problems)
 
 
+def test_a_house_has_all_of_its_rules_and_searches(played, board):
+    _, house = played
+    header, *rows = [json.loads(line) for line in house.read_text().splitlines()]
+    few = [row for row in rows if row["policy"] in ("random", "lpt")]
+    lines = [{**header, "rows": len(few)}, *few]
+    house.write_text("\n".join(map(json.dumps, lines)) + "\n")
+    (problem,) = check_board(board)
+    assert "house.jsonl: lacks annealing, best-fit" in problem and "local-search" in problem
+    assert check_board(board, tier="simulated") == []
+    mine = [{**row, "policy": "mine"} for row in few if row["policy"] == "lpt"]
+    notes = {"entrant": {"name": "mine", "kind": "agent"}}
+    lines = [{**header, "rows": len(mine), "notes": notes}, *mine]
+    house.rename(mine_file := house.with_name("mine.jsonl"))
+    mine_file.write_text("\n".join(map(json.dumps, lines)) + "\n")
+    (problem,) = check_board(board)
+    assert "house.jsonl: is missing: `pmoss dev play`" in problem
+
+
 def test_a_submission_does_not_take_the_name_of_a_rule(sealed, board, hand_in):
     with pytest.raises(SubmissionError, match="'local-search': is the name of a rule"):
         submit(read_submission(hand_in(name='"local-search"')), board, sealed)

@@ -30,8 +30,9 @@ class Replay:
 def replay(path: Path, progress: Progress | None = None, *, episodes: int | None = None) -> Replay:
     """Runs a result file's episodes again and compares every bit of what they recorded.
 
-    That is all but ``policy`` and ``seconds_per_decision``: who chose the actions, and how fast,
-    no file can prove. The random schedules and the search behind the scores are run again too.
+    That is all but claims: ``policy``, ``seconds_per_decision``, ``evaluations`` and
+    ``measurements``. Who chose the actions, how fast, and how often it asked before, no file can
+    prove. The random schedules and the search behind the scores are run again too.
 
     Args:
         progress: called with (episodes done, episodes in all) after each.

@@ -243,11 +243,14 @@ def _parse(path: Path, number: int, line: str) -> dict[str, Any]:
 
 def check_row(value: Mapping[str, Any], where: str) -> None:
     """Refuses values that are no EpisodeResult, and numbers that none has: DatasetError."""
-    seeds = dict.fromkeys(("seed", "episode", "env_seed"), (0, 2**63 - 1))
-    check_fields(EpisodeResult, value, where, seeds)
+    asked = (name for name in ASKED if value.get(name) is not None)
+    counts = ("seed", "episode", "env_seed", "illegal_actions", *asked)
+    check_fields(EpisodeResult, value, where, dict.fromkeys(counts, (0, 2**63 - 1)))
     for name in (each.name for each in fields(EpisodeResult) if "float" in each.type):
         if value[name] is not None and not is_number(value[name]):
             raise DatasetError(f"{where}{name} = {value[name]}: must be a finite number")
+    if (seconds := value["seconds_per_decision"]) < 0:
+        raise DatasetError(f"{where}seconds_per_decision = {seconds}: must be at least 0")
 
 
 def check_fields(

@@ -1,8 +1,10 @@
 """Trainings made again: does the same config, seed and data give the same agent?
 
-Under the conditions of the first training all bits must be equal. A host that has more
-instructions than those trains with fewer. Elsewhere, or where the code has changed, the first
-losses must agree within TOLERANCE: what comes after them parts as two seeds do.
+Under the conditions of the first training all bits must be equal: of the weights, of the first
+losses, and of what else the agent acts by, such as its generator. An agent that acted before it
+was saved is another one. A host that has more instructions than those trains with fewer.
+Elsewhere, or where the code has changed, the first losses must agree within TOLERANCE: what comes
+after them parts as two seeds do.
 """
 
 from __future__ import annotations
@@ -89,11 +91,7 @@ def retrain(path: Path, root: Path | None = None) -> Retrained:
     mismatches: tuple[str, ...] = ()
     for instructions in tried:
         again, new = _trained(path.name, header, data.path, instructions)
-        mismatches = tuple(
-            f"{name}: other values"
-            for name, array in arrays.items()
-            if name not in new or not np.array_equal(array, new[name])
-        )
+        mismatches = tuple(_other_values(header, arrays, again, new))
         if not mismatches:
             return Retrained(f"all bits equal with {instructions}")
     if not recorded:
@@ -160,6 +158,20 @@ def _check(path: Path, header: Mapping[str, Any]) -> None:
             f"{path}: {error}. An agent of your own needs an entry point in pmoss.agents to be "
             "trained again"
         ) from error
+
+
+def _other_values(
+    header: Mapping[str, Any], arrays: Mapping[str, Any], again: Mapping[str, Any], new: Any
+) -> Iterator[str]:
+    """One line for each fact and each array in which a training made again differs."""
+    for name in ("task", "values"):
+        if header[name] != again[name]:
+            yield f"{name}: other values"
+    if header["training"]["losses"] != again["training"]["losses"]:
+        yield "training.losses: other values"
+    for name in sorted({*arrays, *new}):
+        if name not in arrays or name not in new or not np.array_equal(arrays[name], new[name]):
+            yield f"{name}: other values"
 
 
 def _other_conditions(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:

@@ -66,6 +66,15 @@ def test_a_training_gives_the_same_bits_again(
     again = retrain(altered(checkpoint, scale=2.0))
     assert again.verdict == "other bits under the same conditions"
     assert any(line.endswith(": other values") for line in again.mismatches)
+    # Weights are not all that an agent acts by.
+    header, arrays = checkpoints.read(checkpoint)
+    missing = min(arrays)
+    facts = {"task": {**header["task"], "more": 1}, "values": {"updates": 3}}
+    forged = altered(checkpoint, {"losses": [0.0]}, **facts)
+    header, arrays = checkpoints.read(forged)
+    checkpoints.write(forged, header, {name: a for name, a in arrays.items() if name != missing})
+    differing = ("task", "values", "training.losses", missing)
+    assert retrain(forged).mismatches == tuple(f"{name}: other values" for name in differing)
 
 
 @pytest.mark.heavy

@@ -115,7 +115,7 @@ def test_nothing_is_lost_at_length(test: str, name: str) -> None:
 
 
 @pytest.mark.native
-def test_the_build_with_address_sanitizer_is_by_clang() -> None:
+def test_the_builds_with_sanitizers_are_by_clang() -> None:
     """So that clang++ compiles all layers and their tests, with its warnings as errors."""
     need_compiler("clang++")
     build = build_native("address-undefined", "pmoss_tests")
@@ -155,7 +155,7 @@ def test_the_examples_pass_under_a_sanitizer(name: str, tmp_path: Path) -> None:
     for example in EXAMPLES.values():
         need_example(example)
     # By the same compiler: each has a runtime of its own.
-    compiler = "clang++" if name == "address-undefined" and has_clang() else "c++"
+    compiler = "clang++" if has_clang() else "c++"
     words = ("-O1", "-g", f"-fsanitize={SANITIZERS[name]}")
     built = [example.build(tmp_path, *words, compiler=compiler) for example in EXAMPLES.values()]
     tests = build_native(name, "pmoss_tests") / "tests" / "pmoss_tests"

@@ -105,7 +105,7 @@ TEST_P(Epochs, ConcurrentReadersNeverSeeWhatWasFreed) {
       }
     });
   }
-  for (std::size_t i = 0; i < testing::scaled(3000); ++i) {
+  for (std::size_t i = 0; i < testing::scaled(1000); ++i) {
     arenas.push_back(std::make_unique<SliceArena>(false));
     shared.store(fresh_word(), std::memory_order_release);
     retired.take_all_but_last(arenas);

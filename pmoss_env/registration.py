@@ -20,7 +20,7 @@ TOY: dict[str, Any] = {"machine": "toy", "workload": "ycsb-a", "slices": 8, "wor
 #: Tasks in which remote data are better or cannot be avoided.
 CORE_NODE: dict[str, dict[str, Any]] = {
     # Co-tenants take the bandwidth of some nodes.
-    f"{NAMESPACE}/starved-node-v0": {
+    f"{NAMESPACE}/starved-node-v1": {
         "machine": "skylake-x-8n",
         "interference": "starved_nodes",
         "actions": "core_node",
@@ -32,7 +32,7 @@ CORE_NODE: dict[str, dict[str, Any]] = {
         "actions": "core_node",
     },
     # Memory without cores beside starved DDR5.
-    f"{NAMESPACE}/high-bandwidth-memory-v0": {
+    f"{NAMESPACE}/high-bandwidth-memory-v1": {
         "machine": "xeon-max-9480",
         "interference": "starved_nodes",
         "actions": "core_node",

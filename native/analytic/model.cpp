@@ -316,7 +316,8 @@ void Model::solve_domains(bool passing_only, double ns_per_unit) {
 
 double Model::active_cores() const {
   Index active = 0;
-  for (Index core = 0; core < map_.cores(); ++core) active += streams_.core_share(core) > 0.0;
+  // Of equal cores one alone has streams.
+  for (Index core = 0; core < map_.cores(); ++core) active += demands_.share[core] > 0.0;
   return active;
 }
 

@@ -12,7 +12,7 @@ constexpr double smoothing = 0.25;
 constexpr double integral_gain = 0.15;
 constexpr double max_excess = 1000.0;
 // Interference that demand all bandwidth still leave a share to others.
-constexpr double max_co_tenant_use = 0.95;
+constexpr double max_co_tenant_use = 0.98;
 
 double share_of(const std::vector<double>& taken, std::size_t i, double bandwidth) {
   return taken.empty() || bandwidth <= 0.0 ? 0.0

@@ -19,8 +19,8 @@ void count(recording::Touch touch, const Served& served, bool remote, double mlp
            SliceCounts& counts) {
   const bool from_memory = served.by == Served::By::memory;
   if (from_memory) {
-    counts.local_loads += remote ? 0 : 1;
-    counts.remote_loads += remote ? 1 : 0;
+    // Lines that the processor fetches ahead are no retired loads.
+    if (!touch.writes() && !touch.streams()) ++(remote ? counts.remote_loads : counts.local_loads);
     if (touch.writes()) {
       counts.writes_from_remote_memory += remote ? 1 : 0;
     } else {

@@ -164,6 +164,44 @@ TEST_P(CoTenantsUnderLoad, NinetyNineInAHundredAreAnsweredWithinTheQuantile) {
   EXPECT_THROW(model.share_within(0.0), std::invalid_argument);
 }
 
+/// All workers serve all slices, whose data lie on node 1.
+Snapshot shared_by_all(const Load& load, const Interference& taken) {
+  Model model(small_machine(), load);
+  model.set_instance(profiles(false), taken);
+  const std::vector<std::int32_t> cores(slices, 0), nodes(slices, 1);
+  model.place({cores, nodes, Routing::any});
+  return model.snapshot();
+}
+
+TEST_P(CoTenantsUnderLoad, StarvedMemoriesAndLinksGiveLittleMoreThanWhatIsLeft) {
+  const Load load{GetParam(), 32, 500.0};
+  for (const double left : {0.1, 0.03}) {
+    Interference taken;
+    taken.dram_gb_per_s = {0.0, 40.0 * (1.0 - left), 0.0, 0.0};
+    EXPECT_LT(shared_by_all(load, taken).read_gb_per_s[1], 1.1 * left * 40.0) << left;
+    taken = {};
+    taken.link_gb_per_s = {0.0, 20.0 * (1.0 - left), 0.0, 0.0};
+    EXPECT_LT(shared_by_all(load, taken).link_gb_per_s[1], 1.1 * left * 20.0) << left;
+  }
+}
+
+TEST(CacheSweeps, TakeAsMuchFromWorkersWithABacklogAsFromOthers) {
+  Interference taken;
+  taken.llc_lines_per_ns.assign(4, 0.05);
+  const auto more_misses = [&](Load::Kind kind) {
+    const auto per_query = [&](const Interference& interference) {
+      const Snapshot snapshot = shared_by_all({kind, 32, 5.0}, interference);
+      double misses = 0.0;
+      for (const SliceRates& slice : snapshot.slices) misses += slice.llc_misses;
+      return misses / snapshot.throughput;
+    };
+    return per_query(taken) - per_query({});
+  };
+  const double closed = more_misses(Load::Kind::closed);
+  EXPECT_GT(closed, 0.1);
+  EXPECT_NEAR(more_misses(Load::Kind::saturated), closed, 0.15 * closed);
+}
+
 INSTANTIATE_TEST_SUITE_P(Loads, CoTenantsUnderLoad,
                          ::testing::Values(Load::Kind::closed, Load::Kind::saturated,
                                            Load::Kind::open));

@@ -36,7 +36,7 @@ def test_tasks_whose_bits_changed_have_another_id():
             gymnasium.make(old)
     with pytest.raises(gymnasium.error.DeprecatedEnv, match="use `pmoss/ContinualScheduling-v1`"):
         gymnasium.make("pmoss/ContinualScheduling-v0")
-    assert sum(not name.endswith("-v0") for name in environments()) == 3
+    assert sum(not name.endswith("-v0") for name in environments()) == 5
 
 
 @pytest.mark.parametrize("name", ["pmoss/toy-v0", "pmoss/SpatialScheduling-v0"])

@@ -63,6 +63,10 @@ Interference taken_by(const std::vector<Neighbour>& neighbours, const Machine& m
         double& lines = at(taken.llc_lines_per_ns, target);
         const auto first =
             std::find(machine.llc_of_core.begin(), machine.llc_of_core.end(), target);
+        if (first == machine.llc_of_core.end()) {
+          throw std::invalid_argument("target " + std::to_string(target) +
+                                      " of a co-tenant: no core has this last-level domain");
+        }
         const int node =
             machine.node_of_core[static_cast<std::size_t>(first - machine.llc_of_core.begin())];
         lines += strength * machine.dram_gb_per_s[static_cast<std::size_t>(node)] / line_bytes;

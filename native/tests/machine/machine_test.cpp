@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "machine/interference.hpp"
 #include "tests/machine/small_machine.hpp"
 
 namespace pmoss {
@@ -81,6 +82,13 @@ TEST(Machine, RefusesImpossibleValuesByName) {
   machine = small_machine();
   machine.is_worker.assign(8, 0);
   EXPECT_NE(refusal(machine).find("workers = 0"), std::string::npos);
+}
+
+TEST(Neighbours, OnADomainWithoutCoresAreRefused) {
+  Machine machine = small_machine();
+  machine.llc_of_core = {0, 0, 0, 0, 2, 2, 3, 3};
+  const Neighbour sweep{Neighbour::Kind::cache_thrash, 1, 0.5};
+  EXPECT_THROW(taken_by({sweep}, machine), std::invalid_argument);
 }
 
 }  // namespace

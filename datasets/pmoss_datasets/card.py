@@ -80,13 +80,14 @@ def _policies(dataset: Dataset) -> str:
 def _quality(dataset: Dataset) -> str:
     quality, relative = trajectory_quality(dataset), relative_outcomes(dataset)
     lines = []
+    best = dataset.domain.references[1] if relative is None else "search"
     if quality is not None:
         subject = (
             "each episode's own instance" if relative is not None else "the reference episodes"
         )
         lines.append(
             f"- Trajectory quality (TQ): {quality:.2f}. 0 is the mean of random actions, 1 what "
-            f"search reaches, on {subject}."
+            f"{best} reaches, on {subject}."
         )
     lines.append(
         f"- State-action coverage (SACo): {state_action_coverage(dataset):.2f} of the pairs that "

@@ -31,8 +31,9 @@ def default_root() -> Path:
 def dataset_folders(root: Path) -> Iterator[Path]:
     """The folders of datasets anywhere under a root, by name; damaged ones may lack a file."""
     for folder in sorted({path.parent for name in (DATA, METADATA) for path in root.rglob(name)}):
-        # Minari's folders hold metadata, too. And a dot begins what is being written.
-        if not is_minari(folder) and not folder.name.startswith("."):
+        # Minari's folders hold metadata, too. And a dot begins what is being written or removed.
+        hidden = any(part.startswith(".") for part in folder.relative_to(root).parts)
+        if not is_minari(folder) and not hidden:
             yield folder
 
 

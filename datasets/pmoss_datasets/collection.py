@@ -6,6 +6,7 @@ any number of processes, and after any number of interruptions.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from functools import partial
@@ -24,6 +25,7 @@ from pmoss_datasets.schema import SCHEMA_VERSION, Metadata, Played
 from pmoss_datasets.storage import Dataset, write_dataset
 from pmoss_env import __version__
 from pmoss_env.errors import DescriptionError
+from pmoss_env.files import file_sha256
 from pmoss_env.result_files import ResultFile, packed, unpacked
 
 #: progress(done, total) after every episode.
@@ -103,10 +105,17 @@ def partial_path(path: Path) -> Path:
 
 
 def about(recipe: Recipe) -> dict[str, Any]:
-    """The settings that determine the episodes of a collection, as plain JSON."""
+    """The settings that determine the episodes of a collection, as plain JSON.
+
+    Files that a recipe names, such as a machine's, are among them by their checksums.
+    """
+    words = [word for word in recipe.env.values() if isinstance(word, str)]
+    words += [word for behaviour in recipe.behaviours for word in behaviour.arguments]
+    files = {word: file_sha256(word) for word in words if os.path.isfile(word)}
     return {
         "kind": "collection",
         "recipe": recipe.as_dict(),
+        **({"files": files} if files else {}),
         "version": __version__,
         "schema": SCHEMA_VERSION,
         **find_domain(recipe.domain).protocol(),

@@ -20,7 +20,7 @@ from functools import lru_cache
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
@@ -69,7 +69,10 @@ class Domain(Contest):
         ragged: symbols of the fields' axes that may differ in length between episodes.
         presets: folder of committed ``tasks`` and ``tiers``, or None.
         formats: what opens the folders of data that are no episodes, by the metadata's "format".
+        ends: how episodes end by themselves, as Gymnasium has it: "terminated" or "truncated".
     """
+
+    ends: ClassVar[str] = "terminated"
 
     name: str
     env_id: str

@@ -77,6 +77,8 @@ def run_tasks(
         PmossError: a worker process was killed.
     """
     check_executor(executor, processes)
+    if address and executor not in ("ray", "slurm"):
+        raise DescriptionError(f"address = {address!r}: is of the executors ray and slurm")
     if executor == "ray":
         return _on_ray(make_work, tasks, processes, address, on_servers)
     if executor == "slurm":

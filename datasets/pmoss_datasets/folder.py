@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from pmoss_datasets.schema import FORMAT
 from pmoss_env.errors import DatasetError
 from pmoss_env.extras import require
-from pmoss_env.files import MAX_JSON_BYTES, check_regular, parse_json, read_text
+from pmoss_env.files import MAX_JSON_BYTES, check_regular, parse_json, read_json, read_text
 
 if TYPE_CHECKING:
     import h5py
@@ -85,12 +86,15 @@ def checksum(array: npt.NDArray[Any]) -> str:
     return digest.hexdigest()
 
 
-def check_target(path: str | Path, overwrite: bool, what: str = METADATA) -> None:
+def check_target(
+    path: str | Path, overwrite: bool, what: str = METADATA, form: str = FORMAT
+) -> None:
     """Finds out whether a dataset could be written, and leaves no trace of it.
 
     Args:
         overwrite: whether a dataset that is there may be replaced.
         what: a file in it by which such a dataset is known.
+        form: the format that METADATA names in what may be replaced.
 
     Raises:
         DatasetError: something is there that may not be replaced, or nothing can be written there.
@@ -100,8 +104,10 @@ def check_target(path: str | Path, overwrite: bool, what: str = METADATA) -> Non
         if path.exists():
             if not overwrite:
                 raise DatasetError(f"{path}: exists already; overwrite (--overwrite) replaces it")
-            if not (path / what).is_file():
-                raise DatasetError(f"{path}: exists and is no dataset; it will not be replaced")
+            if not (path / what).is_file() or (what == METADATA and not _is_of(path, form)):
+                raise DatasetError(
+                    f"{path}: exists and is no dataset ({form}); it will not be replaced"
+                )
         folder = path.absolute().parent
         while not folder.exists():
             folder = folder.parent
@@ -109,6 +115,15 @@ def check_target(path: str | Path, overwrite: bool, what: str = METADATA) -> Non
         Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=folder)).rmdir()
     except OSError as error:
         raise DatasetError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def _is_of(path: Path, form: str) -> bool:
+    """Whether a folder's metadata names a format; also of a damaged dataset."""
+    try:
+        metadata = read_json(path / METADATA)
+    except (OSError, ValueError):
+        return (path / DATA).is_file()
+    return isinstance(metadata, dict) and metadata.get("format") == form
 
 
 def read_metadata(path: Path) -> tuple[str, Any]:

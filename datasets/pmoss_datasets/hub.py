@@ -65,8 +65,9 @@ def check_sums(folder: Path) -> None:
         checksum, _, name = line.partition("  ")
         parts = Path(name).parts
         of_data = [number for number, part in enumerate(parts) if part in ("data", COMPACT)]
-        if of_data and (folder / name).is_file() and file_sha256(folder / name) != checksum:
-            dataset = folder.joinpath(*parts[: of_data[0]])
+        if not of_data or not (dataset := folder.joinpath(*parts[: of_data[0]])).exists():
+            continue
+        if not (folder / name).is_file() or file_sha256(folder / name) != checksum:
             raise DatasetError(f"{folder / name}: is not what was written: remove {dataset}")
 
 

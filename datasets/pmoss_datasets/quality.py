@@ -31,13 +31,15 @@ _STEPS = 16
 def trajectory_quality(dataset: Dataset) -> float | None:
     """Mean outcome, 0 = random actions and 1 = the best known policy; None without references.
 
+    None, too, in domains whose scores of 0 are of another policy than random actions.
+
     The references are means over other episodes. Where the dataset has them, those of each
     episode's own instance are taken.
     """
     if (relative := relative_outcomes(dataset)) is not None:
-        return float(relative.mean())
+        return None if np.isnan(relative).all() else float(np.nanmean(relative))
     domain, scores = dataset.domain, dataset.metadata.reference_scores
-    if len(domain.references) < 2 or not scores:
+    if len(domain.references) < 2 or domain.references[0] != "random" or not scores:
         return None
     low, high = (float(scores[name]["mean"]) for name in domain.references[:2])
     if high == low:
@@ -58,7 +60,8 @@ def relative_outcomes(dataset: Dataset) -> Float64Array | None:
     outcome = dataset.column(dataset.domain.outcome)
     room = high - low
     result = np.full(len(dataset), np.nan)
-    np.divide(outcome - low, room, out=result, where=room > 0)
+    # What search finds may differ from chance by a rounding alone.
+    np.divide(outcome - low, room, out=result, where=room > 1e-9 * np.abs(high))
     return result
 
 

@@ -42,6 +42,7 @@ def replay(
         behaviours=(Behaviour("random"),),
     )
     player = domain.player(recipe)
+    fills = {field.name: field.fill for field in dataset.metadata.fields}
     try:
         for number, episode in enumerate(dataset):
             where = f"{dataset.path / DATA}: episode {number}"
@@ -52,7 +53,8 @@ def replay(
             else:
                 stored = domain.values(episode)
                 for name, value in played.values.items():
-                    if name not in _UNPROVEN and not is_same(np.asarray(stored[name]), value):
+                    padded = np.asarray(stored[name])
+                    if name not in _UNPROVEN and not is_same(padded, value, fills.get(name)):
                         yield f"{where}: {name}: comes out otherwise when it is played again"
                         break
             progress(number + 1, len(dataset))
@@ -60,10 +62,20 @@ def replay(
         player.close()
 
 
-def is_same(stored: np.ndarray[Any, Any], value: Any) -> bool:
-    """Whether a value is the stored one, but for the padding of the latter."""
+def is_same(stored: np.ndarray[Any, Any], value: Any, fill: int | None = None) -> bool:
+    """Whether a value is the stored one, but for the padding of the latter.
+
+    Args:
+        fill: what the padding must hold; None: anything.
+    """
     now = np.asarray(value)
     if now.ndim != stored.ndim or any(n > s for n, s in zip(now.shape, stored.shape, strict=True)):
         return False
-    held = stored[tuple(slice(0, size) for size in now.shape)] if now.ndim else stored
+    inside = tuple(slice(0, size) for size in now.shape)
+    held = stored[inside] if now.ndim else stored
+    if fill is not None and now.ndim:
+        padding = np.ones(stored.shape, dtype=np.bool_)
+        padding[inside] = False
+        if (stored[padding] != fill).any():
+            return False
     return np.array_equal(held, now.astype(held.dtype), equal_nan=held.dtype.kind == "f")

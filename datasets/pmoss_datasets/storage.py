@@ -367,7 +367,7 @@ class Dataset:
     def normalized_score(
         self, returns: Float64Array | float, reward: str | None = None
     ) -> Float64Array:
-        """Returns on the dataset's scale: 0 = random actions, 100 = what the domain calls good.
+        """Returns on the dataset's scale: 0 and 100 = what the domain's first references reach.
 
         One scale for the whole dataset, from the means of its reference episodes: good for the
         mean over many episodes. It is not the score of an evaluation, which
@@ -403,10 +403,12 @@ class Dataset:
         """(N,) what _episode_codes() gave when the field was written; None if damaged."""
         try:
             with open_hdf5(self.path / DATA) as file:
-                codes: Array = file[f"codes/{name}"][()]
+                stored = file[f"codes/{name}"]
+                # A foreign one may be larger than memory.
+                codes: Array | None = stored[()] if stored.shape == (len(self),) else None
         except Exception:
             return None
-        return codes if codes.shape == (len(self),) else None
+        return codes
 
     def _first_unreadable(self, name: str) -> str:
         """Which episodes the first damaged block of a field holds."""

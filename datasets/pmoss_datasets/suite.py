@@ -255,6 +255,10 @@ def check_rebuild(dataset: Dataset, again: Dataset) -> list[str]:
     """The differences to a dataset that its recipe gave again; empty if all bits are equal."""
     old, new = dataset.metadata, again.metadata
     differing = [name for name in new.checksums if new.checksums[name] != old.checksums.get(name)]
+    # What says what the arrays are of.
+    differing += [
+        name for name in ("env_kwargs", "policy_names") if getattr(new, name) != getattr(old, name)
+    ]
     if not differing and dict(new.reference_scores) == dict(old.reference_scores):
         return []
     return [

@@ -12,11 +12,12 @@ import pytest
 from pmoss_datasets import Recipe, collect, load, write_dataset
 from pmoss_datasets.card import card
 from pmoss_datasets.domain import find_domain
-from pmoss_datasets.quality import relative_outcomes
+from pmoss_datasets.quality import relative_outcomes, trajectory_quality
 from pmoss_datasets.replaying import replay
 from pmoss_datasets.several import Several
 from pmoss_datasets.suite import SHIPPED
 from pmoss_env.errors import DatasetError, DescriptionError, UnsupportedError
+from pmoss_env.machines.catalog import PRESETS
 
 TOY = {"machine": "toy", "slices": 8, "interference": "busy_core", "order": "load"}
 
@@ -42,8 +43,29 @@ def test_an_existing_folder_is_kept_by_default(tmp_path, monkeypatch):
     collect(recipe, ".", overwrite=True)
     assert {path.name for path in tmp_path.iterdir()} == {"dataset"}
     (tmp_path / "precious").mkdir()
-    with pytest.raises(DatasetError, match="no dataset"):
-        collect(recipe, tmp_path / "precious", overwrite=True)
+    for files in ({}, {"metadata.json": '{"title": "my thesis"}', "thesis.tex": ""}):
+        for name, text in files.items():
+            (tmp_path / "precious" / name).write_text(text)
+        with pytest.raises(DatasetError, match="no dataset"):
+            collect(recipe, tmp_path / "precious", overwrite=True)
+
+
+def test_a_collection_does_not_go_on_with_another_machine_of_the_same_file(tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text((PRESETS / "toy.toml").read_text())
+    recipe = Recipe(env={**TOY, "machine": str(file)}, episodes=4, reference_episodes=0)
+
+    def stop(done, total):
+        if done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        collect(recipe, tmp_path / "dataset", progress=stop)
+    file.write_text(file.read_text() + "\n# edited\n")
+    with pytest.raises(DatasetError, match=r"holds results of another command: files differ"):
+        collect(recipe, tmp_path / "dataset")
+    with pytest.raises(DescriptionError, match="address = 'host:1': is of the executors ray and"):
+        collect(recipe, tmp_path / "other", address="host:1")
 
 
 def never(done, total):
@@ -123,6 +145,20 @@ def test_what_was_collected_comes_out_again(domain, tmp_path):
     assert not np.array_equal(dataset.column("seed"), other.column("seed"))
 
 
+def test_a_co_tenant_that_was_not_there_is_noticed(tmp_path):
+    quiet = {"machine": "toy", "slices": 4, "interference": "none"}
+    dataset = collect(Recipe(env=quiet, episodes=2, reference_episodes=0), tmp_path / "data")
+    assert list(replay(dataset)) == []
+    beside = {
+        "neighbour_family": np.array([1], dtype=np.int16),
+        "neighbour_target": np.array([0], dtype=np.int16),
+        "neighbour_strength": np.array([0.9]),
+    }
+    episodes = [replace(episode, **beside) for episode in dataset]
+    forged = write_dataset(tmp_path / "forged", episodes, dataset.metadata)
+    assert ["neighbour_family" in problem for problem in replay(forged)] == [True, True]
+
+
 def test_datasets_of_other_machines_and_sizes_are_held_together(tmp_path):
     small = Recipe(env={"machine": "random:1", "slices": 4}, episodes=2, reference_episodes=0)
     parts = [load("pmoss/toy-btree-ycsb-a-busy-core/mixed-v0"), collect(small, tmp_path / "small")]
@@ -160,6 +196,17 @@ def test_an_instance_is_its_own_scale(tmp_path):
     assert relative[policy == 1].mean() > relative[policy == 0].mean()
     text = card(dataset)
     assert "relative to the instance" in text and "each episode's own instance" in text
+
+
+def test_quality_is_of_random_actions_and_of_instances_that_tell_apart(tmp_path):
+    recipe = Recipe(domain="threads", env=ENVS["threads"], episodes=3, reference_episodes=2)
+    threads = collect(recipe, tmp_path / "threads")
+    # Its score of 0 is that of staying.
+    assert trajectory_quality(threads) is None and "(TQ)" not in card(threads)
+    one = {"machine": "toy", "slices": 1, "interference": "none"}
+    recipe = Recipe(env=one, episodes=3, reference_episodes=0, reference_budget=20, relative=True)
+    assert np.isnan(relative_outcomes(alike := collect(recipe, tmp_path / "alike"))).all()
+    assert trajectory_quality(alike) is None
 
 
 @pytest.mark.parametrize("id_", SHIPPED)

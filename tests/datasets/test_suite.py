@@ -11,7 +11,7 @@ import pytest
 
 from pmoss_benchmarks.offline.episodes import EVALUATION_SEED, VALIDATION_SEED
 from pmoss_benchmarks.study.store import Results
-from pmoss_datasets import Recipe, catalog, collect, collection, suite
+from pmoss_datasets import Recipe, catalog, collect, collection, suite, write_dataset
 from pmoss_datasets.card import card
 from pmoss_datasets.evaluation import episode_seed
 from pmoss_datasets.playing import PLAY, REFERENCE, chance
@@ -186,6 +186,10 @@ def test_a_dataset_that_comes_out_otherwise_says_what_to_do(tmp_path, few):
     other = collect(Recipe(env=TOY, episodes=4, reference_episodes=0), tmp_path / "other")
     [problem] = suite.check_rebuild(built, other)
     assert "other bits in" in problem and "--overwrite" in problem
+    noisy = replace(built.metadata, env_kwargs={**built.metadata.env_kwargs, "noise": 0.5})
+    forged = write_dataset(tmp_path / "forged", list(built), noisy)
+    [problem] = suite.check_rebuild(forged, built)
+    assert "other bits in env_kwargs: " in problem
     assert Path(built.path).exists()
 
 

@@ -11,6 +11,7 @@ import typer
 
 from pmoss_datasets.cli.datasets import RewardOption, Root
 from pmoss_env.cli.console import console, progress_bar
+from pmoss_env.errors import DescriptionError
 from pmoss_env.extras import require
 
 
@@ -86,6 +87,11 @@ def export(
         require("huggingface_hub")
     if form is Form.parquet:
         require("minari", "pyarrow")
+    if upload and (len(agent or ()) > 1 or (agent and (dataset or suite))):
+        raise DescriptionError(
+            f"--upload {upload}: one repository takes one agent, or datasets: export the others by "
+            "commands of their own"
+        )
     for name in agent or ():
         for write_folder in export_agent:
             folder = write_folder(name, out)

@@ -59,6 +59,7 @@ class ContinualDomain(StepDomain):
     rules: ClassVar[Mapping[str, Rule]] = dict.fromkeys(POLICIES, any_legal)
     undecided = ("best-fit-once", "best-fit-10", "tries", "law-oracle", "thorough-law-oracle")
     zero = "stay"
+    ends = "truncated"
     good = ("law-oracle",)
     knowledge: ClassVar[Mapping[str, str]] = {
         "stay": "nothing",

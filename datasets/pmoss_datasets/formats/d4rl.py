@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +36,7 @@ class D4RLView:
     | `infos/episode`, `infos/seed` | (N,) int64 | number in the recipe, seed of the reset |
     | `infos/policy` | (N,) int64 | index into the metadata's ``policy_names`` |
     | `infos/behavior_probability` | (N,) float32 | of the action; NaN where not known |
+    | `metadata/ends` | | how the environment ends them: "terminated" or "truncated" |
     | `metadata/...` | | id, environment, reward mode and reference scores |
 
     An observation takes 16 kB and more on large machines, so ask for some episodes at a time: by
@@ -63,6 +65,10 @@ class D4RLView:
             begin, end = end, end + int(np.prod(space.shape))
             self.columns[key] = slice(begin, end)
         self._width = end
+
+    def __reduce__(self) -> tuple[type[D4RLView], tuple[Dataset, str]]:
+        """Copies, as the workers of a loader get, are made from the same dataset."""
+        return type(self), (self._dataset, self._reward)
 
     def dictionary(self, episodes: Chosen | None = None) -> dict[str, Array]:
         """What ``env.get_dataset()`` gives in D4RL; of all episodes by default."""
@@ -126,7 +132,8 @@ class D4RLView:
         metadata = dataset.metadata
         result["metadata/id"] = np.array(metadata.id)
         result["metadata/reward"] = np.array(self._reward)
-        if metadata.reference_scores:
+        result["metadata/ends"] = np.array(dataset.domain.ends)
+        with suppress(DatasetError):  # data without a scale, as of one slice
             low, high = dataset.reference_returns(self._reward)
             result["metadata/ref_min_score"] = np.array(low)
             result["metadata/ref_max_score"] = np.array(high)

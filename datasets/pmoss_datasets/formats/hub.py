@@ -160,7 +160,11 @@ def _check_same(target: Path, dataset: Dataset, reward: str | None, form: str) -
         stored = [metadata[key] for key in ("pmoss_checksum", "pmoss_reward", "data_format")]
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise DatasetError(f"{target}: exists and is no dataset of an export") from error
-    if stored != [dataset.checksum, dataset.reward(reward), form]:
+    same = stored == [dataset.checksum, dataset.reward(reward), form]
+    # The checksum is of the episodes alone.
+    if (copied := target / COMPACT / METADATA).exists():
+        same = same and copied.read_bytes() == (dataset.path / METADATA).read_bytes()
+    if not same:
         raise DatasetError(f"{target}: holds another dataset: remove it, or take another folder")
 
 

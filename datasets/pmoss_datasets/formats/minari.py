@@ -191,8 +191,8 @@ def _arrays(
     return shown, {
         "actions": actions,
         "rewards": worth(dataset, number, reward),
-        "terminations": ended,
-        "truncations": np.zeros_like(ended),
+        "terminations": ended & (dataset.domain.ends == "terminated"),
+        "truncations": ended & (dataset.domain.ends == "truncated"),
         "action_mask": expander.masks(episode, last=True),
     }
 

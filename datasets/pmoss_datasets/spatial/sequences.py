@@ -54,10 +54,19 @@ class SequenceView:
                 f"{dataset.path}: its observations lack machine_view: SequenceView takes episodes "
                 "of spatial scheduling with observation='full', 'paper' or 'complete'"
             )
+        if dataset.metadata.env_kwargs.get("actions") == "core_node":
+            raise DatasetError(
+                f"{dataset.path}: its actions are pairs of tile and node: SequenceView takes those "
+                "that are tiles, actions='core'; D4RLView takes any"
+            )
         self._torch = torch
         self._dataset = dataset
         self._reward = dataset.reward(reward)
         self._expander = expander
+
+    def __reduce__(self) -> tuple[type[SequenceView], tuple[Dataset, str]]:
+        """Copies, as the workers of a loader get, are made from the same dataset."""
+        return type(self), (self._dataset, self._reward)
 
     def __len__(self) -> int:
         return len(self._dataset)

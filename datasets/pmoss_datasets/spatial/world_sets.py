@@ -11,6 +11,7 @@ import io
 import json
 import math
 import time
+import tokenize
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass
@@ -127,7 +128,7 @@ def make_worlds(
     try:
         checksums = _sound_files(path, recipe)
         if checksums is None:
-            check_target(path, overwrite)
+            check_target(path, overwrite, form=FORMAT)
             for place in path.glob(_shard(path, 0).name.replace("0" * 8, "*")):
                 place.unlink()
             checksums = {}
@@ -262,7 +263,8 @@ class WorldSet:
             raise DatasetError(
                 f"{place}: is missing: pmoss data worlds {self.path} goes on making it"
             ) from error
-        except (OSError, ValueError) as error:
+        # NumPy lets Python's tokenizer and parser read the header.
+        except (OSError, ValueError, SyntaxError, tokenize.TokenError) as error:
             raise DatasetError(f"{place}: is damaged: {error}") from error
         if records.dtype != RECORD or records.shape != (size,):
             raise DatasetError(f"{place}: holds {records.shape} of {records.dtype}")

@@ -58,6 +58,9 @@ def test_a_view_of_single_actions_says_so_and_minaris_form_holds_the_parts(datas
         assert all(shown.action_space.contains(action) for action in episode.actions)
         numbers = np.ravel_multi_index(tuple(episode.actions.T), dataset.metadata.parts)
         assert np.array_equal(numbers, own.actions)
+        # As the environment, which never terminates.
+        assert not episode.terminations.any()
+        assert episode.truncations.tolist() == [False] * (own.steps - 1) + [True]
 
 
 def test_actions_of_other_parts_are_refused(dataset, tmp_path):

@@ -4,12 +4,13 @@ import csv
 import hashlib
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from pmoss_datasets import Dataset, Recipe, collect, open_dataset
+from pmoss_datasets import Dataset, Recipe, collect, open_dataset, write_dataset
 from pmoss_datasets.catalog import dataset_folders
 from pmoss_datasets.folder import DATA, METADATA
 from pmoss_datasets.formats.hub import export
@@ -73,7 +74,7 @@ def test_minari_and_d3rlpy_read_it(original, hub, tmp_path, monkeypatch):
         assert theirs.actions[:, 0].tolist() == episode.actions.tolist()
 
 
-def test_a_second_call_keeps_what_is_there(original: Dataset, hub: Path) -> None:
+def test_a_second_call_keeps_what_is_there(original: Dataset, hub: Path, tmp_path: Path) -> None:
     file = hub.parent / original.id / "data" / "main_data.hdf5"
     before = file.stat().st_mtime_ns
     assert {path.name for path in (hub.parent / original.id / "compact").iterdir()} == {
@@ -96,6 +97,18 @@ def test_a_second_call_keeps_what_is_there(original: Dataset, hub: Path) -> None
     with pytest.raises(DatasetError, match="json: is not what was written: remove"):
         export([original], hub.parent, licence="CC-BY-4.0")
     metadata.write_bytes(written)
+    (data := hub.parent / original.id / "compact" / DATA).rename(data.with_suffix(".away"))
+    with pytest.raises(DatasetError, match="hdf5: is not what was written: remove"):
+        export([original], hub.parent, licence="CC-BY-4.0")
+    data.with_suffix(".away").rename(data)
+    # The same episodes, with other reference scores.
+    scores = {**original.metadata.reference_scores, "incumbent": {"mean": 1.0, "std": 0.0, "n": 2}}
+    other = write_dataset(
+        tmp_path / "other", list(original), replace(original.metadata, reference_scores=scores)
+    )
+    assert other.checksum == original.checksum
+    with pytest.raises(DatasetError, match="holds another dataset"):
+        export([other], hub.parent, licence="CC-BY-4.0")
     (hub / "index.csv").write_text("as a call that was killed left it")
     export([original], hub.parent, licence="CC-BY-4.0")
     check_sums(hub)

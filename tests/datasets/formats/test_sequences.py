@@ -1,5 +1,7 @@
 """The sequence view holds the expanded episodes."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,7 @@ from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError
 
 torch = pytest.importorskip("torch")
 
-from pmoss_datasets.formats import SequenceView  # noqa: E402
+from pmoss_datasets.formats import D4RLView, SequenceView  # noqa: E402
 
 
 @pytest.mark.parametrize("observation", ["full", "paper", "complete"])
@@ -46,6 +48,27 @@ def test_items_and_batches_are_the_expanded_episodes(tmp_path, observation):
     assert torch.equal(view.batch(mask)["actions"], view.batch([1, 3])["actions"])
     with pytest.raises(UnknownNameError, match="reward 'latency'"):
         SequenceView(dataset, "latency")
+
+
+def test_a_loader_may_have_workers(tmp_path):
+    dataset = collect(
+        Recipe(env={"machine": "toy", "slices": 4}, episodes=2, reference_episodes=0),
+        tmp_path / "dataset",
+    )
+    for view in (SequenceView(dataset), D4RLView(dataset)):
+        copy = pickle.loads(pickle.dumps(view))
+        own, same = (
+            each[1] if isinstance(each, SequenceView) else each.dictionary([1])
+            for each in (view, copy)
+        )
+        assert all(np.array_equal(own[key], same[key]) for key in own)
+
+
+def test_pairs_of_tile_and_node_are_refused(tmp_path):
+    env = {"machine": "toy", "slices": 4, "actions": "core_node"}
+    data = collect(Recipe(env=env, episodes=2, reference_episodes=0), tmp_path / "dataset")
+    with pytest.raises(DatasetError, match="its actions are pairs of tile and node"):
+        SequenceView(data)
 
 
 def test_data_without_the_views_are_refused_before_the_first_item(tmp_path):

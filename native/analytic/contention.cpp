@@ -14,8 +14,8 @@ constexpr double tolerance = 1e-9;
 // However busy a memory or link is, the index and a copy may take this share of it.
 constexpr double least_share = 0.02;
 // Where co-tenants use more of a memory or link, the index is held to what they leave: beyond that
-// latency rises with this slope, too. Tasks draw co-tenants of up to 0.82 together, or from 0.9.
-constexpr double starving_use = 0.85;
+// latency rises with this slope, too. Of other families than starved nodes, tasks draw less.
+constexpr double starving_use = 0.9;
 constexpr double starving_slope = 40.0;
 constexpr int copy_step_limit = 100;
 
@@ -257,13 +257,13 @@ void Contention::load_memory(const std::vector<double>& use) {
   const std::size_t nodes = machine_.socket_of_node.size();
   for (const std::size_t i : resources_) {
     const LoadedLatency& curve = i < nodes ? dram_latency_ : link_latency_;
-    const double own = use[i] + copy_use_[i];
-    const double all = own + co_tenant_use_[i];
+    const double all = use[i] + co_tenant_use_[i] + copy_use_[i];
     latency_[i] = all == 0.0 ? 1.0 : curve.at(all);
-    if (co_tenant_use_[i] > starving_use) {
+    if (co_tenant_use_[i] >= starving_use) {
       // By the sum of all uses the index would get several times what is left, for the line beyond
       // saturation is flat beside so little.
-      const double of_left = own / std::max(least_share, 1.0 - co_tenant_use_[i]);
+      const double left = std::max(least_share, 1.0 - co_tenant_use_[i]);
+      const double of_left = (use[i] + copy_use_[i]) / left;
       const double beyond = 1.0 + starving_slope * std::max(0.0, of_left - 1.0);
       latency_[i] = std::max(latency_[i], curve.at(of_left) * beyond);
     }

@@ -251,7 +251,7 @@ def test_options_are_checked() -> None:
         with pytest.raises(UnknownNameError, match=f"{option} '{value}'"):
             make(**{option: value})
     wrong = {"seconds": "x", "window": 1.5, "batch": "1", "huge_pages": "no", "max_growth": None}
-    out_of_range = {"batch": 65, "window": 0, "sweep_seconds": -1.0, "max_growth": -1.0}
+    out_of_range = {"batch": 65, "window": -1, "sweep_seconds": -1.0, "max_growth": -1.0}
     for option, given in (*wrong.items(), *out_of_range.items()):
         with pytest.raises(DescriptionError, match=f"{option} = {given!r}: must be"):
             make(**{option: given})

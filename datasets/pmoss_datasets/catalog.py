@@ -163,7 +163,7 @@ def listings(root: Path) -> list[tuple[str, str, str, str, str]]:
     rows = []
     for top, place in {root: "built", SHIPPED_ROOT: "shipped"}.items():
         for folder in dataset_folders(top):
-            megabytes = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
+            megabytes = sum(path.lstat().st_size for path in folder.iterdir()) / 1e6
             try:
                 domain, data = open_data(folder)
                 size, outcome = str(len(data)), ""

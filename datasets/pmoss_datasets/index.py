@@ -32,7 +32,7 @@ def line(dataset: Dataset, licence: str = "") -> dict[str, Any]:
         "tier": dataset.id.rpartition("/")[2].rpartition("-v")[0],
         "episodes": len(dataset),
         "steps": int(dataset.lengths.sum()),
-        "bytes": sum(path.stat().st_size for path in dataset.path.iterdir()),
+        "bytes": sum(path.lstat().st_size for path in dataset.path.iterdir()),
         "checksum": dataset.checksum,
         "licence": licence or licence_of(dataset),
         "unit": domain.unit,

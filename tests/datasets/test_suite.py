@@ -152,6 +152,9 @@ def test_datasets_are_found_by_id(tmp_path, few, monkeypatch):
         shutil.copytree(tmp_path / id_, tmp_path / "other/pmoss/mine/random-v0")
         catalog.load("pmoss/mine/random-v0", tmp_path / "other")
     shutil.rmtree(tmp_path / "other")
+    # A link to nowhere hides no dataset.
+    (built.path / "link").symlink_to(tmp_path / "gone")
+    assert id_ in [row[0] for row in catalog.listings(tmp_path)]
     # A folder of this name that holds no dataset of ours, such as Minari's form of it.
     (tmp_path / "elsewhere" / id_ / "data").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "elsewhere")

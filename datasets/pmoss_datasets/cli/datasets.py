@@ -281,7 +281,7 @@ def build(
                 executor=executor,
                 address=address,
             )
-        size = sum(path.stat().st_size for path in dataset.path.iterdir()) / 1e6
+        size = sum(path.lstat().st_size for path in dataset.path.iterdir()) / 1e6
         console.print(f"{id_}: {len(dataset)} episodes, {size:.2f} MB, {dataset.checksum[:12]}")
     console.print(f"{len(chosen)} datasets in {place}")
 

@@ -80,7 +80,7 @@ def _policies(dataset: Dataset) -> str:
 def _quality(dataset: Dataset) -> str:
     quality, relative = trajectory_quality(dataset), relative_outcomes(dataset)
     lines = []
-    best = dataset.domain.references[1] if relative is None else "search"
+    best = "search" if "search" in dataset.domain.references else "the best policy"
     if quality is not None:
         subject = (
             "each episode's own instance" if relative is not None else "the reference episodes"

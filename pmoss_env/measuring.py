@@ -18,6 +18,9 @@ from pmoss_env.backends.frames import pack_snapshot, unpack_snapshot
 from pmoss_env.backends.kernel_settings import switched, why_no_balancing
 from pmoss_env.baselines import Context, make_baseline
 from pmoss_env.errors import DescriptionError, UnsupportedError
+from pmoss_env.indexes import PLUGIN, is_plugin
+from pmoss_env.machines import load_machine
+from pmoss_env.plugin_recordings import library_facts
 from pmoss_env.result_files import ResultFile
 from pmoss_env.types import HardwareSnapshot, LoadRegime, Schedule
 
@@ -35,6 +38,24 @@ SAME = 0.05
 _LEAST_ROUNDS = 3
 #: Standard errors of a 95 % interval, and of what counts as noise.
 _INTERVAL, _NOISE = 1.96, 3.0
+
+
+def what_runs(index: str, *, on_host: bool) -> dict[str, Any]:
+    """What names do not tell: the code of a library, and which CPUs the machine "host" has.
+
+    It belongs into the header of a result file, so that rows of others are not gone on with.
+
+    Args:
+        index: a kind, or a registered library.
+        on_host: whether it runs on this host; a model needs nothing of it.
+    """
+    if not on_host:
+        return {}
+    host = load_machine("host")
+    runs: dict[str, Any] = {"host": host.description, "cpus": host.cpu_of_core.tolist()}
+    if is_plugin(index):
+        runs["library"] = library_facts(Path(index.removeprefix(PLUGIN)))
+    return runs
 
 
 def balancing_rows(backend: str, nodes: int | None) -> tuple[list[str], str]:
@@ -326,6 +347,8 @@ def measure_rounds(
         "version": __version__,
         "schedules": list(names),
         "seed": seed,
+        "index": backend.workload.index,
+        **what_runs(backend.workload.index, on_host=backend.measures_host),
         **(settings or {}),
     }
     result = []

@@ -136,7 +136,7 @@ class HardwareBackend(SubjectBackend):
         check_name("pace", pace, PACES)
         check_name("routers", routers, ROUTERS)
         check_whole("batch", batch, 1, 64)
-        check_whole("window", window, 0)
+        check_whole("window", window, 0, 1 << 24)
         check_number("sweep_seconds", sweep_seconds, 0)
         check_number("max_growth", max_growth, 0)
         self.settings = {

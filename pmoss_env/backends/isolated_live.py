@@ -115,7 +115,7 @@ class IsolatedLiveRuntime:
 
     def records(self) -> int:
         """See LiveRuntime."""
-        return int(self._ask("records")["records"])
+        return int(self._ask("records")["in_index"])
 
     def drop_rounds(self) -> None:
         """See LiveRuntime."""

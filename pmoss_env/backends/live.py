@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 
 from pmoss_env import _native
-from pmoss_env.backends.data_facts import data_facts, loaded_facts
+from pmoss_env.backends.data_facts import data_facts, loaded_facts, require_planned_cpus
 from pmoss_env.backends.frames import unpack_snapshot
 from pmoss_env.backends.hardware import HardwareBackend
 from pmoss_env.backends.native_counts import native_errors, snapshot_of
@@ -367,6 +367,7 @@ class LiveRuntime:
             self._undo.close()
 
     def _round(self, raw: dict[str, Any]) -> LiveRound:
+        require_planned_cpus(raw["worker_cpus"], self._backend.machine, self._index)
         if not raw["completed"]:
             raw |= dict.fromkeys(_LATENCIES, np.nan)
         provenance = {

@@ -124,7 +124,8 @@ def _call_live(live: LiveRuntime, request: Mapping[str, Any]) -> dict[str, Any]:
             pending = live_round.pending_slices.tolist()
             return {"round": {**vars(live_round), "snapshot": snapshot, "pending_slices": pending}}
         case "records":
-            return {"records": live.records()}
+            # "records" is the key of messages about a load.
+            return {"in_index": live.records()}
         case "drop_rounds":
             live.drop_rounds()
         case "stop":

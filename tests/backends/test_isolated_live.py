@@ -53,6 +53,7 @@ def test_it_serves_as_a_live_run_in_this_process_does(faulty) -> None:
         assert read.pending_slices.dtype == np.int32
         assert read.snapshot.provenance["index"] == f"plugin:{faulty('good')}"
         live.drop_rounds()
+        assert live.records() == 5_000
         counted = live.stop()
         assert counted["schedules"] == 1 and counted["not_found"] == 0
         assert "in_place" in live.data_facts(counted)

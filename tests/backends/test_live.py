@@ -1,6 +1,7 @@
 """The live run on whatever host runs the tests: no figure is asserted, only its sense."""
 
 import multiprocessing
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from pmoss_env.backends.hardware import HardwareBackend
 from pmoss_env.backends.live import LiveRound, LiveRuntime, mean_snapshot
 from pmoss_env.baselines import Context, make_baseline
 from pmoss_env.errors import BackendError, ForkedError, ScheduleError
+from pmoss_env.machines import load_machine
 from pmoss_env.types import COUNTERS, Schedule
 from tests.backends.ended import threads_of_process
 
@@ -75,6 +77,18 @@ def test_serves_through_switches(backend: HardwareBackend, schedules: list[Sched
     assert len(mean_snapshot(rounds).provenance["worker_other_share"]) == len(other)
     # The backend is free again.
     assert backend.measure(schedules[0], seed=1).throughput >= 0
+
+
+@pytest.mark.skipif(load_machine("host").workers.size < 2, reason="needs two worker cores")
+def test_workers_that_lose_their_cpus_are_named(backend, schedules):
+    with LiveRuntime(backend, sweep_seconds=0.01) as live:
+        live.start(schedules[0])
+        for thread in map(int, os.listdir("/proc/self/task")):
+            if len(os.sched_getaffinity(thread)) == 1:
+                os.sched_setaffinity(thread, {int(backend.machine.cpu_of_core[0])})
+        with pytest.raises(BackendError, match="was bound to CPU"):
+            read_until(live, lambda r: False)
+    assert not live.running
 
 
 def test_what_is_refused_leaves_the_run_alone(backend, schedules):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -74,6 +75,16 @@ def test_a_library_that_ends_its_process_is_one_error(faulty, tmp_path, fault):
     assert line.startswith("error: ") and f"pmoss index check {faulty(fault)}" in line
     # It may have died before the first epoch was over.
     assert not path.exists() or all(map(json.loads, path.read_text().splitlines()))
+
+
+def test_a_library_is_served_and_changes_of_it_are_another_index(faulty, tmp_path):
+    library = tmp_path / "index.so"
+    shutil.copy(faulty("good"), library)
+    words = ["--index", f"plugin:{library}", *LIBRARY, "--epochs", "2"]
+    out = ("--out", str(tmp_path / "epochs.jsonl"))
+    assert "epoch 2" in pmoss("run", "autopilot", *words, *out)
+    library.write_bytes(library.read_bytes() + b"other")
+    assert "settings differ" in pmoss("run", "autopilot", *words, *out, status=2)
 
 
 def test_a_library_that_hangs_can_be_stopped(faulty):

@@ -214,7 +214,7 @@ class TriedIndex(LiveIndex):
         kept, pairs = None, len(trial.gains)
         while kept is None:
             if len(trial.passed) + 2 * (1 + self._most_late) >= self.rounds and trial.passed:
-                if not trial.is_over(pairs):
+                if len(trial.gains) > pairs and not trial.is_over(pairs):
                     self._open = trial
                 break
             kept = self._pair(trial)
@@ -239,19 +239,39 @@ class TriedIndex(LiveIndex):
         """One round under either schedule; see judge() on what it returns.
 
         Every round begins with a change of the schedule, also to the same one: so both pay for it.
+        None as well if the epoch has no time for both: then neither counts.
         """
         first = int(self._rng.integers(2))
+        counted: dict[int, LiveRound] = {}
         for side in (first, 1 - first):
             cores = (trial.before, trial.after)[side]
             self.serve(Schedule(cores, self.nodes.copy()))
-            passed = [self.next_round()]
-            # How long queries waited may be known only now; the last round is the one that counts.
-            late = self._late
-            while len(passed) <= late:
-                passed.append(self.next_round())
-                late = max(late, self._late)
-            trial.passed += passed
-            trial.rounds[side].append(trial.passed[-1])
-            trial.rates[side].append(trial.passed[-1].snapshot.throughput)
+            if (passed := self._settled(trial.passed)) is None:
+                return None
+            counted[side] = passed
+        for side, passed in counted.items():
+            trial.rounds[side].append(passed)
+            trial.rates[side].append(passed.snapshot.throughput)
         trial.gains.append(gain(*(rates[-1] for rates in trial.rates)))
         return judge(trial.gains)
+
+    def _settled(self, passed: list[LiveRound]) -> LiveRound | None:
+        """The first round that the schedule of the last change has for itself.
+
+        Args:
+            passed: of the epoch; gets the rounds that are read.
+
+        Returns:
+            None if the epoch ends before.
+        """
+        changed, behind, late = 0, False, self._late
+        while len(passed) + 1 < self.rounds:
+            passed.append(self.next_round())
+            # How long queries waited may be known only now.
+            late = max(late, self._late)
+            if passed[-1].switches < self._switches:
+                # This reader is behind: the schedule changes somewhere in a later round.
+                behind = True
+            elif (changed := changed + 1) > behind + late:
+                return passed[-1]
+        return None

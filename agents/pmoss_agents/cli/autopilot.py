@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -109,6 +109,12 @@ def autopilot(
             raise DescriptionError(f"-e {name}={given[name]}: give --{name.replace('_', '-')}")
     policy = _policy(agent)
     index, workload = index_and_workload(index, workload)
+    options = given.pop("backend_options", {})
+    if not isinstance(options, Mapping):
+        raise DescriptionError(f"-e backend_options={options!r}: must be a JSON object")
+    for name in ("records", "max_growth"):
+        if name in options:
+            raise DescriptionError(f"-e backend_options: {name}: give --{name.replace('_', '-')}")
     settings: dict[str, Any] = {
         "drift": drift,
         # The default is not named, so that files without it go on.
@@ -118,7 +124,7 @@ def autopilot(
         "load": load,
         "epochs": epochs,
         "epoch_seconds": epoch_seconds,
-        "backend_options": {"records": records, "max_growth": max_growth},
+        "backend_options": {"records": records, "max_growth": max_growth, **options},
         **given,
     }
     _run(agent, policy, settings, seed, out, html)
@@ -160,11 +166,13 @@ def _run(
     from pmoss_agents.autopilot.trials import TriedIndex
     from pmoss_env.backends.data_facts import misplaced_lines, placement_lines
     from pmoss_env.cli.signals import set_resume_hint
+    from pmoss_env.measuring import what_runs
 
     env = running_env(settings, seed)
     # How long it goes on decides no epoch.
     kept = {name: value for name, value in settings.items() if name != "epochs"}
-    file = EpochFile(out, {**kept, "agent": agent})
+    runs = what_runs(settings.get("index", ""), on_host=True)
+    file = EpochFile(out, {**kept, "agent": agent, **runs})
     set_resume_hint(
         "all threads have ended; --out holds every epoch, and goes on as another session"
     )

@@ -21,6 +21,7 @@ from pmoss_datasets.schema import FIRST_DOMAIN
 from pmoss_env import __version__
 from pmoss_env.backends.frames import pack_schedule
 from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError
+from pmoss_env.measuring import what_runs
 from pmoss_env.result_files import ResultFile
 from pmoss_env.types import Schedule
 
@@ -85,6 +86,7 @@ def roll_out(
         # The first domain's files say nothing of it: they are older than the others.
         **({} if domain == FIRST_DOMAIN else {"domain": domain}),
         **(made_of or {}),
+        **what_runs(env_kwargs.get("index", ""), on_host=chosen.measures_host(env_kwargs)),
     }
     rows: list[dict[str, Any]] = []
     file = ResultFile(out, header, key=("policy", "episode"))

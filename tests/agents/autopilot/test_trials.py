@@ -23,7 +23,7 @@ OLD, NEW = np.zeros(4, dtype=np.int32), np.array([1, 0, 0, 0], dtype=np.int32)
 class Scripted(TriedIndex):
     """Has no threads: its rounds are as given, and serve `rates` under either schedule."""
 
-    def __init__(self, seconds, waits=None, rates=(1.0, 1.0)):
+    def __init__(self, seconds, waits=None, rates=(1.0, 1.0), behind=0):
         machine = SimpleNamespace(local_schedule=lambda cores: SimpleNamespace(cores=cores))
         with pytest.MonkeyPatch.context() as patch:
             for name in ("HostCoTenants", "live_runtime"):
@@ -31,17 +31,24 @@ class Scripted(TriedIndex):
             super().__init__(SimpleNamespace(machine=machine, slices=4), seconds)
         self.round_seconds = seconds / self.rounds
         self.waits = itertools.repeat(0.0) if waits is None else iter(waits)
-        self.rates, self.changes, self.now = rates, 0, OLD
+        self.rates, self.now, self.behind, self.schedules = rates, OLD, behind, [OLD]
         self.served, self.cores, self.nodes = OLD.copy(), NEW.copy(), OLD.copy()
+        self.unread = 0
 
     def serve(self, schedule):
-        self.changes += 1
+        self._switches += 1
         self.now = None if schedule is None else schedule.cores
+        self.schedules.append(self.now)
+        self.unread = self.behind
 
     def scripted(self):
         waited = next(self.waits) * self.round_seconds * 1e6
-        rate = 0.0 if self.now is None else self.rates[int(self.now[0])]
-        return SimpleNamespace(snapshot=SimpleNamespace(latency_p99_us=waited, throughput=rate))
+        # Rounds that had ended before the change are read first.
+        late, self.unread = self.unread > 0, max(self.unread - 1, 0)
+        now = self.schedules[-2] if late else self.now
+        rate = 0.0 if now is None else self.rates[int(now[0])]
+        snapshot = SimpleNamespace(latency_p99_us=waited, throughput=rate)
+        return SimpleNamespace(snapshot=snapshot, switches=self._switches - late)
 
     def epoch(self):
         """What an epoch asks of it: the rounds that have passed, and those like its rest."""
@@ -70,6 +77,24 @@ def test_an_epoch_has_rounds_left_after_a_trial(seconds, waited):
         assert (index.served == (NEW if not index.trying else OLD)).all()
     assert index.last.kept and len(index.last.gains) == 8 and not index.trying
     assert (epochs == 1) == (seconds >= (1.0 if waited else 0.6))
+
+
+@pytest.mark.parametrize("behind", [0, 1, 2])
+@pytest.mark.parametrize("rate", [1.1, 0.9])
+def test_no_round_of_the_schedule_before_counts(behind, rate):
+    index = Scripted(2.0, rates=(1.0, rate), behind=behind)
+    index.next_round()
+    index.epoch()
+    assert set(index.last.before) == {1.0} and set(index.last.after) == {rate}
+    assert index.last.kept == (rate > 1.0)
+
+
+def test_a_trial_without_a_pair_ends_with_its_epoch():
+    index = Scripted(0.05, behind=3)
+    index.next_round()
+    passed, _ = index.epoch()
+    assert len(passed) < index.rounds
+    assert not index.trying and index.last is None and (index.cores == OLD).all()
 
 
 def test_a_trial_is_given_up_once_the_world_is_another():

@@ -21,7 +21,7 @@ NATIVE_LAYERS = {
     "numa": set(),
     "machine": {"counters", "workload"},
     "pmu": {"counters", "numa"},
-    "threads": {"machine", "workload"},
+    "threads": {"machine", "numa", "workload"},
     "index": {"numa", "workload"},
     "recording": {"index", "numa", "workload"},
     "scan": {"index", "numa", "workload"},

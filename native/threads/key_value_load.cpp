@@ -13,6 +13,7 @@
 #include <string>
 #include <system_error>
 
+#include "numa/available_memory.hpp"
 #include "workload/random.hpp"
 
 namespace pmoss::threads {
@@ -37,6 +38,13 @@ void bind_to_node(void* address, std::size_t bytes, int node) {
   }
 }
 
+void require_on_node(double bytes, int node, const std::string& what) {
+  const auto available = numa::available_on_node(node);
+  check(!available || bytes <= static_cast<double>(*available),
+        what + ": node " + std::to_string(node) + " has room for " +
+            std::to_string(available.value_or(0)) + " bytes: take fewer or smaller ones");
+}
+
 }  // namespace
 
 void Unmap::operator()(std::byte* values) const noexcept { ::munmap(values, bytes); }
@@ -52,6 +60,11 @@ KeyValueLoad::KeyValueLoad(const LoadOptions& options) : options_(options), lock
   check(options.node >= -1, "node = " + std::to_string(options.node) + ": must be a node or -1");
   const std::size_t bytes = options.keys * options.value_bytes;
   check(bytes / options.keys == options.value_bytes, "keys x value_bytes: is too large");
+  const std::string what = std::to_string(options.keys) + " values";
+  // The table of the keys lies anywhere.
+  const double table = static_cast<double>(std::bit_ceil(2 * options.keys)) * sizeof(Entry);
+  numa::require_memory(static_cast<double>(bytes) + table, what, "take fewer or smaller ones");
+  if (options.node >= 0) require_on_node(static_cast<double>(bytes), options.node, what);
   // Writable once it is placed: no huge page of a neighbour covers a part of it before.
   void* const memory =
       ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -40,13 +40,12 @@ def describe_host(root: str = "/") -> Machine:
     llc_of = {llc: i for i, llc in enumerate(sorted({cpu["llc"] for cpu in cpus}))}
     first_sibling = {cpu["id"]: min(cpu["siblings"]) for cpu in cpus}
     physical_of = {cpu: i for i, cpu in enumerate(sorted(set(first_sibling.values())))}
-    package_of = {p: i for i, p in enumerate(sorted({cpu["package"] for cpu in cpus}))}
     cpus.sort(key=lambda cpu: (node_of[cpu["node"]], cpu["id"]))
     node = np.array([node_of[cpu["node"]] for cpu in cpus], dtype=np.int32)
     per_node = np.bincount(node)
-    socket_of_node = np.zeros(len(node_ids), dtype=np.int32)
-    for cpu in cpus:
-        socket_of_node[node_of[cpu["node"]]] = package_of[cpu["package"]]
+    # A node may hold several packages, as without NUMA: the first one stands for it.
+    package_of_node = [next(c["package"] for c in cpus if c["node"] == n) for n in node_ids]
+    _, socket_of_node = np.unique(package_of_node, return_inverse=True)
 
     # One row per node; a single node is folded into a grid that is about square.
     cols = int(per_node.max())
@@ -68,7 +67,7 @@ def describe_host(root: str = "/") -> Machine:
         physical_of_core=physical,
         tile_of_core=tile.astype(np.int32),
         role_of_core=_roles(node, physical),
-        socket_of_node=socket_of_node,
+        socket_of_node=socket_of_node.astype(np.int32),
         parameters={},
     )
 

@@ -45,6 +45,23 @@ def test_a_signal_ends_it_with_its_status_and_what_was_learned(number, tmp_path)
     assert saved.exists()
 
 
+def test_an_error_loses_neither_the_log_nor_what_was_learned(tmp_path):
+    (tmp_path / "fails.py").write_text(
+        _STOPPED.format(number=0).replace("signal.raise_signal(0)", "raise RuntimeError('mine')")
+    )
+    log, saved = tmp_path / "log.jsonl", tmp_path / "agent.safetensors"
+    words = ["run", "threads", "fails:Stopped", "--epoch", "0.05", "--log", log]
+    done = subprocess.run(
+        [PMOSS, *words, "--save", saved, "--", "sleep", "600"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        check=False,
+    )
+    assert done.returncode and "mine" in done.stderr
+    assert len(log.read_text().splitlines()) == 2 and saved.exists()
+
+
 def test_a_round_begins_and_is_shown(tmp_path: Path) -> None:
     board = ("--board", str(tmp_path / "board"))
     output = pmoss("dev", "round", "r1", "--secret", str(tmp_path / "secret"), *board)

@@ -8,7 +8,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 
@@ -75,8 +75,7 @@ def threads(
         server = ProcessServer(
             target, slow_node=slow_node, dry_run=dry_run, moves_per_second=moves_per_second
         )
-        with contextlib.closing(server):
-            lines: list[str] = []
+        with _kept(chosen, log, save_agent) as lines, contextlib.closing(server):
             interrupted = False
             try:
                 env = ThreadSchedulingEnv.on(
@@ -86,14 +85,6 @@ def threads(
             except KeyboardInterrupt:
                 interrupted = True
             report, outcome = server.report, server.outcome()
-    if log is not None:
-        from pmoss_env.files import write_atomically
-
-        write_atomically(log, "".join(lines))
-        console.print(f"written to {log}")
-    if save_agent is not None:
-        chosen.save(save_agent)
-        console.print(f"written to {save_agent}")
     for note in report.notes:
         console.print(f"note: {note}")
     moved = f"{report.intended} moves intended, none made" if dry_run else f"{report.moves} moves"
@@ -127,7 +118,21 @@ def _policy_and_command(words: list[str]) -> tuple[str, list[str]]:
     return "hybrid", words
 
 
-def _schedule(env: Any, agent: Any, seconds: float | None, lines: list[str]) -> None:
+@contextlib.contextmanager
+def _kept(agent: Any, log: Path | None, save_agent: Path | None) -> Iterator[TextIO | None]:
+    """The log, and the agent's file at the end: an error loses neither, a kill no line."""
+    with contextlib.ExitStack() as at_the_end:
+        if save_agent is not None:
+            at_the_end.callback(lambda: console.print(f"written to {save_agent}"))
+            at_the_end.callback(agent.save, save_agent)
+        if log is None:
+            yield None
+        else:
+            at_the_end.callback(lambda: console.print(f"written to {log}"))
+            yield at_the_end.enter_context(log.open("w", buffering=1))
+
+
+def _schedule(env: Any, agent: Any, seconds: float | None, lines: TextIO | None) -> None:
     import numpy as np
 
     end = None if seconds is None else time.monotonic() + seconds
@@ -147,7 +152,8 @@ def _schedule(env: Any, agent: Any, seconds: float | None, lines: list[str]) -> 
             "unbalanced_cores": info["unbalanced_cores"],
             "threads": int(env.sample.threads.size),
         }
-        lines.append(json.dumps(entry) + "\n")
+        if lines:
+            lines.write(json.dumps(entry) + "\n")
 
 
 @contextlib.contextmanager

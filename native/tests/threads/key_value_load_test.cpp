@@ -56,6 +56,10 @@ TEST(KeyValueLoad, RefusesByName) {
   options = small(0.5, false);
   options.node = 1000;
   EXPECT_THROW(KeyValueLoad{options}, std::system_error);
+  options = small(0.5, false);
+  options.keys = 10'000'000;
+  options.value_bytes = 1'000'000;
+  EXPECT_THROW(KeyValueLoad{options}, std::invalid_argument) << "there is not so much memory";
 }
 
 }  // namespace

@@ -8,9 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pmoss_env import _native
+from pmoss_env.checks import check_whole
 from pmoss_env.envs.threads.programs import load_program
 from pmoss_env.errors import BackendError, DescriptionError
 from pmoss_env.platforms import require_host
+
+_MOST_THREADS = 65_536
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,11 @@ def run_load(
     program = load_program(pattern)
     if seconds is not None and not seconds > 0.0:
         raise DescriptionError(f"seconds = {seconds}: must be positive")
+    check_whole("threads", threads, 1, _MOST_THREADS)
+    check_whole("keys", keys, 1)
+    check_whole("value_bytes", value_bytes, 8)
+    if requests is not None:
+        check_whole("requests", requests, 1)
     try:
         load = _native.KeyValueLoad(
             threads=threads,

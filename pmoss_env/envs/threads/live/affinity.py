@@ -115,7 +115,8 @@ class Affinity:
             )
             assert self._guardian.stdin is not None
             add_lifeline(self._guardian.stdin)
-            self._note({"early": self._early()})
+            early = self._early()
+            self._note({"early": early, "binds": self._binds(early)})
         self._note(entry)
 
     def _note(self, entry: dict[str, Any]) -> None:
@@ -129,6 +130,14 @@ class Affinity:
             with contextlib.suppress(OSError):
                 result.append((thread, guardian.start_of(self.process, thread)))
         return result
+
+    def _binds(self, early: list[tuple[int, int]]) -> bool:
+        """Whether one of these threads may run on a single CPU, and the process on more."""
+        for thread, _ in early:
+            with contextlib.suppress(OSError):
+                if len(guardian.mask_of(self.process, thread)) == 1 < len(self.mask):
+                    return True
+        return False
 
     def _send(self, entry: object) -> None:
         assert self._guardian is not None

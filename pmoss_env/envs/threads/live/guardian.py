@@ -21,7 +21,8 @@ def start_of(process: int, thread: int) -> int:
 
     Raises OSError if it has ended.
     """
-    text = Path(f"/proc/{process}/task/{thread}/stat").read_text()
+    # The kernel cuts a thread's name at a byte, which may be within a character.
+    text = Path(f"/proc/{process}/task/{thread}/stat").read_text(errors="replace")
     return int(text[text.rindex(")") + 2 :].split()[19])
 
 
@@ -31,7 +32,7 @@ def mask_of(process: int, thread: int) -> list[int]:
     os.sched_getaffinity omits these, and setting its result would forbid them.
     Raises OSError if the thread has ended.
     """
-    text = Path(f"/proc/{process}/task/{thread}/status").read_text()
+    text = Path(f"/proc/{process}/task/{thread}/status").read_text(errors="replace")
     _, _, rest = text.partition("\nCpus_allowed_list:")
     cpus: list[int] = []
     for part in rest.split("\n", 1)[0].split(","):
@@ -47,15 +48,20 @@ class Record:
     Attributes:
         early: start time of every thread that existed before the first pin: it has inherited none.
         masks: start time and old affinity of each pinned thread.
+        cpus: of all pins.
+        binds: whether the program bound one of the early threads to a CPU itself. Then nobody can
+            tell which pins later threads inherit.
     """
 
     early: dict[int, int] = field(default_factory=dict)
     masks: dict[int, tuple[int, list[int]]] = field(default_factory=dict)
     cpus: set[int] = field(default_factory=set)
+    binds: bool = False
 
     def note(self, entry: dict[str, Any]) -> None:
-        """Adds ``{"early": [[thread, start], ...]}`` or ``{"thread", "start", "mask", "cpu"}``."""
+        """Adds ``{"early": [[thread, start], ...], "binds"}``, or that of a pinned thread."""
         if "early" in entry:
+            self.binds = entry["binds"]
             self.early.update(map(tuple, entry["early"]))
         else:
             if self.masks.get(entry["thread"], (None,))[0] != entry["start"]:
@@ -68,6 +74,8 @@ class Record:
         Raises OSError if it has ended.
         """
         start = start_of(process, thread)
+        if self.binds:
+            return False
         if thread in self.masks and self.masks[thread][0] == start:
             return False
         if self.early.get(thread) == start:
@@ -101,8 +109,8 @@ def restore(process: int, record: Record) -> int:
             if mask_of(process, thread) != mask:
                 os.sched_setaffinity(thread, mask)
                 changed += 1
-        except OSError:
-            continue  # it has ended
+        except (OSError, ValueError):
+            continue  # it has ended, or the kernel says what this does not read
     return changed
 
 

@@ -143,8 +143,9 @@ class ProcessServer:
 
     @property
     def ended(self) -> bool:
-        """Whether the process has ended, or is a zombie."""
-        return _state_of(self.process) in ("", "Z", "X")
+        """Whether no thread of it lives; others may outlive its first one."""
+        threads = threads_of(self.process)
+        return all(_read_thread(self.process, thread) is None for thread in threads)
 
     def advance(self, seconds: float) -> Sample:
         """Waits for the end of the epoch and returns its sample."""
@@ -197,8 +198,8 @@ class ProcessServer:
         allowed = set(self.machine.cpu_of_core.tolist())
         with_cpus = [n for n in order if allowed & set(nodes[n]["cpus"])]
         distance = dict(zip(order, nodes[slow_node]["distances"], strict=False))
-        best = min(with_cpus, key=lambda n: (distance.get(n, 255), n))
-        cpus = set(nodes[best]["cpus"])
+        least = min(distance.get(n, 255) for n in with_cpus)
+        cpus = {c for n in with_cpus if distance.get(n, 255) == least for c in nodes[n]["cpus"]}
         return [c for c, cpu in enumerate(self.machine.cpu_of_core.tolist()) if cpu in cpus]
 
     def _note_counters(self) -> None:
@@ -339,7 +340,7 @@ class ProcessServer:
         """Share of the process's pages on the slow node; the last one if unreadable."""
         slow = total = 0
         try:
-            text = Path(f"/proc/{self.process}/numa_maps").read_text()
+            text = Path(f"/proc/{self.process}/numa_maps").read_text(errors="replace")
         except OSError:
             return self._slow_share
         for line in text.splitlines():
@@ -358,7 +359,7 @@ class ProcessServer:
 
 def _read_thread(process: int, thread: int) -> _Thread | None:
     try:
-        text = Path(f"/proc/{process}/task/{thread}/stat").read_text()
+        text = Path(f"/proc/{process}/task/{thread}/stat").read_text(errors="replace")
     except OSError:
         return None
     fields = text[text.rindex(")") + 2 :].split()
@@ -366,11 +367,3 @@ def _read_thread(process: int, thread: int) -> _Thread | None:
         return None
     minor, major, user, kernel = (int(fields[i]) for i in (7, 9, 11, 12))
     return _Thread(int(fields[19]), int(fields[36]), minor, major, user, kernel)
-
-
-def _state_of(process: int) -> str:
-    try:
-        text = Path(f"/proc/{process}/stat").read_text()
-    except OSError:
-        return ""
-    return text[text.rindex(")") + 2 :].split()[0]

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -237,6 +238,11 @@ def test_the_closest_node_with_cpus_is_near(monkeypatch):
     near = server.machine.cpu_of_core[server.nearest[0]]
     server.close()
     assert set(near.tolist()) == set(CPUS[1:])
+    nodes[2]["distances"] = [12, 12, 10]
+    server = ProcessServer(os.getpid(), slow_node=2)
+    near = server.machine.cpu_of_core[server.nearest[0]]
+    server.close()
+    assert set(near.tolist()) == set(CPUS)
 
 
 def test_without_a_second_node_nothing_moves_and_the_report_says_so():
@@ -262,6 +268,61 @@ def test_pins_of_the_targets_own_stay():
             assert affinity.pin(first, CPUS[0]) is None
             assert affinity.release_heirs() == 0
         assert affinities(child.pid) == before
+
+
+#: Binds a later thread itself.
+BINDS = """
+import os, sys, threading
+def bound(cpu):
+    os.sched_setaffinity(0, {cpu})
+    print("ready", flush=True)
+    threading.Event().wait()
+first, second = map(int, sys.argv[1:])
+threading.Thread(target=bound, args=(first,), daemon=True).start()
+sys.stdin.readline()
+threading.Thread(target=bound, args=(second,), daemon=True).start()
+threading.Event().wait()
+"""
+
+
+@needs_two_cpus
+def test_pins_that_the_target_makes_later_stay():
+    with target(BINDS, str(CPUS[0]), str(CPUS[1])) as child:
+        with Affinity(child.pid) as affinity:
+            assert affinity.pin(child.pid, CPUS[1]) is None
+            child.stdin.write("\n")
+            child.stdin.flush()
+            assert child.stdout.readline() == "ready\n"
+            assert affinity.release_heirs() == 0
+        masks = sorted(map(sorted, affinities(child.pid).values()))
+        assert masks == sorted([[CPUS[0]], [CPUS[1]], CPUS])
+
+
+#: Its second thread takes a name that the kernel cuts within a character; its first one ends.
+NAMED = """
+import ctypes, threading, time
+libc = ctypes.CDLL(None)
+def named():
+    libc.prctl(15, "fourteen bytes\u00e9".encode(), 0, 0, 0)
+    print("ready", flush=True)
+    time.sleep(600)
+threading.Thread(target=named).start()
+libc.syscall(60, 0)
+"""
+
+
+@needs_two_cpus
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the number of exit() is that of x86")
+def test_a_thread_of_any_name_outlives_the_first_one():
+    with target(NAMED) as child:
+        named = threads_of(child.pid)[1]
+        server = server_on(child.pid, moves_per_second=100.0, seconds_between_moves=0.0)
+        assert server.move(named, 0)
+        server.advance(0.2)
+        assert not server.ended
+        before = set(CPUS)
+        server.close()
+        assert os.sched_getaffinity(named) == before
 
 
 @needs_two_cpus

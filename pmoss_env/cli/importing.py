@@ -19,14 +19,14 @@ def import_machine(
     sysfs: Annotated[
         Path | None, typer.Option(help="Folder with a copy of another host's /sys.")
     ] = None,
-    output: Annotated[
+    out: Annotated[
         Path | None, typer.Option(help="Write the machine to this .toml file, else print it.")
     ] = None,
-    force: Annotated[bool, typer.Option(help="Overwrite the output.")] = False,
+    overwrite: Annotated[bool, typer.Option(help="Replace a file that is there.")] = False,
 ) -> None:
     """Make a machine of this host or of an lstopo file; values that cannot be read are guesses.
 
-    Example: pmoss data import-machine --output server.toml
+    Example: pmoss data import-machine --out server.toml
     """
     from pmoss_env.errors import DescriptionError
     from pmoss_env.files import write_atomically
@@ -34,14 +34,14 @@ def import_machine(
 
     if lstopo and sysfs:
         raise DescriptionError(f"--sysfs {sysfs}: cannot be given beside {lstopo}")
-    if output:
-        check_output(output, suffix=".toml")
-        if output.exists() and not force:
-            raise DescriptionError(f"--output {output}: exists: give --force to overwrite it")
+    if out:
+        check_output(out, suffix=".toml")
+        if out.exists() and not overwrite:
+            raise DescriptionError(f"--out {out}: exists: give --overwrite to replace it")
     server = importing.read_lstopo(lstopo) if lstopo else importing.read_host(str(sysfs or "/"))
-    text = importing.import_machine(server, output.stem if output else "imported")
-    if output:
-        write_atomically(output, text)
-        console.print(f"written to {output}")
+    text = importing.import_machine(server, out.stem if out else "imported")
+    if out:
+        write_atomically(out, text)
+        console.print(f"written to {out}")
     else:
         typer.echo(printable(text), nl=False)

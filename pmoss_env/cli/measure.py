@@ -115,6 +115,9 @@ def measure(
     check_export(export, export_to)
     if rate and (out or export):
         raise DescriptionError("--rate: gives a curve: leave out --out and --export")
+    for offered in rate or ():
+        if not 0 < offered < math.inf:
+            raise DescriptionError(f"--rate {offered:g}: must be positive")
     if picture and not rate:
         raise DescriptionError(f"--picture {picture}: draws a curve: give each --rate of it")
     if picture:
@@ -433,7 +436,8 @@ def _print_counters(snapshot: object, name: str) -> None:
     title = f"Counters per query under {name}"
     console.print(table(title, ["counter", ">per query", ">of the time"], rows))
     if missing:
-        console.print(f"Not available: {', '.join(missing)}. `pmoss doctor` says why.")
+        why = "`pmoss doctor` says why" if "host" in snapshot.provenance else "The model has none"
+        console.print(f"Not available: {', '.join(missing)}. {why}.")
     for core in snapshot.provenance.get("shared_cores", []):
         cpus = ", ".join(map(str, core["cpus"]))
         console.print(f"One core serves {' and '.join(core['roles'])} (CPU {cpus}).")

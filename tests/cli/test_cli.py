@@ -89,6 +89,15 @@ def test_a_limit_of_cpu_time_is_judged(limit: str, value: str, words: str) -> No
         ("evaluate {tmp}/none.safetensors", "none.safetensors"),
         ("study replay {tmp}/none.jsonl", "none.jsonl: cannot be read"),
         ("measure --records 0", "records"),
+        ("measure --rate -1", "--rate -1: must be positive"),
+        ("measure -o window=99999999999", "window = 99999999999: must be a whole number from 0 to"),
+        ("run load readrandom --keys -1", "keys = -1: must be a whole number from 1"),
+        ("run load readrandom --requests 0", "requests = 0: must be a whole number from 1"),
+        (
+            'run autopilot -e backend_options={{"records":9}}',
+            "records: give --records",
+        ),
+        ("data collect {tmp}/x some.safetensors", "a checkpoint collects as pmoss_agents:load"),
         ("measure --index trie", "unknown index 'trie'. Did you mean 'rtree'?"),
         ('study run headroom --set indexes=["trie"]', "unknown index 'trie'"),
         ("evaluate lpt lpt", "more than one policy is named 'lpt': "),
@@ -239,6 +248,13 @@ def test_measure_on_the_model_and_on_this_host() -> None:
     # The first schedule once more, and all on the same records.
     assert "grouped, again" in output and "ratio [95 %]" in output and " .. " not in output
     assert output.count(" 20,000 ") == 3 and "task_clock_us" in output
+
+
+def test_measure_does_not_go_on_with_another_index(faulty, tmp_path) -> None:
+    words = ["measure", "grouped", "--records", "5000", "--seconds", "0.05", "--slices", "8"]
+    words += ["--workload", "lookups", "--out", str(tmp_path / "host.jsonl")]
+    pmoss(*words)
+    assert "index, library differ" in pmoss(*words, "--index", f"plugin:{faulty('good')}", status=2)
 
 
 @pytest.mark.parametrize("name", list(BALANCING))

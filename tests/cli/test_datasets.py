@@ -72,7 +72,7 @@ def test_a_dataset_of_ones_own_has_a_namespace(root: Path, tmp_path: Path) -> No
 def test_collect_takes_a_policy(root: Path, tmp_path: Path) -> None:
     words = ["lpt", "-e", "machine=toy", "-e", "slices=8", "--episodes", 2]
     output = pmoss("data", "collect", tmp_path / "x", *words, "--epsilon", 0.5, "--counterfactuals")
-    assert "pmoss/toy-btree-ycsb-a/lpt-v0: 2 episodes" in output
+    assert "local/toy-btree-ycsb-a/lpt-v0: 2 episodes" in output
     dataset = open_dataset(tmp_path / "x")
     assert dataset.metadata.policy_names == ("lpt+eps0.5",)
     assert dataset.column("counterfactual").shape == (2, 8, 6)
@@ -107,7 +107,7 @@ def test_other_environments_are_collected_and_listed_alike(tmp_path, monkeypatch
     out = tmp_path / "pmoss" / "scans"
     words = ("oracle", "--domain", "access-path", "-e", "scans=4", "--episodes", 2)
     output = pmoss("data", "collect", out, *words)
-    assert "pmoss/uv-300h-access-path-scans-4/oracle-v0: 2 episodes" in output and " ms " in output
+    assert "local/uv-300h-access-path-scans-4/oracle-v0: 2 episodes" in output and " ms " in output
     listed = pmoss("list", "datasets")
     assert "uv-300h-access-path-scans-4/oracle-v0" in listed and " ms" in listed
     assert "score 100: the best of oracle" in pmoss("list", "datasets", out)

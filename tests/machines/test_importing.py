@@ -89,15 +89,15 @@ def test_this_host_can_be_modelled(tmp_path: Path) -> None:
 
 def test_the_command_writes_a_machine_that_serves(lstopo_file, sysfs_root, tmp_path):
     path = tmp_path / "server.toml"
-    run(str(lstopo_file()), "--output", str(path))
+    run(str(lstopo_file()), "--out", str(path))
     assert load_machine(str(path)).name == "server"
     assert_served(str(path))
     before = path.read_text()
-    assert "exists: give --force" in run(
-        "--sysfs", str(sysfs_root), "--output", str(path), status=2
+    assert "exists: give --overwrite" in run(
+        "--sysfs", str(sysfs_root), "--out", str(path), status=2
     )
     assert path.read_text() == before
-    run("--sysfs", str(sysfs_root), "--output", str(path), "--force")
+    run("--sysfs", str(sysfs_root), "--out", str(path), "--overwrite")
     assert "imported from sysfs" in path.read_text() != before
     printed = tomllib.loads(run("--sysfs", str(sysfs_root)))
     assert printed["name"] == "imported"
@@ -113,9 +113,9 @@ def test_a_refused_command_writes_nothing(lstopo_file, sysfs_root, tmp_path):
         (("--sysfs", str(tmp_path)), "no online CPU under"),
         ((str(csv),), "c2c.csv: line 1: is not valid XML"),
     ]:
-        assert complaint in " ".join(run(*words, "--output", str(path), status=2).split())
+        assert complaint in " ".join(run(*words, "--out", str(path), status=2).split())
         assert not path.parent.exists()
-    assert "must end in .toml" in run(xml, "--output", json.dumps("x"), status=2)
+    assert "must end in .toml" in run(xml, "--out", json.dumps("x"), status=2)
 
 
 def test_a_server_without_a_possible_description_is_refused(sysfs_root: Path) -> None:

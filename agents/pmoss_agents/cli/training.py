@@ -233,8 +233,8 @@ def _check_data(path: Path) -> None:
 
     if not path.exists() and not is_id(path):
         close = closest(str(path), agent_names())
-        hint = f"; did you mean {close!r}?" if close else ""
-        raise DescriptionError(f"{path}: is neither an agent nor a dataset{hint}")
+        hint = f"did you mean {close!r}?" if close else "`pmoss list agents` has the agents"
+        raise DescriptionError(f"{path}: is neither an agent nor a dataset; {hint}")
 
 
 def _learned(

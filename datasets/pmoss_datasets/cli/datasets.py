@@ -39,7 +39,9 @@ Address = Annotated[
 Overwrite = Annotated[bool, typer.Option(help="Replace a dataset that is there.")]
 RewardOption = Annotated[
     str | None,
-    typer.Option(help="Mode of the rewards: terminal, slice or improvement for schedules."),
+    typer.Option(
+        help="Mode of the rewards; for schedules terminal, the default, slice or improvement."
+    ),
 ]
 CounterfactualsOption = Annotated[
     bool, typer.Option(help="Also what every other action would have given at each step.")
@@ -111,7 +113,11 @@ def collect(
     machine: MachineOption = None,
     env: EnvOption = None,
     tier: Annotated[
-        str, typer.Option(help="random, heuristic, medium, replay, expert or mixed.")
+        str,
+        typer.Option(
+            help="random, heuristic, medium, replay, expert or mixed; large and validation, "
+            "too, which are more of mixed."
+        ),
     ] = "mixed",
     argument: Annotated[
         list[str] | None,
@@ -124,7 +130,7 @@ def collect(
     seed: Annotated[int, typer.Option(help="Of everything that chance decides.")] = 0,
     namespace: Annotated[
         str, typer.Option(help="First part of the id: yours where you share the data.")
-    ] = "pmoss",
+    ] = "local",
     counterfactuals: CounterfactualsOption = False,
     trust: TrustOption = None,
     processes: Processes = None,

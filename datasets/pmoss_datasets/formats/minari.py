@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 AUTHOR = "the authors of pmoss_env"
 CONTACT = "see the project's page"
-LINK = "https://pypi.org/project/pmoss-env/"
 #: The file in which Minari keeps the arrays.
 MAIN = "main_data.hdf5"
 #: Forms in which Minari keeps the arrays: one file for all, or a file for each episode, which
@@ -114,7 +113,6 @@ def _minari_metadata(dataset: Dataset, reward: str, version: str) -> dict[str, A
         "algorithm_name": ", ".join(metadata.policy_names),
         "author": {AUTHOR},
         "author_email": {CONTACT},
-        "code_permalink": LINK,
         "requirements": [f"pmoss-env=={plays}"],
         "description": card(dataset),
         "pmoss_reward": reward,

@@ -91,7 +91,7 @@ class SpatialDomain(Domain):
     presets = Path(__file__).parent / "presets"
     compared = (
         *("os-default", "os-interleave", "random", "grouped", "spread", "mixed"),
-        *("lpt", "lpt-capacity", "local-search"),
+        *("lpt", "lpt-capacity", "best-fit", "local-search"),
     )
     simple = ("grouped", "spread", "mixed", "random", "lpt")
     #: Workers share slices there.
@@ -172,6 +172,11 @@ class SpatialDomain(Domain):
         for behaviour in recipe.behaviours:
             policy, budget, visits = behaviour.policy, behaviour.budget, behaviour.visits
             if not behaviour.is_imported and policy not in self.policies():
+                if policy.endswith(".safetensors"):
+                    raise DescriptionError(
+                        f"{policy}: a checkpoint collects as pmoss_agents:load, with the argument "
+                        f"{policy}"
+                    )
                 raise UnknownNameError("policy", policy, [*self.policies(), "module:function"])
             if behaviour.fixed and information_of(policy) != NOTHING:
                 raise DescriptionError(

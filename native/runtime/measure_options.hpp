@@ -33,7 +33,6 @@ struct MeasureOptions {
   Schedule schedule;
   std::vector<ScheduleChange> changes;  ///< in the order of their times
   Enforcer::Settings migration;         ///< how data come to where a schedule wants them
-  int enforcer_cpu = -1;  ///< of the stitcher, which enforces; -1: one of the sweepers' CPUs
   /// Of the sweepers (choose_sweepers()). A sweeper without a CPU here runs wherever the kernel
   /// puts it.
   std::vector<int> sweeper_cpus;

@@ -138,7 +138,6 @@ void validate_cpus(const MeasureOptions& options, const std::set<int>& allowed) 
       refuse("a co-tenant's strength", co_tenant.strength, "lie between 0 and 1");
     }
   }
-  if (options.enforcer_cpu >= 0) require_allowed({options.enforcer_cpu}, allowed, "enforcer_cpu");
   require_allowed(options.sweeper_cpus, allowed, "sweeper_cpus");
 }
 
@@ -330,7 +329,6 @@ Plan make_plan(const MeasureOptions& options, std::uint32_t slices) {
   for (const int cpu : options.worker_cpus) nodes.insert(plan.node_of.at(cpu));
   plan.nodes.assign(nodes.begin(), nodes.end());
   plan.sweepers = choose_sweepers(options.sweeper_cpus, plan.nodes, plan.node_of);
-  if (options.enforcer_cpu >= 0) plan.sweepers.stitcher = options.enforcer_cpu;
   const std::vector<Role> roles = roles_of(plan);
   plan.shared_cores = find_shared_cores(roles, topology);
   plan.unbound_roles = find_unbound(roles);

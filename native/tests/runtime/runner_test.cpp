@@ -499,7 +499,6 @@ TEST_F(RunnerTest, RefusesWhatMakesNoSense) {
          "co_tenants: CPU 60000 is not");
   refuse([](auto& o) { o.co_tenants = {{CoTenant::Kind::spin, o.worker_cpus[0], 1.0, 0, -1}}; },
          "strength is 1; it must lie between 0 and 1");
-  refuse([](auto& o) { o.enforcer_cpu = 60'000; }, "enforcer_cpu: CPU 60000 is not");
   refuse([](auto& o) { o.batch = 0; }, "batch is 0; it must lie in 1 .. 64");
   refuse([](auto& o) { o.schedule.data = DataPlacement::slice; }, "nodes has 0 entries for 16");
   refuse([](auto& o) { o.schedule.data = DataPlacement::loader; }, "which only models know");

@@ -28,7 +28,7 @@ def to_d3rlpy(
     dataset: Dataset,
     reward: str | None = None,
     *,
-    observation: ObservationForm = "tuple",
+    observation: ObservationForm = "flat",
     episodes: Chosen | None = None,
 ) -> MDPDataset:
     """A ``d3rlpy.dataset.MDPDataset`` in memory.
@@ -37,9 +37,9 @@ def to_d3rlpy(
     environment, whatever the data hold: d3rlpy would infer the largest action plus one.
 
     Args:
-        observation: "tuple": one array (N, ...) per key of the observation space, in its order,
-            masks as int8; d3rlpy then needs an encoder factory of yours. "flat": one array (N, D)
-            float32 as ``gymnasium.spaces.flatten`` makes it.
+        observation: "flat": one array (N, D) float32 as ``gymnasium.spaces.flatten`` makes it.
+            "tuple": one array (N, ...) per key of the observation space, in its order, masks as
+            int8; d3rlpy then needs an encoder factory of yours.
         episodes: some of them, by their numbers or by a mask with true or false for each; all if
             None. Expanded they take megabytes each.
 

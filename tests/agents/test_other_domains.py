@@ -109,6 +109,21 @@ def test_the_oracle_takes_the_least_time():
         assert info["run_time_us"] == times.min()
 
 
+@pytest.mark.parametrize("name", ["linear-cost", "decision-tree", "linucb"])
+def test_environments_that_an_agent_would_misread_are_refused(name):
+    dataset = collect_scans(AccessPathRecipe(combinations=20, repeats=2, relaxed=True))
+    agent = pmoss_agents.make(name, **({"paths": 3} if name == "linucb" else {}))
+    agent.learn(*dataset.pairs())
+    agent.check_env(env(relaxed=True))
+    with pytest.raises(CheckpointError, match="3 paths, and this environment offers 2"):
+        agent.check_env(env())
+    if name == "decision-tree":
+        agent.check_env(env(relaxed=True, reward="saving"))
+    else:
+        with pytest.raises(CheckpointError, match="learns from run times"):
+            agent.check_env(env(relaxed=True, reward="saving"))
+
+
 def test_linucb_learns_without_any_data_and_heeds_the_mask():
     rng = np.random.default_rng(0)
     agent = pmoss_agents.make("linucb")

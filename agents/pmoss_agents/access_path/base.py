@@ -143,7 +143,27 @@ class AccessPathAgent(OfflineAgent[AccessPathDataset | Dataset]):
         return path
 
     def check_env(self, env: Any) -> None:
-        """Refuses an environment of other tasks: one with another action or feature space."""
-        spaces = getattr(env.unwrapped.observation_space, "spaces", {})
-        if "features" not in spaces:
+        """Refuses an environment of other tasks, with fewer paths, or with rewards it misreads."""
+        env = env.unwrapped
+        if "features" not in getattr(env.observation_space, "spaces", {}):
             raise CheckpointError(f"{self.name} chooses access paths: not in this environment")
+        if self.paths > env.action_space.n:
+            raise CheckpointError(
+                f"{self.name} chooses between {self.paths} paths, and this environment offers "
+                f"{env.action_space.n}: make it with relaxed=True"
+            )
+        if self.learns_from_times and getattr(env, "reward", "time") != "time":
+            raise CheckpointError(
+                f"{self.name} learns from run times while it acts: make the environment with "
+                'reward="time"'
+            )
+
+    @property
+    def paths(self) -> int:
+        """How many paths it chooses between; 0 if it does not know yet."""
+        return len(self.task.get("paths", ()))
+
+    @property
+    def learns_from_times(self) -> bool:
+        """Whether observe() takes rewards for minus the milliseconds of the last scan."""
+        return False

@@ -82,6 +82,11 @@ class LinearCost(AccessPathAgent):
         """(n,) the path with the smaller prediction."""
         return np.asarray(self.predict_us(features).argmin(axis=1))
 
+    @property
+    def learns_from_times(self) -> bool:
+        """See AccessPathAgent."""
+        return bool(self.config.refine)
+
     def observe(self, reward: float) -> None:
         """Learns from minus the milliseconds that the last choice took."""
         if self._last is None or not self.config.refine:

@@ -86,6 +86,16 @@ class LinUCB(AccessPathAgent):
         self.task = self.task or {"features": list(FEATURES), "paths": int(bound.size)}
         return path
 
+    @property
+    def paths(self) -> int:
+        """See AccessPathAgent."""
+        return self.models.arms
+
+    @property
+    def learns_from_times(self) -> bool:
+        """See AccessPathAgent."""
+        return True
+
     def observe(self, reward: float) -> None:
         """Learns from minus the milliseconds that the last choice took."""
         if self._last is None:

@@ -32,6 +32,10 @@ class RoundAgent(ABC):
         self.planner = self.new_planner()
         self.planner.begin(env, rng)
 
+    def reset(self) -> None:
+        """Ends the episode before; begin() takes the next one."""
+        self.planner = None
+
     @property
     def expected(self) -> float | None:
         """See RoundPolicy."""

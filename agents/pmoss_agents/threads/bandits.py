@@ -127,7 +127,7 @@ class HybridConfig(LinUCBConfig):
     retry: int = 500  # decisions after which an overruled rule is tried again
 
     agent: ClassVar[str] = "threads-hybrid"
-    BOUNDS: ClassVar = {"evidence": "[0, inf)", "retry": "[0, inf)"}
+    BOUNDS: ClassVar = {"evidence": "[1, inf)", "retry": "[0, inf)"}
 
 
 class Hybrid(ThreadLinUCB):

@@ -245,7 +245,7 @@ class ScanPaths(Measured, frozen=True, tag="scan-paths"):
 
 
 class LinearModels(Measured, frozen=True, tag="linear-models"):
-    """A score of the pair of linear models with products, on combinations held out."""
+    """A score of the pair of linear models of the paper's features, on combinations held out."""
 
     what: Literal["r2", "above-best"]
 
@@ -258,7 +258,7 @@ class LinearModels(Measured, frozen=True, tag="linear-models"):
         # The first four fifths of the combinations to train on: they are drawn in no order.
         features, times = collect_scans(AccessPathRecipe(combinations=200, repeats=4)).pairs()
         cut = 160 * 4
-        model = "linear pair, products"
+        model = "linear pair"
         agent = train(model, features[:cut], times[:cut])
         return score(model, agent, features[cut:], times[cut:])
 

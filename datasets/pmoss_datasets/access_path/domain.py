@@ -8,8 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from pmoss_datasets.interfaces import Judge
 from pmoss_datasets.stepwise import Rule, StepDomain
 from pmoss_env.envs.access_path import PATHS
+from pmoss_env.errors import UnsupportedError
 from pmoss_env.types import Int8Array
 
 _CPU, _OFFLOAD = PATHS.index("cpu"), PATHS.index("offload")
@@ -34,7 +36,8 @@ class AccessPathDomain(StepDomain):
     """Datasets, policies and scores of ``pmoss/AccessPath-v0``.
 
     An episode scores by the time of all its scans: 0 is the mean of random legal paths, 100 the
-    fastest coherent path of every scan, which no policy can beat.
+    fastest coherent path of every scan, which no policy can beat. With relaxed coherence results
+    may be wrong, so that such episodes are not scored.
     """
 
     name = "access-path"
@@ -63,6 +66,15 @@ class AccessPathDomain(StepDomain):
     def outcome_of(self, info: Mapping[str, Any], total: float) -> float:
         """Minus the milliseconds of all scans."""
         return -float(info["total_time_us"]) / 1e3
+
+    def judge(self, env: Any) -> Judge:
+        """See StepDomain; UnsupportedError with relaxed coherence."""
+        if self.task_of(env)[0].get("relaxed"):
+            raise UnsupportedError(
+                "relaxed = True: results may be wrong, so that such episodes are not scored: leave "
+                "it out to compare policies"
+            )
+        return super().judge(env)
 
 
 ACCESS_PATH = AccessPathDomain()

@@ -15,7 +15,7 @@ from pmoss_env.envs.access_path.scans import PATHS, Background, ScanDistribution
 from pmoss_env.envs.access_path.simulated import SimulatedScans
 from pmoss_env.envs.actions import whole_action
 from pmoss_env.envs.base import ON_ILLEGAL, RENDER_MODES, SEEDS, BaseEnv
-from pmoss_env.errors import IllegalActionError
+from pmoss_env.errors import DescriptionError, IllegalActionError
 from pmoss_env.machines import Machine
 from pmoss_env.noise import Noise
 from pmoss_env.types import BoolArray, Float64Array, Int8Array
@@ -33,6 +33,7 @@ INFO_KEYS = (
     "total_time_us",
     "correct",
 )
+_MOST_SCANS = 10_000_000
 #: Finite upper bounds of the features, above all drawn or modelled values.
 _HIGHEST = np.array([4e6, 1e5, 1e6, 1e4, 1e4], dtype=np.float32)
 
@@ -72,14 +73,15 @@ class AccessPathEnv(BaseEnv[Observation, np.int64]):
     section 6); then ``info["correct"]`` is False. It is legal only for columns that are not
     written. The mask of legal paths is in ``observation["action_mask"]``, ``info["action_mask"]``
     and ``action_masks()``. On a masked path ``on_illegal`` decides: "remap" copies coherently,
-    "terminate" ends the episode with reward 0 and no scan, "raise" raises IllegalActionError.
+    "terminate" ends the episode with reward 0 and no scan, "raise" raises IllegalActionError. Under
+    "time" such an end saves the time of all scans that are left: learn with another one.
     Illegal actions are counted in ``info["illegal_actions"]``.
 
     ## Rewards
 
     - "time": minus the run time in milliseconds; the return is minus the time of all scans.
     - "saving": 1 - run time / run time of the processor's own loads: 0 for "cpu". Each step then
-      runs two simulations.
+      runs two simulations. Noise is a factor of both times, so that it leaves this reward alone.
 
     ## Starting State
 
@@ -151,18 +153,20 @@ class AccessPathEnv(BaseEnv[Observation, np.int64]):
         check_name("on_illegal", on_illegal, ON_ILLEGAL)
         if render_mode is not None:
             check_name("render_mode", render_mode, RENDER_MODES)
-        check_whole("scans", scans, 1)
+        check_whole("scans", scans, 1, _MOST_SCANS)
         check_type("relaxed", bool, relaxed)
         check_number("drift", drift, 0.0, 1.0)
         Noise(noise, (0,))
         check_type("machine", str, machine)
         field_names = [field.name for field in fields(ScanDistribution)]
+        if not isinstance(distribution, dict | None):
+            raise DescriptionError(f"distribution = {distribution!r}: must be a dict, or None")
         for name in distribution or {}:
             check_name("field of distribution", name, field_names)
         self._distribution = ScanDistribution(**(distribution or {}))
         self._simulated = SimulatedScans(machine)
         self._n = scans
-        self._reward = reward
+        self.reward = reward
         self._drift = float(drift)
         self._noise = float(noise)
         self._on_illegal = on_illegal
@@ -259,7 +263,7 @@ class AccessPathEnv(BaseEnv[Observation, np.int64]):
                 return self._observe(), 0.0, True, False, self._info()
             path = OFFLOAD
         run_time = self._time_of(path)
-        if self._reward == "saving":
+        if self.reward == "saving":
             reward = 1.0 - run_time / self._time_of(CPU)
         else:
             reward = -run_time * 1e-3

@@ -30,6 +30,8 @@ FEATURES: Mapping[str, str] = {
 }
 
 VALUE_BYTES = 4
+#: Most rows of a column (native/simulator/scan_checks.cpp).
+MOST_ROWS = 10**12
 #: Largest traffic of a background worker, GB/s.
 WORKER_GB_PER_S = 3.0
 
@@ -191,6 +193,12 @@ class ScanDistribution:
             check_number(name, getattr(self, name), low, high)
         if self.doublings != int(self.doublings):
             raise DescriptionError(f"doublings = {self.doublings!r}: must be a whole number")
+        rows = self.least_kib * 1024 / VALUE_BYTES * 2.0**self.doublings
+        if rows > MOST_ROWS:
+            raise DescriptionError(
+                f"least_kib = {self.least_kib!r}, doublings = {self.doublings!r}: the largest "
+                f"column would have {rows:.3g} rows, of at most {MOST_ROWS:.0e}"
+            )
 
     def draw(self, rng: np.random.Generator, n: int, nodes: int) -> Scans:
         """``n`` scans between uniformly drawn nodes, with background of any strength."""

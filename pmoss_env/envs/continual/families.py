@@ -191,7 +191,7 @@ class Ramps(DriftFamily):
     Attributes:
         count: nodes with such a stream; at most all nodes.
         rise: epochs of growth, and of shrinking.
-        stay: epochs at the peak.
+        stay: epochs at the peak after the one that reaches it.
         idle_epochs: mean time between two streams.
         peak: range of the share of a node's memory bandwidth.
     """
@@ -247,7 +247,7 @@ class SlowNode(DriftFamily):
 
     Attributes:
         share: of the time of the slow node's workers.
-        lifetime: mean number of epochs until another node is slow.
+        lifetime: mean number of epochs until a node is drawn again, which may be the same one.
     """
 
     share: float = 0.5
@@ -274,7 +274,7 @@ class SlowNode(DriftFamily):
         return int(rng.integers(len(sets))), sets
 
     def advance(self, state: Any, rng: np.random.Generator) -> Any:
-        """At random another slow node."""
+        """At random the slow node is drawn again."""
         which, sets = state
         if rng.random() < 1.0 / self.lifetime:
             which = int(rng.integers(len(sets)))

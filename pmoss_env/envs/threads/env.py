@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, cast
 
 import numpy as np
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
-from pmoss_env.checks import check_options, check_type, check_whole
+from pmoss_env.checks import check_name, check_options, check_type, check_whole
 from pmoss_env.envs.actions import whole_action
 from pmoss_env.envs.base import SEEDS, BaseEnv
 from pmoss_env.envs.threads.decisions import (
@@ -20,6 +20,7 @@ from pmoss_env.envs.threads.decisions import (
     unbalanced_cores,
 )
 from pmoss_env.envs.threads.observation import (
+    MAX_REQUESTS,
     MAX_THREADS,
     Observation,
     observation_space,
@@ -34,7 +35,7 @@ from pmoss_env.envs.threads.reward import (
     weighted,
 )
 from pmoss_env.envs.threads.server import Outcome, Sample, SimulatedServer, ThreadServer
-from pmoss_env.errors import IllegalActionError
+from pmoss_env.errors import DescriptionError, IllegalActionError
 from pmoss_env.machines import Machine, load_machine
 from pmoss_env.types import BoolArray
 
@@ -126,7 +127,8 @@ class ThreadSchedulingEnv(BaseEnv[Observation, np.int64]):
     - ``moved``: int, number of threads that the latest decision moved.
     - ``lna``, ``bwvn``, ``util``: float, the reward's terms.
     - ``seconds``, ``user_seconds``, ``kernel_seconds``: float, real time and processor time so far.
-    - ``requests``: float, number answered so far; NaN for a process.
+    - ``requests``: float, number answered so far; NaN for a process. At the end less than one
+      request per thread may be missing: what a thread that moved still owed.
     - ``p99_ms``: float, 99th percentile of their latency; NaN for a process.
 
     ## Arguments
@@ -184,8 +186,12 @@ class ThreadSchedulingEnv(BaseEnv[Observation, np.int64]):
         self._program = load_program(program)
         for name, value in (("threads", threads), ("requests", requests)):
             if value is not None:
-                check_whole(name, value, 1, MAX_THREADS if name == "threads" else None)
+                check_whole(name, value, 1, MAX_THREADS if name == "threads" else MAX_REQUESTS)
                 self._program = replace(self._program, **{name: value})  # type: ignore[arg-type]
+        if data_nodes is not None and not isinstance(data_nodes, list | tuple):
+            raise DescriptionError(f"data_nodes = {data_nodes!r}: must be a list of nodes, or None")
+        for node in data_nodes or ():
+            check_whole("data_nodes: node", node, 0)
         self._data_nodes = None if data_nodes is None else list(data_nodes)
         self._server: ThreadServer | None = None
         self._given_server = False
@@ -205,6 +211,9 @@ class ThreadSchedulingEnv(BaseEnv[Observation, np.int64]):
             most_threads: T, the largest number of threads of a core that a decision can move.
             **options: threshold, stay, reward, utilisation, epoch_seconds, on_illegal, render_mode.
         """
+        check_whole("most_threads", most_threads, 1, MAX_THREADS)
+        for name in options:
+            check_name("option", name, [field.name for field in fields(Options)])
         env = cls.__new__(cls)
         env._server = server
         env._given_server = True
@@ -313,6 +322,7 @@ class ThreadSchedulingEnv(BaseEnv[Observation, np.int64]):
             self._illegal_actions += 1
             if self._on_illegal == "terminate":
                 self._running = False
+                self._moved, self._terms = 0, (0.0, 0.0, 0.0)
                 return self._observe(), 0.0, True, False, self._info()
             count = int(legal[np.argmin(abs(legal - count))])
         before = self.sample

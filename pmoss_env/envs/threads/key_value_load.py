@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pmoss_env import _native
-from pmoss_env.checks import check_whole
+from pmoss_env.checks import check_whole, is_number
 from pmoss_env.envs.threads.programs import load_program
 from pmoss_env.errors import BackendError, DescriptionError
 from pmoss_env.platforms import require_host
@@ -65,8 +65,8 @@ def run_load(
     import resource  # not on Windows
 
     program = load_program(pattern)
-    if seconds is not None and not seconds > 0.0:
-        raise DescriptionError(f"seconds = {seconds}: must be positive")
+    if seconds is not None and (not is_number(seconds) or not seconds > 0.0):
+        raise DescriptionError(f"seconds = {seconds!r}: must be a positive number")
     check_whole("threads", threads, 1, _MOST_THREADS)
     check_whole("keys", keys, 1)
     check_whole("value_bytes", value_bytes, 8)
@@ -95,7 +95,9 @@ def run_load(
         on_start()
     try:
         while load.running and time.monotonic() < end:
-            time.sleep(min(0.05, max(0.0, end - time.monotonic())))
+            # An end is seen within a hundredth of the time that has passed.
+            passed = time.monotonic() - began
+            time.sleep(min(0.05, max(passed / 100, 0.0005), max(0.0, end - time.monotonic())))
     except KeyboardInterrupt:
         pass
     finally:

@@ -17,6 +17,8 @@ Observation = dict[str, npt.NDArray[Any]]
 _SCALES = np.array([entry.scale for entry in INPUTS])
 #: Most threads of a program. A core may run all of them, and the observation counts them.
 MAX_THREADS = 10_000
+#: Most requests of a program: each is counted exactly.
+MAX_REQUESTS = 10**15
 #: Upper bound of a scaled input; larger values are clipped. Gymnasium's checker warns of infinite
 #: bounds.
 _MAX = float(MAX_THREADS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pmoss_env.checks import check_name, is_number
+from pmoss_env.checks import check_name, check_type, is_number
 from pmoss_env.envs.base import ON_ILLEGAL, RENDER_MODES
 from pmoss_env.envs.threads.decisions import THRESHOLD
 from pmoss_env.envs.threads.reward import FORMS, UTILISATIONS
@@ -29,6 +29,7 @@ class Options:
     render_mode: str | None = None
 
     def __post_init__(self) -> None:
+        check_type("stay", bool, self.stay)
         check_name("reward", self.reward, FORMS)
         check_name("utilisation", self.utilisation, UTILISATIONS)
         check_name("on_illegal", self.on_illegal, ON_ILLEGAL)

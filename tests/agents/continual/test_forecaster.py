@@ -152,6 +152,9 @@ def test_its_moves_are_those_of_the_predicted_times():
     core_of_tile = env.unwrapped.machine.core_of_tile
     assert core_of_tile[observation["slice_tiles"][slice_]] == workers[-1]
     assert core_of_tile[tile] != workers[-1]
+    agent.reset()
+    with pytest.raises(CheckpointError, match=r"call begin\(env, rng\) first"):
+        agent.act(observation)
 
 
 def test_what_it_cannot_ask_is_refused():

@@ -68,6 +68,9 @@ def test_illegal_paths_end_the_episode_or_raise(on_illegal):
         ({"drift": 2.0}, DescriptionError),
         ({"distribution": {"sizes": 1}}, UnknownNameError),
         ({"distribution": {"result_share": 2.0}}, DescriptionError),
+        ({"distribution": 3}, DescriptionError),
+        ({"distribution": {"least_kib": 1e6, "doublings": 20}}, DescriptionError),
+        ({"scans": 10**15}, DescriptionError),
     ],
 )
 def test_impossible_arguments_are_refused(kwargs, error):

@@ -68,7 +68,9 @@ def test_illegal_actions():
     assert info["moved"] == 1  # as many as the core had
     env = make(on_illegal="terminate")
     env.reset(seed=0)
-    assert env.step(48)[1:4] == (0.0, True, False)
+    moved = env.step(1)[4]["moved"]
+    _, *ended, info = env.step(48)
+    assert moved and ended == [0.0, True, False] and info["moved"] == 0
     env = make(on_illegal="raise")
     env.reset(seed=0)
     for action in (48, 49, -1, 0.5, "x"):
@@ -86,6 +88,11 @@ def test_illegal_actions():
         ({"requests": 1.5}, DescriptionError, "requests = 1.5"),
         ({"data_nodes": [4]}, DescriptionError, "nodes 0 to 3"),
         ({"data_nodes": []}, DescriptionError, "at least one"),
+        ({"data_nodes": 3}, DescriptionError, "data_nodes = 3"),
+        ({"data_nodes": "23"}, DescriptionError, "data_nodes = '23'"),
+        ({"data_nodes": [True]}, DescriptionError, "node = True"),
+        ({"requests": 10**400}, DescriptionError, "requests = 1000"),
+        ({"stay": "no"}, DescriptionError, "stay = 'no'"),
         ({"threshold": 0.0}, DescriptionError, "threshold = 0.0"),
         ({"reward": "sum"}, UnknownNameError, "normalised"),
         ({"utilisation": "disk"}, UnknownNameError, "bandwidth"),

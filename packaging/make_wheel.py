@@ -82,7 +82,8 @@ def check(wheel: Path, python: str) -> None:
         run(python, "-m", "venv", home)
         bin_folder = home / "bin"
         bare = {"PATH": str(bin_folder), "HOME": folder, "OMP_NUM_THREADS": "1"}
-        bare |= {k: v for k, v in os.environ.items() if k.startswith("PIP_")}
+        network = ("PIP_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_")
+        bare |= {k: v for k, v in os.environ.items() if k.upper().startswith(network)}
         pip = [bin_folder / "python", "-m", "pip"]
         run(*pip, "install", "--only-binary", ":all:", wheel, env=bare)
         run(*pip, "list", env=bare)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 
 class PmossError(Exception):
@@ -145,9 +146,9 @@ class MissingExtraError(PmossError, ImportError):
     """An optional dependency that is not installed."""
 
     def __init__(self, package: str, extra: str) -> None:
-        super().__init__(
-            f"this needs {package}, which is not installed: pip install '.[{extra}]' in a checkout"
-        )
+        checkout = (Path(__file__).parents[1] / "pyproject.toml").is_file()
+        way_out = f"'.[{extra}]' in a checkout" if checkout else f"'pmoss-env[{extra}]'"
+        super().__init__(f"this needs {package}, which is not installed: pip install {way_out}")
         self._arguments = (package, extra)
 
     def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str]]:

@@ -79,6 +79,51 @@ def test_an_old_python_gets_the_needed_version(checkout: Path, tmp_path: Path) -
     assert "3.10" in done.stderr and "apt-get" not in done.stderr
 
 
+#: A Python that makes an installation which does nothing.
+MAKES = """#!/bin/sh
+case "$*" in
+  --version) echo Python 3.12.1 ;;
+  *" venv "*) mkdir -p .venv/bin
+    printf '#!/bin/sh\\n[ "$1" = --version ] && echo Python 3.12.1\\nexit 0\\n' >.venv/bin/python
+    printf '#!/bin/sh\\necho ran\\n' >.venv/bin/pmoss
+    chmod +x .venv/bin/python .venv/bin/pmoss
+    echo made >&2 ;;
+  *ensurepip*) exit "${WITHOUT:-0}" ;;
+  *version_info*2]*) echo python3.12 ;;
+esac
+"""
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="./run would install g++")
+def test_an_installation_whose_python_is_gone_or_another_is_made_anew(checkout, tmp_path):
+    python = tmp_path / "tools" / "python3.12"
+    write_program(python, MAKES)
+    inside = checkout / ".venv" / "bin" / "python"
+    for text, makes in (
+        ("#!/none\n", True),
+        ("", False),
+        ('#!/bin/sh\n[ "$1" = --version ] && echo Python 3.11.2\nexit 0\n', True),
+    ):
+        if text:
+            write_program(inside, text)
+        done = call(checkout / "run", "list", where=tmp_path, PYTHON=str(python))
+        assert (done.returncode, done.stdout) == (0, "ran\n"), done.stderr
+        assert ("made" in done.stderr) == makes
+
+
+def test_another_python_gets_packages_of_its_own(checkout: Path, tmp_path: Path) -> None:
+    python = tmp_path / "tools" / "python3.12"
+    write_program(python, MAKES)
+    for name in ("apt-get", "sudo"):
+        write_program(tmp_path / "tools" / name, '#!/bin/sh\necho "$@" >&2\n')
+    path = f"{tmp_path / 'tools'}{os.pathsep}{os.environ['PATH']}"
+    variables = {"PATH": path, "PYTHON": str(python), "WITHOUT": "1"}
+    done = call(checkout / "run", "list", where=tmp_path, **variables)
+    assert done.returncode == 1
+    assert "python3.12-venv" in done.stderr and "python3-venv" not in done.stderr
+    assert f"{python} lacks venv" in done.stderr and "name another" in done.stderr
+
+
 def test_a_wheel_needs_no_installation(checkout: Path, tmp_path: Path) -> None:
     """The words go on as they are, and what they name stays relative to the caller's folder."""
     shutil.rmtree(checkout / ".venv")

@@ -24,14 +24,15 @@ def read(study: str, root: Path | str | None = None) -> pandas.DataFrame:
     Raises:
         UnknownNameError: there is no such study.
         DatasetError: it has no rows, or they are damaged.
-        MissingExtraError: pandas is not installed.
+        MissingExtraError: pandas or msgspec is not installed.
     """
-    from pmoss_benchmarks.study.frames import episode_records
-    from pmoss_benchmarks.study.store import Results, find_root
     from pmoss_env.extras import require
 
-    require("pandas")
+    require("pandas", "msgspec")
     import pandas
+
+    from pmoss_benchmarks.study.frames import episode_records
+    from pmoss_benchmarks.study.store import Results, find_root
 
     results = Results(find_root(Path(root or Path.cwd()).resolve(), "root="))
     return pandas.json_normalize(episode_records(results[study].rows))

@@ -16,7 +16,7 @@ SHOWN = {
     "Add a study": "0 values differ",
     "Add a backend": "grouped",
     "Add an index": "skiplist",
-    "Add an environment": "pmoss/walk",
+    "Add an environment": "local/walk",
 }
 
 

@@ -114,14 +114,30 @@ def test_an_installation_whose_python_is_gone_or_another_is_made_anew(checkout, 
 def test_another_python_gets_packages_of_its_own(checkout: Path, tmp_path: Path) -> None:
     python = tmp_path / "tools" / "python3.12"
     write_program(python, MAKES)
+    write_program(tmp_path / "tools" / "python3", MAKES.replace("3.12", "3.10"))
     for name in ("apt-get", "sudo"):
-        write_program(tmp_path / "tools" / name, '#!/bin/sh\necho "$@" >&2\n')
+        write_program(
+            tmp_path / "tools" / name, '#!/bin/sh\necho "$@" >&2\nexit "${APT_FAILS:-0}"\n'
+        )
     path = f"{tmp_path / 'tools'}{os.pathsep}{os.environ['PATH']}"
     variables = {"PATH": path, "PYTHON": str(python), "WITHOUT": "1"}
     done = call(checkout / "run", "list", where=tmp_path, **variables)
     assert done.returncode == 1
     assert "python3.12-venv" in done.stderr and "python3-venv" not in done.stderr
     assert f"{python} lacks venv" in done.stderr and "name another" in done.stderr
+    # The update fails first, which says itself what is wrong.
+    write_program(
+        tmp_path / "tools" / "apt-get", '#!/bin/sh\ncase "$*" in *install*) exit 100 ;; esac\n'
+    )
+    write_program(tmp_path / "tools" / "sudo", '#!/bin/sh\nexec "$@"\n')
+    done = call(checkout / "run", "list", where=tmp_path, **variables)
+    assert done.returncode == 1 and "cannot install python3.12-venv: name a Python" in done.stderr
+
+
+def test_a_python_that_cannot_be_used_is_named(checkout: Path, tmp_path: Path) -> None:
+    done = call(checkout / "run", "list", where=tmp_path, PYTHON="python3.99")
+    assert done.returncode == 1
+    assert "PYTHON=python3.99: Python 3.11 or newer is needed" in done.stderr
 
 
 def test_a_wheel_needs_no_installation(checkout: Path, tmp_path: Path) -> None:

@@ -126,5 +126,6 @@ def require_planned_cpus(ran: Sequence[int], machine: Machine, index: str) -> No
         if cpu not in (plan, -1):
             raise BackendError(
                 f"worker {worker} was bound to CPU {plan} and ran on CPU {int(cpu)}: something "
-                f"changes the CPUs of threads in this process. {check_hint(index)}"
+                "changes the CPUs of threads in this process, such as taskset or a cpuset. Stop "
+                f"it, and run again. {check_hint(index)}".rstrip()
             )

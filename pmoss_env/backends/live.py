@@ -367,7 +367,11 @@ class LiveRuntime:
             self._undo.close()
 
     def _round(self, raw: dict[str, Any]) -> LiveRound:
-        require_planned_cpus(raw["worker_cpus"], self._backend.machine, self._index)
+        try:
+            require_planned_cpus(raw["worker_cpus"], self._backend.machine, self._index)
+        except BackendError:
+            self._end()
+            raise
         if not raw["completed"]:
             raw |= dict.fromkeys(_LATENCIES, np.nan)
         provenance = {

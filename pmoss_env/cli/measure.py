@@ -117,7 +117,7 @@ def measure(
         raise DescriptionError("--rate: gives a curve: leave out --out and --export")
     for offered in rate or ():
         if not 0 < offered < math.inf:
-            raise DescriptionError(f"--rate {offered:g}: must be positive")
+            raise DescriptionError(f"--rate {offered:g}: must be a positive number")
     if picture and not rate:
         raise DescriptionError(f"--picture {picture}: draws a curve: give each --rate of it")
     if picture:

@@ -88,7 +88,7 @@ def test_workers_that_lose_their_cpus_are_named(backend, schedules):
                 os.sched_setaffinity(thread, {int(backend.machine.cpu_of_core[0])})
         with pytest.raises(BackendError, match="was bound to CPU"):
             read_until(live, lambda r: False)
-    assert not live.running
+        assert not live.running
 
 
 def test_what_is_refused_leaves_the_run_alone(backend, schedules):

@@ -89,7 +89,7 @@ def test_a_limit_of_cpu_time_is_judged(limit: str, value: str, words: str) -> No
         ("evaluate {tmp}/none.safetensors", "none.safetensors"),
         ("study replay {tmp}/none.jsonl", "none.jsonl: cannot be read"),
         ("measure --records 0", "records"),
-        ("measure --rate -1", "--rate -1: must be positive"),
+        ("measure --rate -1", "--rate -1: must be a positive number"),
         ("measure -o window=99999999999", "window = 99999999999: must be a whole number from 0 to"),
         ("run load readrandom --keys -1", "keys = -1: must be a whole number from 1"),
         ("run load readrandom --requests 0", "requests = 0: must be a whole number from 1"),

@@ -62,6 +62,19 @@ def test_an_error_loses_neither_the_log_nor_what_was_learned(tmp_path):
     assert len(log.read_text().splitlines()) == 2 and saved.exists()
 
 
+def test_what_is_refused_keeps_the_files_that_are_there(tmp_path):
+    log, saved = tmp_path / "log.jsonl", tmp_path / "agent.safetensors"
+    words = ["run", "threads", "linucb", "--log", log, "--save", saved]
+    for path in (log, saved):
+        path.write_text("mine")
+    assert "epoch_seconds" in pmoss(*words, "--epoch", "0", "--", "sleep", "600", status=2)
+    assert [path.read_text() for path in (log, saved)] == ["mine", "mine"]
+    log = tmp_path / "new" / "log.jsonl"
+    words = ["run", "threads", "linucb", "--log", log, "--epoch", "0.05", "--seconds", "0.2"]
+    pmoss(*words, "--", "sleep", "600")
+    assert log.read_text()
+
+
 def test_a_round_begins_and_is_shown(tmp_path: Path) -> None:
     board = ("--board", str(tmp_path / "board"))
     output = pmoss("dev", "round", "r1", "--secret", str(tmp_path / "secret"), *board)

@@ -75,15 +75,16 @@ def threads(
         server = ProcessServer(
             target, slow_node=slow_node, dry_run=dry_run, moves_per_second=moves_per_second
         )
-        with _kept(chosen, log, save_agent) as lines, contextlib.closing(server):
+        with contextlib.closing(server):
+            env = ThreadSchedulingEnv.on(
+                server, most_threads=64, epoch_seconds=epoch, reward="normalised"
+            )
             interrupted = False
-            try:
-                env = ThreadSchedulingEnv.on(
-                    server, most_threads=64, epoch_seconds=epoch, reward="normalised"
-                )
-                _schedule(env, chosen, seconds, lines)
-            except KeyboardInterrupt:
-                interrupted = True
+            with _kept(chosen, log, save_agent) as lines:
+                try:
+                    _schedule(env, chosen, seconds, lines)
+                except KeyboardInterrupt:
+                    interrupted = True
             report, outcome = server.report, server.outcome()
     for note in report.notes:
         console.print(f"note: {note}")
@@ -121,15 +122,16 @@ def _policy_and_command(words: list[str]) -> tuple[str, list[str]]:
 @contextlib.contextmanager
 def _kept(agent: Any, log: Path | None, save_agent: Path | None) -> Iterator[TextIO | None]:
     """The log, and the agent's file at the end: an error loses neither, a kill no line."""
-    with contextlib.ExitStack() as at_the_end:
-        if save_agent is not None:
-            at_the_end.callback(lambda: console.print(f"written to {save_agent}"))
-            at_the_end.callback(agent.save, save_agent)
-        if log is None:
-            yield None
-        else:
-            at_the_end.callback(lambda: console.print(f"written to {log}"))
-            yield at_the_end.enter_context(log.open("w", buffering=1))
+    if log is not None:
+        log.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.nullcontext() if log is None else log.open("w", buffering=1) as lines:
+        try:
+            yield lines
+        finally:
+            if save_agent is not None:
+                agent.save(save_agent)
+            for path in filter(None, (log, save_agent)):
+                console.print(f"written to {path}")
 
 
 def _schedule(env: Any, agent: Any, seconds: float | None, lines: TextIO | None) -> None:

@@ -188,11 +188,7 @@ class ThreadSchedulingEnv(BaseEnv[Observation, np.int64]):
             if value is not None:
                 check_whole(name, value, 1, MAX_THREADS if name == "threads" else MAX_REQUESTS)
                 self._program = replace(self._program, **{name: value})  # type: ignore[arg-type]
-        if data_nodes is not None and not isinstance(data_nodes, list | tuple):
-            raise DescriptionError(f"data_nodes = {data_nodes!r}: must be a list of nodes, or None")
-        for node in data_nodes or ():
-            check_whole("data_nodes: node", node, 0)
-        self._data_nodes = None if data_nodes is None else list(data_nodes)
+        self._data_nodes = None if data_nodes is None else _node_list(data_nodes)
         self._server: ThreadServer | None = None
         self._given_server = False
         self._set_up(
@@ -426,3 +422,13 @@ class ThreadSchedulingEnv(BaseEnv[Observation, np.int64]):
 
 
 __all__ = ["INFO_KEYS", "ThreadSchedulingEnv"]
+
+
+def _node_list(data_nodes: object) -> list[int]:
+    """The nodes of an argument; DescriptionError unless it is a sequence of whole numbers."""
+    if isinstance(data_nodes, str) or not isinstance(data_nodes, Sequence | np.ndarray):
+        raise DescriptionError(f"data_nodes = {data_nodes!r}: must be a list of nodes, or None")
+    nodes = [node.item() if isinstance(node, np.generic) else node for node in data_nodes]
+    for node in nodes:
+        check_whole("data_nodes: node", node, 0)
+    return nodes

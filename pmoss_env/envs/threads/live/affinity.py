@@ -79,7 +79,7 @@ class Affinity:
         """Frees threads that inherited a pin from their parent thread; returns their number."""
         freed = 0
         for thread in threads_of(self.process) if self._record.masks else []:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, ValueError):
                 if self._record.inherited(self.process, thread):
                     os.sched_setaffinity(thread, self.mask)
                     freed += 1
@@ -132,12 +132,12 @@ class Affinity:
         return result
 
     def _binds(self, early: list[tuple[int, int]]) -> bool:
-        """Whether one of these threads may run on a single CPU, and the process on more."""
+        """Whether the program has bound one of these threads, but not all, to a single CPU."""
+        masks = set()
         for thread, _ in early:
-            with contextlib.suppress(OSError):
-                if len(guardian.mask_of(self.process, thread)) == 1 < len(self.mask):
-                    return True
-        return False
+            with contextlib.suppress(OSError, ValueError):
+                masks.add(tuple(guardian.mask_of(self.process, thread)))
+        return len(masks) > 1 and any(len(mask) == 1 for mask in masks)
 
     def _send(self, entry: object) -> None:
         assert self._guardian is not None

@@ -279,6 +279,7 @@ def bound(cpu):
     threading.Event().wait()
 first, second = map(int, sys.argv[1:])
 threading.Thread(target=bound, args=(first,), daemon=True).start()
+threading.Thread(target=threading.Event().wait, daemon=True).start()
 sys.stdin.readline()
 threading.Thread(target=bound, args=(second,), daemon=True).start()
 threading.Event().wait()
@@ -286,16 +287,20 @@ threading.Event().wait()
 
 
 @needs_two_cpus
-def test_pins_that_the_target_makes_later_stay():
+@pytest.mark.parametrize("leader", [CPUS, CPUS[:1]])
+def test_pins_that_the_target_makes_later_stay(leader):
     with target(BINDS, str(CPUS[0]), str(CPUS[1])) as child:
+        free = threads_of(child.pid)[-1]
+        os.sched_setaffinity(free, CPUS)
+        os.sched_setaffinity(child.pid, leader)
         with Affinity(child.pid) as affinity:
-            assert affinity.pin(child.pid, CPUS[1]) is None
+            assert affinity.pin(free, CPUS[1]) is None
             child.stdin.write("\n")
             child.stdin.flush()
             assert child.stdout.readline() == "ready\n"
             assert affinity.release_heirs() == 0
         masks = sorted(map(sorted, affinities(child.pid).values()))
-        assert masks == sorted([[CPUS[0]], [CPUS[1]], CPUS])
+        assert masks == sorted([leader, [CPUS[0]], [CPUS[1]], CPUS])
 
 
 #: Its second thread takes a name that the kernel cuts within a character; its first one ends.

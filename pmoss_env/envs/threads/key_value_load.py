@@ -13,7 +13,7 @@ from pmoss_env.envs.threads.programs import load_program
 from pmoss_env.errors import BackendError, DescriptionError
 from pmoss_env.platforms import require_host
 
-_MOST_THREADS, _MOST_NODES, _MOST = 65_536, 65_536, 10**15
+_MOST_THREADS, _MOST_NODES, _LARGEST = 65_536, 65_536, 10**15
 
 
 @dataclass(frozen=True)
@@ -68,10 +68,10 @@ def run_load(
     if seconds is not None and (not is_number(seconds) or not seconds > 0.0):
         raise DescriptionError(f"seconds = {seconds!r}: must be a positive number")
     check_whole("threads", threads, 1, _MOST_THREADS)
-    check_whole("keys", keys, 1, _MOST)
-    check_whole("value_bytes", value_bytes, 8, _MOST)
+    check_whole("keys", keys, 1, _LARGEST)
+    check_whole("value_bytes", value_bytes, 8, _LARGEST)
     if requests is not None:
-        check_whole("requests", requests, 1, _MOST)
+        check_whole("requests", requests, 1, _LARGEST)
     if node is not None:
         check_whole("node", node, 0, _MOST_NODES)
     try:

@@ -49,8 +49,8 @@ class Record:
         early: start time of every thread that existed before the first pin: it has inherited none.
         masks: start time and old affinity of each pinned thread.
         cpus: of all pins.
-        binds: whether the program bound one of the early threads to a CPU itself. Then nobody can
-            tell which pins later threads inherit.
+        binds: whether the program bound one of the early threads to a CPU itself. Then a pin of a
+            later thread may be the program's own, and stays.
     """
 
     early: dict[int, int] = field(default_factory=dict)

@@ -278,8 +278,8 @@ def bound(cpu):
     print("ready", flush=True)
     threading.Event().wait()
 first, second = map(int, sys.argv[1:])
-threading.Thread(target=bound, args=(first,), daemon=True).start()
 threading.Thread(target=threading.Event().wait, daemon=True).start()
+threading.Thread(target=bound, args=(first,), daemon=True).start()
 sys.stdin.readline()
 threading.Thread(target=bound, args=(second,), daemon=True).start()
 threading.Event().wait()
@@ -290,7 +290,7 @@ threading.Event().wait()
 @pytest.mark.parametrize("leader", [CPUS, CPUS[:1]])
 def test_pins_that_the_target_makes_later_stay(leader):
     with target(BINDS, str(CPUS[0]), str(CPUS[1])) as child:
-        free = threads_of(child.pid)[-1]
+        free = threads_of(child.pid)[1]
         os.sched_setaffinity(free, CPUS)
         os.sched_setaffinity(child.pid, leader)
         with Affinity(child.pid) as affinity:

@@ -1,16 +1,22 @@
 """The loop of every fit(): update after update, with progress, checkpoints and Ctrl-C.
 
 An update has two parts. The first, the call of ``step``, prepares it: it may be interrupted at any
-place, for it changes no weights. It returns the second part, which does change them. Cut there, an
-update leaves weights that belong to no update, so nothing is saved then.
+place, for it changes no weights. It returns the second part, which does change them. Ctrl-C waits
+until that part has ended. A second Ctrl-C cuts it: the weights then belong to no update, so nothing
+is saved.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+import signal
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from pmoss_env.errors import CheckpointError
@@ -56,23 +62,34 @@ def train(
 
     Returns:
         The last update's metrics.
+
+    Warns:
+        RuntimeWarning: there is no update left to make.
     """
     metrics = course.metrics
     torn = False
+    last = agent.updates >= course.total
+    if last:
+        warnings.warn(
+            f"{agent.name} has made all of its {agent.updates} updates: fit() changes nothing",
+            RuntimeWarning,
+            stacklevel=3,
+        )
     try:
-        last = agent.updates >= course.total
         while not last:
             change = course.step(agent.updates)
-            torn = True
-            metrics = change()
-            agent.updates += 1
-            torn = False
+            with _ctrl_c_held_back() as deliver:
+                torn = True
+                metrics = change()
+                agent.updates += 1
+                torn = False
             last = agent.updates >= course.total or course.is_over()
             due = agent.updates % course.save_every == 0
             if course.judge is not None and (due or last):
                 metrics |= course.judge(checkpoint)
             if progress is not None:
                 progress(agent.updates, course.total, metrics)
+            deliver()
             if checkpoint is not None and (due or last):
                 agent.save(checkpoint)
     except KeyboardInterrupt:
@@ -80,6 +97,33 @@ def train(
             agent.save(checkpoint)
         raise
     return metrics
+
+
+@contextmanager
+def _ctrl_c_held_back() -> Iterator[Callable[[], None]]:
+    """Holds the first Ctrl-C back; yields what delivers it afterwards, if it came.
+
+    Python hands signals to the main thread alone: in another one there is nothing to hold.
+    """
+    handler = signal.getsignal(signal.SIGINT)
+    came: list[tuple[int, FrameType | None]] = []
+
+    def hold(number: int, frame: FrameType | None) -> None:
+        came.append((number, frame))
+        signal.signal(signal.SIGINT, handler)
+
+    def deliver() -> None:
+        if came and callable(handler):
+            handler(*came.pop())
+
+    held = callable(handler) and threading.current_thread() is threading.main_thread()
+    if held:
+        signal.signal(signal.SIGINT, hold)
+    try:
+        yield deliver
+    finally:
+        if held:
+            signal.signal(signal.SIGINT, handler)
 
 
 def check_loss(agent: str, update: int, loss: float) -> None:

@@ -2,8 +2,10 @@
 
 import json
 import math
+import signal
 import struct
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,6 +27,8 @@ from tests.cli.invoking import pmoss
 
 class Counter:
     """Learns to count, and keeps what happened to it."""
+
+    name = "counter"
 
     def __init__(self, updates: int = 0) -> None:
         self.updates = updates
@@ -65,7 +69,9 @@ def test_it_goes_on_where_the_agent_stopped() -> None:
     agent = Counter(updates=2)
     train(agent, Course(agent.step, 3), None, None)
     assert agent.events == ["prepare 2", "change 2"]
-    assert train(agent, Course(agent.step, 3, metrics={"steps": 9.0}), None, None) == {"steps": 9.0}
+    with pytest.warns(RuntimeWarning, match="counter has made all of its 3 updates"):
+        metrics = train(agent, Course(agent.step, 3, metrics={"steps": 9.0}), None, None)
+    assert metrics == {"steps": 9.0}
     assert agent.events == ["prepare 2", "change 2"]
 
 
@@ -95,6 +101,41 @@ def test_an_interrupt_saves_whole_updates_only(where: str, saved: list[str]) -> 
     with pytest.raises(KeyboardInterrupt):
         train(agent, Course(step, 3, save_every=5), progress, "somewhere")
     assert [word for word in agent.events if word.startswith("save")] == saved
+
+
+@pytest.mark.parametrize(("presses", "saved", "reported"), [(1, ["save 2"], [1, 2]), (2, [], [1])])
+def test_ctrl_c_waits_until_the_weights_are_whole(
+    presses: int, saved: list[str], reported: list[int]
+) -> None:
+    agent, reports = Counter(), []
+
+    def step(update: int) -> Callable[[], Metrics]:
+        change = agent.step(update)
+
+        def pressed() -> Metrics:
+            for _ in range(presses if update == 1 else 0):
+                signal.raise_signal(signal.SIGINT)
+            return change()
+
+        return pressed
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            train(agent, Course(step, 3, 5), lambda done, *_: reports.append(done), "somewhere")
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert [word for word in agent.events if word.startswith("save")] == saved
+    assert reports == reported
+
+
+def test_a_thread_that_gets_no_signals_learns_as_well() -> None:
+    agent = Counter()
+    thread = threading.Thread(target=train, args=(agent, Course(agent.step, 2), None, None))
+    thread.start()
+    thread.join()
+    assert agent.updates == 2
 
 
 def test_the_cosine_falls_to_a_tenth() -> None:

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from pmoss_env.errors import DatasetError
+from pmoss_env.errors import DatasetError, few
 from pmoss_env.files import NO_WAIT, OPEN_FLAGS, lock, parse_json, read_bytes, write_atomically
 from pmoss_env.version import CONTINUED
 
@@ -29,6 +29,8 @@ _log = logging.getLogger(__name__)
 SYNC_SECONDS = 1.0
 #: The field of a row with the checksum of its text.
 _SEAL = "row_crc32"
+#: Characters of a value in an error.
+_SHOWN = 60
 
 
 class ResultFile:
@@ -125,18 +127,22 @@ class ResultFile:
 
     def _locked(self) -> int:
         assert self.path is not None
-        file = os.open(self.path, os.O_RDWR | os.O_CREAT | OPEN_FLAGS | NO_WAIT, 0o666)
-        try:
-            if not stat.S_ISREG(os.fstat(file).st_mode):
-                raise DatasetError(f"{self.path}: is no regular file")
-            lock(file)
-        except DatasetError:
+        while True:
+            file = os.open(self.path, os.O_RDWR | os.O_CREAT | OPEN_FLAGS | NO_WAIT, 0o666)
+            try:
+                if not stat.S_ISREG(os.fstat(file).st_mode):
+                    raise DatasetError(f"{self.path}: is no regular file")
+                lock(file)
+                # Before the lock, another command may have put a new file in place of this one.
+                if self.path.exists() and os.path.samestat(self.path.stat(), os.fstat(file)):
+                    return file
+            except DatasetError:
+                os.close(file)
+                raise
+            except OSError as error:
+                os.close(file)
+                raise DatasetError(f"{self.path}: another command is writing it") from error
             os.close(file)
-            raise
-        except OSError as error:
-            os.close(file)
-            raise DatasetError(f"{self.path}: another command is writing it") from error
-        return file
 
     def _write(self, line: str) -> None:
         assert self._file is not None
@@ -186,18 +192,33 @@ class ResultFile:
     def _check_header(self, row: dict[str, Any] | None) -> None:
         if row is None:
             raise DatasetError(f"{self.path}: is not a file of results: choose another file")
-        names = sorted({*row, *self._header})
-        differ = [n for n in names if row.get(n) != self._header.get(n)]
         if {row.get("version"), self._header.get("version")} <= CONTINUED:
-            differ = [name for name in differ if name != "version"]
-        if differ:
+            row = {**row, "version": self._header.get("version")}
+        if differ := differing(row, self._header):
             raise DatasetError(
-                f"{self.path}: holds results of another command: {', '.join(differ)} differ; "
+                f"{self.path}: holds results of another command: {few(differ, 3)}; "
                 "repeat that command, choose another file, or remove this one"
             )
 
     def _key_of(self, row: Mapping[str, Any]) -> tuple[Any, ...]:
         return tuple(row[name] for name in self._key)
+
+
+def differing(then: Mapping[str, Any], now: Mapping[str, Any], inside: str = "") -> list[str]:
+    """What differs between two headers: "settings.budget was 1 and is 2", also within objects."""
+    differences = []
+    for name in sorted({*then, *now}):
+        before, after = then.get(name), now.get(name)
+        if isinstance(before, Mapping) and isinstance(after, Mapping):
+            differences += differing(before, after, f"{inside}{name}.")
+        elif before != after:
+            differences.append(f"{inside}{name} was {_short(before)} and is {_short(after)}")
+    return differences
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def read_rows(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:

@@ -3,6 +3,7 @@
 import logging
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from pmoss_env import result_files
 from pmoss_env.errors import DatasetError
 from pmoss_env.result_files import ResultFile, damaged_rows, packed, read_rows, unpacked
 from pmoss_env.version import CONTINUED, __version__
@@ -57,10 +59,25 @@ def test_a_file_of_a_version_with_the_same_bits_is_gone_on_with(tmp_path: Path) 
         assert list(file.rows) == [(1,), (2,)]
     # It keeps the version that began it.
     assert read_rows(path)[0]["version"] == older
-    with pytest.raises(DatasetError, match="another command: version differ;"):
+    with pytest.raises(DatasetError, match=r"another command: version was \".*\" and is \"0.0.1\";"):
         opened(path, version="0.0.1")
-    with pytest.raises(DatasetError, match="another command: env differ;"):
+    with pytest.raises(DatasetError, match=r"another command: env.slices was 4 and is null;"):
         opened(path, version=__version__, env={})
+
+
+def test_rows_go_into_the_file_that_another_command_put_there(tmp_path, monkeypatch):
+    path, lock, waiting = tmp_path / "rows.jsonl", result_files.lock, []
+    filled(path, 1)
+
+    def lock_late(file: int) -> None:
+        if not waiting:  # the other command writes the file anew before this one has the lock
+            waiting.append(os.replace(shutil.copy(path, tmp_path / "new"), path))
+        lock(file)
+
+    monkeypatch.setattr(result_files, "lock", lock_late)
+    with opened(path) as file:
+        file.append({"a": 2})
+    assert waiting and [row["a"] for row in rows(path)] == [1, 2]
 
 
 def test_without_a_path_nothing_is_written() -> None:
@@ -123,7 +140,7 @@ def test_a_header_cut_short_is_written_anew(tmp_path: Path, left: int) -> None:
 def test_files_of_others_are_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     before = filled(path, 1)
-    with pytest.raises(DatasetError, match="another command: env, seed differ"):
+    with pytest.raises(DatasetError, match="another command: env.slices was 4 and is 5, seed was null"):
         opened(path, env={"slices": 5}, seed=1)
     assert path.read_bytes() == before
     for text in ("no JSON\n", "mine", "[]\n"):

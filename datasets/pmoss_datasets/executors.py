@@ -76,9 +76,7 @@ def run_tasks(
         TaskError: tasks that ended several workers of a cluster each; all others are done.
         PmossError: a worker process was killed.
     """
-    check_executor(executor, processes)
-    if address and executor not in ("ray", "slurm"):
-        raise DescriptionError(f"address = {address!r}: is of the executors ray and slurm")
+    check_executor(executor, processes, address)
     if executor == "ray":
         return _on_ray(make_work, tasks, processes, address, on_servers)
     if executor == "slurm":
@@ -95,9 +93,11 @@ def at_once(processes: int | None, executor: str) -> int:
     return processes if processes is not None else int(executor != "ray")
 
 
-def check_executor(executor: str, processes: int) -> None:
+def check_executor(executor: str, processes: int, address: str | None = None) -> None:
     """Refuses what run_tasks() would refuse; see there."""
     check_name("executor", executor, EXECUTORS)
+    if address and executor not in ("ray", "slurm"):
+        raise DescriptionError(f"address = {address!r}: is of the executors ray and slurm")
     least = 0 if executor == "ray" else 1
     if processes < least:
         raise DescriptionError(f"processes = {processes}: must be at least {least}")

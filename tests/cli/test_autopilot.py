@@ -84,7 +84,7 @@ def test_a_library_is_served_and_changes_of_it_are_another_index(faulty, tmp_pat
     out = ("--out", str(tmp_path / "epochs.jsonl"))
     assert "epoch 2" in pmoss("run", "autopilot", *words, *out)
     library.write_bytes(library.read_bytes() + b"other")
-    assert "settings differ" in pmoss("run", "autopilot", *words, *out, status=2)
+    assert "settings.library" in pmoss("run", "autopilot", *words, *out, status=2)
 
 
 def test_a_library_that_hangs_can_be_stopped(faulty):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -32,11 +33,12 @@ from pmoss_benchmarks.study.store import (
     StoredStudy,
     header_to_go_on,
     read_stored,
+    whole_rows,
 )
 from pmoss_datasets.executors import check_executor, run_tasks
 from pmoss_env.errors import DatasetError, DescriptionError, PmossError, UnsupportedError, few
 from pmoss_env.provenance import MEASURED, MODELLED, changed_since, provenance
-from pmoss_env.result_files import ResultFile
+from pmoss_env.result_files import ResultFile, differing
 
 
 def run_study(
@@ -66,7 +68,8 @@ def run_study(
         DescriptionError: a setting is wrong, or there is no cell.
         DatasetError: the file holds another study, other settings, or rows of other code.
     """
-    check_executor(executor, processes)
+    check_executor(executor, processes, address)
+    out = out.resolve()  # where it is a link, the file behind it is replaced
     function = load_function(study.function)
     values = {**study.settings, **(study.small if small else {}), **(changes or {})}
     origin = f"{study.path} and --set" if changes else str(study.path)
@@ -85,9 +88,10 @@ def run_study(
     identity, keys = identity_of(settings), list(next(iter(cells.values())))
     header = header_to_go_on(out, study.name, identity, keys)
     with ResultFile(out, header, key=("cell",)) as file:
-        before = {key[0]: row for key, row in file.rows.items()}
+        runs, rows = whole_rows(out, file.rows.values())
+        before = {row["cell"]: row for row in rows}
         if not allow_other_code:
-            _check_code(out, before)
+            _check_code(out, runs.values())
         for name in cells:
             if name in before and (what := _differs(function, settings, before[name])):
                 raise DatasetError(
@@ -112,10 +116,13 @@ def run_study(
                     file.append(_row(cell, identifier, result))
                     done += 1
                     progress(study.name, done, len(cells))
-    stored = read_stored(out)
-    order = {name: number for number, name in enumerate(cells)}
-    rows = sorted(stored.rows, key=lambda row: order.get(row["cell"], len(order)))
-    replace(stored, rows=rows).write()
+        stored = read_stored(out)
+        order = {name: number for number, name in enumerate(cells)}
+        rows = sorted(stored.rows, key=lambda row: order.get(row["cell"], len(order)))
+        if left or rows != list(stored.rows):
+            if os.name == "nt":
+                file.close()  # an open file cannot be replaced there
+            replace(stored, rows=rows).write()
     return read_stored(out)
 
 
@@ -170,10 +177,8 @@ def is_stale(study: Study, stored: StoredStudy) -> str:
     function = load_function(study.function)
     settings = settings_of(function, study.settings)
     identity = json.loads(json.dumps(identity_of(settings)))
-    if identity != stored.settings:
-        names = sorted({*identity, *stored.settings})
-        differ = [n for n in names if identity.get(n) != stored.settings.get(n)]
-        return f"settings differ: {', '.join(differ)}"
+    if differ := differing(stored.settings, identity):
+        return f"settings differ: {few(differ, 3)}"
     done = {row["cell"] for row in stored.rows}
     try:
         cells = function.cells(settings)
@@ -262,9 +267,8 @@ def _are_close(now: Any, then: Any, tolerance: float) -> bool:
     return are_numbers and math.isclose(now, then, rel_tol=tolerance, abs_tol=0.0)
 
 
-def _check_code(path: Path, rows: Mapping[str, Row]) -> None:
+def _check_code(path: Path, runs: Iterable[Mapping[str, Any]]) -> None:
     """Refuses to go on where other code made the rows that are kept."""
-    runs = [row for name, row in rows.items() if name.startswith(RUN)]
     for run in runs:
         if run.get("code", {}).get("modules") and (changed := changed_since(run["code"])):
             raise DatasetError(

@@ -15,17 +15,22 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from pmoss_benchmarks.study.description import Study, read_study, studies_in
 from pmoss_benchmarks.study.function import Rows
-from pmoss_env.errors import DatasetError, UnsupportedError
+from pmoss_env.errors import DatasetError, UnsupportedError, few
 from pmoss_env.result_files import read_rows, write_rows
+
+_log = logging.getLogger(__name__)
 
 #: Files of version 1 have no lines of lists.
 FORMAT, FORMAT_VERSION = "pmoss-study", 2
@@ -38,6 +43,29 @@ LIST = "@list:"
 SHORTEST = 10
 #: Fields of a row that are no result.
 RESERVED = ("cell", "run")
+
+
+class _Code(msgspec.Struct):
+    """The digests of a run's code; see pmoss_env.provenance.code_of()."""
+
+    modules: list[str]
+    native: list[str]
+    digests: dict[str, str]
+
+
+class _Machine(msgspec.Struct):
+    """What every run says of its machine."""
+
+    cpu_model: str
+
+
+class _Run(msgspec.Struct):
+    """What every run says."""
+
+    command: str
+    version: str
+    machine: _Machine
+    code: _Code | None = None
 
 
 @dataclass(frozen=True)
@@ -112,7 +140,7 @@ def read_stored(path: Path) -> StoredStudy:
     """The whole rows of a file, also of one that a command still writes.
 
     Raises:
-        DatasetError: the file cannot be read, is no store of a study, or a row names no run.
+        DatasetError: the file cannot be read, or is no store of a study.
     """
     header, lines = read_rows(path)
     version = header.get("format_version")
@@ -120,22 +148,67 @@ def read_stored(path: Path) -> StoredStudy:
         raise DatasetError(
             f"{path}: is no file of format {FORMAT} {FORMAT_VERSION}: `pmoss study run` writes one"
         )
+    runs, rows = whole_rows(path, lines)
     try:
-        runs = {
-            line["cell"].removeprefix(RUN): {k: v for k, v in line.items() if k != "cell"}
-            for line in lines
-            if line["cell"].startswith(RUN) and not line["cell"].startswith(LIST)
-        }
-        lists = {line["cell"]: line["values"] for line in lines if line["cell"].startswith(LIST)}
-        rows = [line for line in lines if not line["cell"].startswith(RUN)]
-        rows = [_replaced(row, lambda value: _list_of(value, lists)) for row in rows]
-        stored = StoredStudy(path, header["study"], header["settings"], header["keys"], runs, rows)
-        lost = [row["cell"] for row in rows if row["run"] not in runs]
-    except (AttributeError, KeyError, TypeError) as error:
-        raise DatasetError(f"{path}: a line lacks {error}") from error
-    if lost:
-        raise DatasetError(f"{path}: row {lost[0]!r} names a run that is not there")
-    return stored
+        return StoredStudy(path, header["study"], header["settings"], header["keys"], runs, rows)
+    except KeyError as error:
+        raise DatasetError(f"{path}: its first line lacks {error}") from error
+
+
+def whole_rows(
+    path: Path, lines: Iterable[Mapping[str, Any]]
+) -> tuple[dict[str, Mapping[str, Any]], Rows]:
+    """The runs and the rows among the lines of a file, which is named in warnings and errors.
+
+    A row whose run or list was damaged is left out, with a warning. Of two rows of one cell the
+    last counts, with a warning where they differ.
+
+    Raises:
+        DatasetError: a line is of no run, list or row.
+    """
+    runs: dict[str, Mapping[str, Any]] = {}
+    lists: dict[str, Any] = {}
+    rows: dict[str, Mapping[str, Any]] = {}
+    changed: list[str] = []
+    for number, line in enumerate(lines, 2):
+        name = line.get("cell")
+        if not isinstance(name, str):
+            raise DatasetError(f"{path}: line {number} has no cell: `pmoss study run` writes one")
+        if name.startswith(LIST) and "values" in line:
+            lists[name] = line["values"]
+        elif name.startswith(RUN):
+            try:
+                msgspec.convert(line, _Run)
+            except msgspec.ValidationError as error:
+                raise DatasetError(f"{path}: line {number}, run {name!r}: {error}") from error
+            runs[name.removeprefix(RUN)] = {k: v for k, v in line.items() if k != "cell"}
+        else:
+            if name in rows and rows[name] != line:
+                changed.append(name)
+            rows[name] = line
+    whole = [
+        _replaced(row, lambda value: _list_of(value, lists))
+        for row in rows.values()
+        if row.get("run") in runs and _lists_in(row) <= lists.keys()
+    ]
+    if lost := len(rows) - len(whole):
+        _log.warning("%s: %d rows lack the line of their run or of a list: left out", path, lost)
+    if changed:
+        _log.warning("%s: of several rows the last counts: %s", path, few(changed, 3))
+    return runs, whole
+
+
+def _lists_in(value: Any) -> set[str]:
+    """The names of the lists that a row names."""
+    names: set[str] = set()
+
+    def note(part: Any) -> Any:
+        if isinstance(part, dict) and LIST in part:
+            names.add(part[LIST])
+        return part
+
+    _replaced(value, note)
+    return names
 
 
 def _without_repeated_lists(rows: Rows) -> tuple[list[dict[str, Any]], Rows]:

@@ -15,6 +15,7 @@ from pmoss_benchmarks.study.runner import is_stale, replay_study, run_study
 from pmoss_benchmarks.study.store import Results, StoredStudy, read_stored
 from pmoss_benchmarks.study.tables import make_table
 from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError
+from pmoss_env.result_files import ResultFile
 from tests.cli.invoking import pmoss, pmoss_json
 
 DESCRIPTION = """
@@ -51,6 +52,9 @@ def checkout(tmp_path: Path) -> Path:
     (tmp_path / "README.md").write_text("# A checkout\n")
     (folder / "small.toml").write_text(DESCRIPTION)
     return tmp_path
+
+
+RUN_LINE = {"command": "pmoss", "version": "0.2.0", "machine": {"cpu_model": "Example"}}
 
 
 def folders(root: Path) -> dict[str, Path]:
@@ -93,7 +97,7 @@ def test_rows_of_other_settings_and_of_other_code_are_not_mixed(checkout, monkey
     run_study(study, out, **folders(checkout), changes=axis)
     # Axes choose cells: they are no other settings.
     assert len(run_study(study, out, **folders(checkout)).rows) == 3
-    with pytest.raises(DatasetError, match="settings differ"):
+    with pytest.raises(DatasetError, match=r"settings\.budget was 50 and is 60"):
         run_study(study, out, **folders(checkout), changes={"budget": 60})
     with pytest.raises(DatasetError, match="another command"):
         run_study(Results(checkout).study("small/scans"), out, **folders(checkout))
@@ -126,7 +130,7 @@ def test_a_study_is_stale_whose_settings_or_cells_have_changed(checkout: Path) -
     )
     path = checkout / "benchmarks" / "studies" / "small.toml"
     for change, said in (
-        (("budget = 50", "budget = 60"), "settings differ: budget"),
+        (("budget = 50", "budget = 60"), "settings differ: budget was 50 and is 60"),
         (('"toy"]', '"toy"]\nloads = ["closed", "saturated"]'), "3 cells are not done"),
         (("budget = 50", "budget = 50"), ""),
     ):
@@ -178,7 +182,8 @@ def test_what_is_wrong_in_a_description_is_named(checkout, change, error, words)
     [
         (lambda text: "", "is not a file of results"),
         (lambda text: text.replace("pmoss-study", "other", 1), "is no file of format"),
-        (lambda text: text.replace('{"cell": "@', '{"cell": "@x'), "names a run"),
+        (lambda text: text.replace('"version"', '"versoin"', 1), "line 2, run '@.*`version`"),
+        (lambda text: text.replace('"cell": "m', '"cel": "m', 1), "line 3 has no cell"),
     ],
 )
 def test_a_damaged_store_is_refused(checkout: Path, damage, words: str) -> None:
@@ -192,13 +197,68 @@ def test_a_damaged_store_is_refused(checkout: Path, damage, words: str) -> None:
         read_stored(out)
 
 
-def test_a_list_of_several_rows_is_stored_once(tmp_path: Path) -> None:
+def test_rows_whose_run_is_damaged_are_done_again(checkout: Path, caplog) -> None:
+    study, out = Results(checkout).study("small"), checkout / "rows.jsonl"
+    whole = run_study(study, out, **folders(checkout))
+    lines = out.read_text().splitlines(True)
+    lines[1] = lines[1][:40] + "\n"
+    out.write_text("".join(lines))
+    assert read_stored(out).rows == [] and "3 rows lack the line of their run" in caplog.text
+    again = run_study(study, out, **folders(checkout))
+    assert [row["search"] for row in again.rows] == [row["search"] for row in whole.rows]
+    assert out.read_text().count('"cell": "machine') == 3
+
+
+def test_of_two_rows_of_a_cell_the_last_counts(checkout: Path, caplog) -> None:
+    out = checkout / "rows.jsonl"
+    run_study(Results(checkout).study("small"), out, **folders(checkout))
+    lines = out.read_text().splitlines(True)
+    out.write_text("".join([*lines, lines[-1]]))
+    assert len(read_stored(out).rows) == 3 and not caplog.text
+    row = json.loads(lines[-1])
+    del row["row_crc32"]
+    out.write_text("".join([*lines, json.dumps({**row, "search": 1.5}) + "\n"]))
+    stored = read_stored(out)
+    assert len(stored.rows) == 3 and stored.rows[-1]["search"] == 1.5
+    assert "of several rows the last counts: machine=toy" in caplog.text
+
+
+def test_no_row_is_lost_between_two_commands_on_a_file(checkout: Path, monkeypatch) -> None:
+    study, out = Results(checkout).study("small"), checkout / "rows.jsonl"
+    write, writes = StoredStudy.write, []
+
+    def while_another_begins(stored: StoredStudy) -> None:
+        with pytest.raises(DatasetError, match="another command is writing it"):
+            ResultFile(out, {}, key=("cell",))
+        writes.append(write(stored))
+
+    monkeypatch.setattr(StoredStudy, "write", while_another_begins)
+    run_study(study, out, **folders(checkout))
+    run_study(study, out, **folders(checkout))  # nothing is left to do, nor to write
+    assert len(writes) == 1
+
+
+def test_a_link_stays_one(checkout: Path) -> None:
+    link, out = checkout / "link.jsonl", checkout / "elsewhere.jsonl"
+    link.symlink_to(out)
+    run_study(Results(checkout).study("small"), link, **folders(checkout))
+    assert link.is_symlink() and len(read_stored(out).rows) == 3
+
+
+def test_a_refused_command_leaves_no_file(checkout: Path) -> None:
+    out = checkout / "rows.jsonl"
+    with pytest.raises(DescriptionError, match="of the executors ray and slurm"):
+        run_study(Results(checkout).study("small"), out, **folders(checkout), address="there")
+    assert not out.exists()
+
+
+def test_a_list_of_several_rows_is_stored_once(tmp_path: Path, caplog) -> None:
     path, linux = tmp_path / "x.jsonl", [0.1 * number for number in range(20)]
     rows = [
         {"cell": f"policy={p}", "run": "r", "policy": p, "played": {"linux": linux, "own": own}}
         for p, own in (("a", linux[::-1]), ("b", linux[1:]))
     ]
-    StoredStudy(path, "x", {}, ["policy"], {"r": {"command": "pmoss"}}, rows).write()
+    StoredStudy(path, "x", {}, ["policy"], {"r": RUN_LINE}, rows).write()
     text = path.read_text()
     assert text.count(json.dumps(linux)) == 1 and text.count('"@list:') == 5
     stored = read_stored(path)
@@ -207,8 +267,7 @@ def test_a_list_of_several_rows_is_stored_once(tmp_path: Path) -> None:
     stored.write()
     assert path.read_text() == text
     path.write_text("".join(x for x in text.splitlines(True) if not x.startswith('{"cell": "@l')))
-    with pytest.raises(DatasetError, match="lacks '@list:"):
-        read_stored(path)
+    assert read_stored(path).rows == [] and "2 rows lack the line" in caplog.text
 
 
 def test_the_commands_show_what_is_stored(checkout, monkeypatch, caplog):

@@ -59,7 +59,9 @@ def test_a_file_of_a_version_with_the_same_bits_is_gone_on_with(tmp_path: Path) 
         assert list(file.rows) == [(1,), (2,)]
     # It keeps the version that began it.
     assert read_rows(path)[0]["version"] == older
-    with pytest.raises(DatasetError, match=r"another command: version was \".*\" and is \"0.0.1\";"):
+    with pytest.raises(
+        DatasetError, match=r"another command: version was \".*\" and is \"0.0.1\";"
+    ):
         opened(path, version="0.0.1")
     with pytest.raises(DatasetError, match=r"another command: env.slices was 4 and is null;"):
         opened(path, version=__version__, env={})
@@ -140,7 +142,9 @@ def test_a_header_cut_short_is_written_anew(tmp_path: Path, left: int) -> None:
 def test_files_of_others_are_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     before = filled(path, 1)
-    with pytest.raises(DatasetError, match="another command: env.slices was 4 and is 5, seed was null"):
+    with pytest.raises(
+        DatasetError, match=r"another command: env.slices was 4 and is 5, seed was null"
+    ):
         opened(path, env={"slices": 5}, seed=1)
     assert path.read_bytes() == before
     for text in ("no JSON\n", "mine", "[]\n"):

@@ -109,9 +109,7 @@ def test_an_interrupted_collection_goes_on_where_it_stopped(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["dataset.partial", "whole"]
     # A kill may cut the record that is being written.
     partial.write_bytes(partial.read_bytes()[:-5])
-    with pytest.raises(
-        DatasetError, match=r"another command: recipe\.episodes was 6 and is 7"
-    ):
+    with pytest.raises(DatasetError, match=r"another command: recipe\.episodes was 6 and is 7"):
         collect(Recipe(env=TOY, episodes=7), tmp_path / "dataset")
     progress = []
     dataset = collect(

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pmoss_agents import checkpoints
+from pmoss_agents.checks import all_arguments, check_same, no_dataset
 from pmoss_agents.conditions import FIRST, changed_code, conditions_of, joined
 from pmoss_agents.configs import check_types
 from pmoss_agents.trainer import Course, Progress, train
@@ -60,6 +61,8 @@ class Agent(ABC):
         config: the agent's frozen config dataclass.
         task: what it was fitted for, as plain JSON values; empty before the first fit().
         dataset: id and checksum of the dataset it last learned from; empty where there is none.
+        played_in: arguments of the environment that it learns in, defaults included; empty where it
+            learns from data, or was given an environment itself.
         training: what decided the bits of its training, see conditions_of(), and ``losses`` of the
             first updates; empty before it learns.
     """
@@ -92,6 +95,7 @@ class Agent(ABC):
             raise DescriptionError(f"{self.name}: config: {error}") from error
         self.task: dict[str, Any] = {}
         self.dataset: dict[str, str] = {}
+        self.played_in: dict[str, Any] = {}
         self.training: dict[str, Any] = {}
 
     # ---- acting
@@ -190,6 +194,7 @@ class Agent(ABC):
             "dataset": self.dataset,
             "training": self.training,
             "values": values,
+            **({"played_in": self.played_in} if self.played_in else {}),
         }
         checkpoints.write(path, header, arrays)
 
@@ -209,6 +214,7 @@ class Agent(ABC):
                 raise CheckpointError(f"task: {missing[0]}: is missing")
             agent.dataset = dict(header["dataset"])
             # Absent from the first checkpoints.
+            agent.played_in = dict(header.get("played_in", {}))
             agent.training = dict(header.get("training", {}))
             # Counters are only added at the end of their table: act() leaves out the new ones.
             counters = list(COUNTER_NAMES[: len(agent.task.get("counters", ()))])
@@ -272,6 +278,8 @@ class OfflineAgent(Agent, Generic[DatasetT]):
         """
         if isinstance(dataset, str | Path):
             raise DatasetError(f"{dataset}: is a path: open_dataset(path) gives a Dataset")
+        if not (hasattr(dataset, "id") and hasattr(dataset, "checksum")):
+            raise no_dataset(dataset)
         self.check_extras()
         origin = self._origin(dataset, allow_other_dataset)
         _check_code(self, allow_other_code)
@@ -336,9 +344,11 @@ class OnlineAgent(Agent, Generic[EnvT]):
 
     Attributes:
         updates: how many it has made.
+        takes_env: whether fit() also takes an environment itself; a class attribute.
     """
 
     learns: ClassVar[Learns] = "online"
+    takes_env: ClassVar[bool] = True
     updates: int = 0
 
     def fit(
@@ -362,18 +372,29 @@ class OnlineAgent(Agent, Generic[EnvT]):
             The last update's metrics.
 
         Raises:
-            CheckpointError: the agent was fitted for another task, or by other code.
+            CheckpointError: the agent was fitted for another task, in another environment, or by
+                other code.
+            DescriptionError: the environment is no arguments of one.
             MissingExtraError: learning needs a package that is not installed.
             UnsupportedError: a backend that is too slow to be played millions of times.
         """
         self.check_extras()
+        arguments = self._arguments(env)
+        check_same(self.name, self.played_in, arguments)
         _check_code(self, allow_other_code)
         with self._course(env) as course:
+            self.played_in = arguments or self.played_in
             return train(self, course, _recorded(self, progress), checkpoint)
 
     @abstractmethod
     def _course(self, env: EnvT) -> AbstractContextManager[Course]:
         """The updates to make, in a context that holds whatever they need; it sets ``task``."""
+
+    def _arguments(self, env: Any) -> dict[str, Any]:
+        """All arguments of the environment as plain JSON; none of an environment itself."""
+        if self.takes_env and hasattr(env, "reset"):
+            return {}
+        return all_arguments(self.name, self.domain, env)
 
 
 def _check_code(agent: OfflineAgent[Any] | OnlineAgent[Any], allow_other: bool) -> None:

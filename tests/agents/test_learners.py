@@ -6,6 +6,7 @@ import random
 import sys
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -13,6 +14,7 @@ import pmoss_agents
 from pmoss_agents import checkpoints, devices
 from pmoss_agents.registry import agent_names
 from pmoss_datasets import Recipe, collect
+from pmoss_datasets.access_path.scans import AccessPathRecipe, collect_scans
 from pmoss_datasets.domain import find_domain
 from pmoss_datasets.formats.d3rlpy import import_d3rlpy
 from pmoss_env.errors import (
@@ -22,6 +24,7 @@ from pmoss_env.errors import (
     MissingExtraError,
     UnsupportedError,
 )
+from tests.cli.invoking import pmoss
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("sb3_contrib")
@@ -276,6 +279,55 @@ def test_data_that_teach_no_agent_of_tiles_are_refused(tmp_path):
 def test_what_is_no_dataset_is_refused(name, lesson):
     with pytest.raises(DatasetError, match="is no Dataset"):
         make(name).fit(lesson)
+
+
+@pytest.mark.parametrize("lesson", [None, np.zeros(3), {}])
+def test_what_is_no_dataset_is_refused_in_every_domain(lesson):
+    for agent in (make("forecaster"), pmoss_agents.make("linear-cost")):
+        with pytest.raises(DatasetError, match="is no Dataset"):
+            agent.fit(lesson)
+    scans = collect_scans(AccessPathRecipe(combinations=2, repeats=1))
+    with pytest.raises(DatasetError, match="is no Dataset"):
+        make("forecaster").fit(scans)
+
+
+@pytest.mark.parametrize("env", [None, "pmoss/toy-v0", gymnasium.make("pmoss/toy-v0")])
+def test_what_is_no_environment_to_play_in_is_refused(env):
+    agents = [make(name) for name in PLAYED]
+    if not isinstance(env, gymnasium.Env):  # which a bandit takes
+        agents.append(pmoss_agents.make("threads-linucb"))
+    for agent in agents:
+        with pytest.raises(DescriptionError, match="takes arguments of an environment"):
+            agent.fit(env)
+
+
+def test_a_reward_of_the_environment_is_that_of_the_config(lessons, tmp_path):
+    with pytest.raises(DescriptionError, match=r"reward = 'slice'.*--set reward=slice"):
+        make("dqn").fit({**lessons["dqn"], "reward": "slice"})
+    said = pmoss(
+        *("train", "dqn", str(tmp_path / "a.safetensors"), "-e", "machine=toy", "-e", "slices=8"),
+        *("-e", "reward=terminal"),
+        status=2,
+    )
+    assert "--set reward=terminal" in " ".join(said.split())
+
+
+def test_playing_goes_on_in_the_same_environment_only(fitted, lessons, tmp_path):
+    path = tmp_path / "agent.safetensors"
+    fitted("dqn").save(path)
+    again, env = pmoss_agents.load(path), lessons["dqn"]
+    assert again.played_in["interference"] == "busy_core" and again.played_in["noise"] == 0.0
+    with pytest.raises(
+        CheckpointError, match=r"= 'busy_core', and this one .* 'none'"
+    ):
+        again.fit({**env, "interference": "none"})
+    with pytest.warns(RuntimeWarning, match="has made all of its 6 updates"):
+        again.fit({**env, "noise": 0.0, "reward": again.config.reward})
+    header, weights = checkpoints.read(path)
+    del header["played_in"]  # as the first checkpoints
+    checkpoints.write(path, header, weights)
+    with pytest.warns(RuntimeWarning):
+        pmoss_agents.load(path).fit({**env, "interference": "none"})
 
 
 @pytest.mark.parametrize("name", EXTRAS)

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pmoss_agents.agent import Array, Observation, OfflineAgent
+from pmoss_agents.checks import no_dataset
 from pmoss_agents.trainer import Course
 from pmoss_datasets import Dataset
 from pmoss_datasets.access_path.scans import AccessPathDataset
@@ -53,10 +54,12 @@ def decisions(data: AccessPathDataset | Dataset) -> tuple[Floats, Floats]:
         (n, 5) features, and (n, P) microseconds that are NaN on paths that were not tried.
 
     Raises:
-        DatasetError: episodes of another domain.
+        DatasetError: they are no dataset, or episodes of another domain.
     """
     if isinstance(data, AccessPathDataset):
         return data.pairs()
+    if not isinstance(data, Dataset):
+        raise no_dataset(data)
     if data.domain.name != AccessPathAgent.domain:
         raise DatasetError(
             f"{data.path}: holds episodes of the domain {data.domain.name!r}: agents of "

@@ -32,6 +32,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from pmoss_agents.checks import no_dataset
 from pmoss_agents.configs import Settings
 from pmoss_agents.continual.base import RoundAgent
 from pmoss_agents.continual.forecaster_network import (
@@ -127,6 +128,8 @@ def fitted_shares(dataset: Dataset, quiet: float = 0.0, calm: float = 0.0) -> Fl
     Raises:
         DatasetError: no episodes of continual scheduling, or such as cannot be explained.
     """
+    if not isinstance(dataset, Dataset):
+        raise no_dataset(dataset)
     if dataset.domain.name != CONTINUAL.name:
         raise DatasetError(
             f"{dataset.path}: holds episodes of {dataset.domain.name!r}, not of {CONTINUAL.name!r}"
@@ -229,8 +232,9 @@ class Forecaster(RoundAgent, NetworkAgent[Dataset]):
     @contextmanager
     def _course(self, dataset: Dataset) -> Iterator[Course]:
         """Updates of the network; the metric is ``loss``."""
-        config, machine = self.config, dataset.machine
+        config = self.config
         shares = fitted_shares(dataset, config.quiet, config.calm)
+        machine = dataset.machine
         inputs = [inputs_of(machine, episode) for episode in shares]
         with self.learning(self.task_of(dataset), lambda network: None) as device:
             nodes, cores = (

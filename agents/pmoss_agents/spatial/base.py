@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pmoss_agents.agent import Agent, Array, Observation
+from pmoss_agents.checks import no_dataset
 from pmoss_agents.spatial.observations import Layout
 from pmoss_datasets import Dataset
 from pmoss_datasets.policies import Policy
@@ -86,9 +87,7 @@ def task_of(dataset: Dataset, *, plans: bool = False, complete: bool = False) ->
         UnsupportedError: its actions name nodes, which the agent cannot choose.
     """
     if not isinstance(dataset, Dataset):
-        raise DatasetError(
-            f"{dataset!r:.60}: is no Dataset: load(id) or open_dataset(path) gives one"
-        )
+        raise no_dataset(dataset)
     if dataset.domain.name != SpatialAgent.domain:
         raise DatasetError(
             f"{dataset.path}: holds episodes of the domain {dataset.domain.name!r}: agents of "

@@ -30,6 +30,7 @@ from pmoss_agents.weights import Parts, arrays_of, load_arrays, torch_threads
 from pmoss_env.envs.spatial.env import Reward
 from pmoss_env.envs.spatial.vector import SpatialVectorEnv
 from pmoss_env.envs.vector import SAME_STEP
+from pmoss_env.errors import DescriptionError
 from pmoss_env.extras import require
 
 #: What names of the policy's arrays in a checkpoint begin with.
@@ -74,6 +75,7 @@ class SB3Agent(TileAgent, OnlineAgent[Mapping[str, Any]]):
     where the networks are large, so that a checkpoint is written after each.
     """
 
+    takes_env = False
     #: Where in the policy the network lies that chooses.
     ACTOR: ClassVar[str]
     #: Whether the actor's scores are values, see TileScores.
@@ -127,6 +129,17 @@ class SB3Agent(TileAgent, OnlineAgent[Mapping[str, Any]]):
         model.learn(self._steps_per_update(), reset_num_timesteps=False)
         loss = float(model.logger.name_to_value["train/loss"])
         return {"loss": loss, "return": float(np.mean(model.env.returns))}
+
+    def _arguments(self, env: Any) -> dict[str, Any]:
+        """See OnlineAgent; DescriptionError for a reward that is not the config's."""
+        arguments, own = super()._arguments(env), self.config.reward
+        if (given := arguments.get("reward")) not in (None, own):
+            raise DescriptionError(
+                f"{self.name}: the environment's reward = {given!r}, but the agent learns from "
+                f"its config's, {own!r}: leave it out of the environment, and give the config "
+                f"reward={given!r} (--set reward={given})"
+            )
+        return {**arguments, "reward": own}
 
     @contextmanager
     def _course(self, env: Mapping[str, Any]) -> Iterator[Course]:

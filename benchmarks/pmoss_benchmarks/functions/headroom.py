@@ -28,7 +28,9 @@ from pmoss_env.types import Instance, Schedule
 #: What needs no idea: the paper's schedules, and LPT on the measured loads.
 SIMPLE = ("grouped", "spread", "mixed", *SHARED_BASELINES, "lpt")
 #: Rules that also read the speed of each core from the counters.
-RULES = ("lpt-capacity", "greedy-capacity")
+CAPACITY_RULES = ("lpt-capacity", "greedy-capacity")
+#: Further rules that read counters. None asks the model.
+OTHER_RULES = ("greedy", "best-fit", "two-level", "counter-threshold")
 #: A task has headroom if search beats the best simple schedule by this share in both fidelities.
 THRESHOLD = 0.10
 
@@ -72,7 +74,7 @@ def measure(run: Run, cell: Cell) -> Row:
     options = run.settings
     model, server = model_and_server(cell, options.slices, options.simulated)
     rows: list[dict[str, float]] = []
-    names: list[str] = []
+    names: list[tuple[str, str]] = []
     for i in range(options.instances):
         rng = np.random.default_rng([options.seed, i])
         instance = Instance(
@@ -81,15 +83,17 @@ def measure(run: Run, cell: Cell) -> Row:
         model.set_instance(instance)
         context = grouped_context(model, rng)
         simple = {name: make_baseline(name, shared=True)(context) for name in SIMPLE}
-        rules = {name: make_baseline(name)(context) for name in RULES}
-        by_model = {name: model.place(schedule) for name, schedule in {**simple, **rules}.items()}
+        rules = {name: make_baseline(name)(context) for name in CAPACITY_RULES}
         random = [
             model.place(make_baseline("random")(context)) for _ in range(options.random_schedules)
         ]
         best = _search(context, options.budget)
+        # Behind the search, whose draws do not depend on them.
+        rules |= {name: make_baseline(name)(context) for name in OTHER_RULES}
+        by_model = {name: model.place(schedule) for name, schedule in {**simple, **rules}.items()}
         best_simple = max(SIMPLE, key=by_model.__getitem__)
-        best_rule = max(RULES, key=by_model.__getitem__)
-        names.append(best_simple)
+        best_rule = max(rules, key=by_model.__getitem__)
+        names.append((best_simple, best_rule))
         row = {
             "random": float(np.mean(random)),
             "simple": by_model[best_simple],
@@ -111,7 +115,8 @@ def measure(run: Run, cell: Cell) -> Row:
     confirmed = mean["simulated_search"] / mean["simulated_simple"] - 1
     return {
         **mean,
-        "best_simple": max(dict.fromkeys(names), key=names.count),
+        "best_simple": _most_frequent([simple for simple, _ in names]),
+        "best_rule": _most_frequent([rule for _, rule in names]),
         "headroom": headroom,
         "headroom_over_rules": mean["search"] / max(mean["simple"], mean["rule"]) - 1,
         "simulated_headroom": confirmed,
@@ -119,10 +124,14 @@ def measure(run: Run, cell: Cell) -> Row:
     }
 
 
+def _most_frequent(names: list[str]) -> str:
+    return max(dict.fromkeys(names), key=names.count)
+
+
 def _search(context: Context, budget: int) -> Schedule:
-    """Local search from the better of LPT and the capacity-aware rule."""
+    """Local search from the best of LPT and the capacity-aware rules."""
     backend = context.backend
     assert isinstance(backend, IncrementalBackend)
-    starts = [make_baseline(name)(context) for name in ("lpt", *RULES)]
+    starts = [make_baseline(name)(context) for name in ("lpt", *CAPACITY_RULES)]
     start = max(starts, key=backend.place)
     return local_search(context, budget, start).schedule

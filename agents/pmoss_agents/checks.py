@@ -1,15 +1,14 @@
-"""What agents are given: datasets, arguments of environments and masks."""
+"""What agents are given: datasets, arguments of environments, observations and masks."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from pmoss_datasets.domain import find_domain
 from pmoss_env.errors import CheckpointError, DatasetError, DescriptionError
 
 
@@ -32,6 +31,8 @@ def all_arguments(agent: str, domain: str, env: Any) -> dict[str, Any]:
             f"{agent}: {env!r:.60}: fit() takes arguments of an environment, such as "
             f"{{'machine': 'toy'}}, and no {type(env).__name__}"
         )
+    from pmoss_datasets.domain import find_domain
+
     defaults = find_domain(domain).parameters() if domain else {}
     text = json.dumps({**defaults, **env}, default=lambda value: type(value).__name__)
     arguments: dict[str, Any] = json.loads(text)
@@ -46,6 +47,20 @@ def check_same(agent: str, before: Mapping[str, Any], now: Mapping[str, Any]) ->
                 f"{agent}: has learned in an environment with {key} = {before[key]!r:.60}, and "
                 f"this one has {key} = {value!r:.60}: go on in the first one (-e {key}=...), or "
                 "train a new agent"
+            )
+
+
+def check_keys(agent: str, observation: Mapping[str, Any], keys: Iterable[str], mode: str) -> None:
+    """Raises CheckpointError where an observation of spatial scheduling lacks a key.
+
+    Args:
+        mode: the ``observation`` of an environment that shows them all.
+    """
+    for key in keys:
+        if key not in observation:
+            raise CheckpointError(
+                f"{agent}: the observation lacks {key}: make an environment of spatial scheduling "
+                f"with observation={mode!r}"
             )
 
 

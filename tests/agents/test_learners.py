@@ -236,6 +236,29 @@ def test_a_full_core_gets_no_more(name, fitted):
     assert np.bincount(actions).max() == 2
 
 
+@pytest.mark.parametrize("name", [n for n in NAMES if make(n).domain == "spatial"])
+def test_masks_that_allow_nothing_and_empty_observations_are_refused(name, fitted):
+    env = find_domain("spatial").make_env({**SPATIAL, "observation": "complete"})
+    observation, info = env.reset(seed=3)
+    policies = [fitted(name)]
+    policies[0].reset()
+    if policies[0].task.get("observation") == "full":
+        policies.append(policies[0].padded())
+        policies[1].check_env(find_domain("spatial").make_env(SPATIAL))
+    else:
+        policies[0].check_env(env)
+    for policy in policies:
+        with pytest.raises(CheckpointError, match=f"{name}: the observation lacks"):
+            policy.act({})
+        for mask in (np.zeros(info["action_mask"].size), np.ones(3), []):
+            with pytest.raises(DescriptionError, match=f"{name}: a mask of .* at least one action"):
+                policy.act(observation, mask)
+        nothing = np.zeros_like(observation["position_mask"])
+        with pytest.raises(DescriptionError, match="allow at least one action"):
+            policy.act({**observation, "position_mask": nothing})
+        assert info["action_mask"][policy.act(observation, info["action_mask"])]
+
+
 @pytest.mark.parametrize("name", ["bc", "cql", "maskable-ppo", "dqn"])
 def test_the_papers_observation_is_enough(name, tmp_path):
     env = {**SPATIAL, "observation": "paper"}
@@ -317,9 +340,7 @@ def test_playing_goes_on_in_the_same_environment_only(fitted, lessons, tmp_path)
     fitted("dqn").save(path)
     again, env = pmoss_agents.load(path), lessons["dqn"]
     assert again.played_in["interference"] == "busy_core" and again.played_in["noise"] == 0.0
-    with pytest.raises(
-        CheckpointError, match=r"= 'busy_core', and this one .* 'none'"
-    ):
+    with pytest.raises(CheckpointError, match=r"= 'busy_core', and this one .* 'none'"):
         again.fit({**env, "interference": "none"})
     with pytest.warns(RuntimeWarning, match="has made all of its 6 updates"):
         again.fit({**env, "noise": 0.0, "reward": again.config.reward})

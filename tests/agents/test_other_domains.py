@@ -1,5 +1,7 @@
 """Agents of access paths and threads, and the ridge regressions in them."""
 
+import copy
+
 import gymnasium
 import numpy as np
 import pytest
@@ -138,6 +140,30 @@ def test_linucb_learns_without_any_data_and_heeds_the_mask():
         agent.observe(-(0.05 + size / 5) * (latency / 200 if path == 0 else 1.0))
     assert np.mean(chosen[-200:]) > 0.9
     assert agent.act({"features": features, "action_mask": np.array([0, 1], np.int8)}) == 1
+
+
+def test_the_same_scans_are_learned_once(dataset, tmp_path):
+    agent = pmoss_agents.make("linucb")
+    first = agent.fit(dataset)
+    learned = copy.deepcopy(agent.models.arrays())
+    agent.save(tmp_path / "agent.safetensors")
+    for again in (agent, pmoss_agents.load(tmp_path / "agent.safetensors")):
+        assert again.fit(dataset) == first
+        np.testing.assert_equal(again.models.arrays(), learned)
+    other = collect_scans(AccessPathRecipe(combinations=2, repeats=2))
+    agent.fit(other, allow_other_dataset=True)
+    assert agent.models.count.sum() > learned["count"].sum()
+
+
+@pytest.mark.parametrize("name", ["always-cpu", "linear-cost", "linucb"])
+def test_masks_of_paths_that_allow_nothing_are_refused(name, dataset):
+    agent = pmoss_agents.make(name)
+    agent.fit(dataset)
+    observation, _ = env().reset(seed=0)
+    for mask in (np.zeros(2), np.ones(1), []):
+        if name != "always-cpu" or len(mask) != 1:  # it needs no more than its own
+            with pytest.raises(DescriptionError, match="allow at least one action"):
+                agent.act(observation, mask)
 
 
 def test_wrong_uses_are_refused(dataset, tmp_path):

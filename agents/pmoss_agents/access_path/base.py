@@ -5,13 +5,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from pmoss_agents.agent import Array, Observation, OfflineAgent
-from pmoss_agents.checks import no_dataset
+from pmoss_agents.checks import allowed_actions, no_dataset
 from pmoss_agents.trainer import Course
 from pmoss_datasets import Dataset
 from pmoss_datasets.access_path.scans import AccessPathDataset
@@ -93,9 +93,14 @@ class AccessPathAgent(OfflineAgent[AccessPathDataset | Dataset]):
     takes recorded episodes, which hold the chosen paths only.
     While it acts, ``observe`` may take what each choice paid, minus milliseconds (the reward
     "time"): agents that refine themselves learn from it.
+
+    Attributes:
+        adds_up: whether learn() adds to what was learned before; else it begins anew. A second
+            fit() on the same data then changes nothing. A class attribute.
     """
 
     domain = "access-path"
+    adds_up: ClassVar[bool] = False
 
     def __init__(self, **config: Any) -> None:
         super().__init__(**config)
@@ -104,9 +109,11 @@ class AccessPathAgent(OfflineAgent[AccessPathDataset | Dataset]):
     @contextmanager
     def _course(self, dataset: AccessPathDataset | Dataset) -> Iterator[Course]:
         features, times = decisions(dataset)
+        known = self.dataset == {"id": dataset.id, "checksum": dataset.checksum}
 
         def change() -> dict[str, float]:
-            self.learn(features, times)
+            if not (known and self.adds_up):
+                self.learn(features, times)
             if np.isnan(times).any():
                 return {"scans": float(len(times))}
             chosen = times[np.arange(len(times)), self.choose(features)]
@@ -140,8 +147,9 @@ class AccessPathAgent(OfflineAgent[AccessPathDataset | Dataset]):
         features = np.asarray(observation["features"], dtype=np.float64)[None]
         mask = observation["action_mask"] if action_mask is None else action_mask
         path = int(self.choose(features)[0])
-        if not mask[path]:
-            path = int(np.flatnonzero(mask)[0])
+        allowed = allowed_actions(self.name, mask, max(np.size(mask), self.paths))
+        if not allowed[path]:
+            path = int(allowed.argmax())
         self._last = (features, path)
         return path
 

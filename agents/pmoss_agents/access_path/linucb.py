@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from pmoss_agents.access_path.base import EXPANSIONS, AccessPathAgent, Floats, expected_ms
 from pmoss_agents.agent import Array
+from pmoss_agents.checks import allowed_actions
 from pmoss_agents.configs import Settings
 from pmoss_agents.ridge import RidgeArms
 from pmoss_env.envs.access_path import FEATURES
@@ -49,6 +50,7 @@ class LinUCB(AccessPathAgent):
 
     name = "linucb"
     learns_while_acting = True
+    adds_up = True
     Config = LinUCBConfig
 
     def __init__(self, **config: Any) -> None:
@@ -80,7 +82,7 @@ class LinUCB(AccessPathAgent):
         features = np.asarray(observation["features"], dtype=np.float64)[None]
         mask = np.asarray(observation["action_mask"] if action_mask is None else action_mask)
         bound = self.models.upper_bound(self._context(features), self.config.alpha)[0]
-        allowed = mask[: bound.size].astype(bool)
+        allowed = allowed_actions(self.name, mask.reshape(-1)[: bound.size], bound.size)
         path = int(np.where(allowed, bound, -np.inf).argmax())
         self._last = (features, path)
         self.task = self.task or {"features": list(FEATURES), "paths": int(bound.size)}

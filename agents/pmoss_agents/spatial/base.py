@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pmoss_agents.agent import Agent, Array, Observation
-from pmoss_agents.checks import no_dataset
+from pmoss_agents.checks import allowed_actions, check_keys, no_dataset
 from pmoss_agents.spatial.observations import Layout
 from pmoss_datasets import Dataset
 from pmoss_datasets.policies import Policy
@@ -224,9 +224,12 @@ class PaddedAgent:
         layout = self._layout
         if layout is None:
             raise CheckpointError(f"{self.agent.name}: call check_env() before the first episode")
+        mode = self.agent.task.get("observation", "full")
+        check_keys(self.agent.name, observation, ("meta", "position_mask"), mode)
         rows, cols = np.shape(observation["position_mask"])
         padded = {key: np.asarray(value) for key, value in observation.items()}
         if action_mask is not None:
+            allowed_actions(self.agent.name, action_mask, rows * cols)
             padded["position_mask"] = np.asarray(action_mask).reshape(rows, cols)
         for key in _OF_TILES:
             if key in padded:

@@ -24,6 +24,7 @@ import numpy as np
 
 from pmoss_agents.agent import Array, Observation
 from pmoss_agents.checkpoints import best_path
+from pmoss_agents.checks import allowed_actions, check_keys
 from pmoss_agents.devices import device_label, find_device, seed_torch
 from pmoss_agents.network_agent import NetworkAgent
 from pmoss_agents.pytorch import F, Tensor, nn, torch
@@ -43,6 +44,8 @@ from pmoss_env.machines import Machine
 from pmoss_env.types import COUNTER_INDEX
 
 _QUERIES = COUNTER_INDEX["queries"]
+#: What every mode of observations shows, but "compact".
+_SHOWN = ("machine_view", "meta", "position_mask", "view_mask")
 ModelT = TypeVar("ModelT", bound=Model)
 
 
@@ -271,16 +274,27 @@ class DecisionTransformer(SpatialAgent, NetworkAgent[Dataset]):
             self._earned += float(reward)
 
     def act(self, observation: Observation, action_mask: Array | None = None) -> int:
-        """See Agent.act."""
+        """See Agent.act.
+
+        What is drawn depends on the episodes before: one generator serves the agent's whole life.
+
+        Raises:
+            CheckpointError: nothing was learned yet, all slices are placed, or the observation
+                lacks a key or is of another task.
+            DescriptionError: a mask of another length, or one that allows nothing.
+        """
         if self.network is None:
             raise CheckpointError(f"{self.name}: call fit() or load a checkpoint first")
         with torch_threads(1), torch.inference_mode():
             if self._player is None:
                 self._player = Player(self.network)
             player = self._player
+            mode = self.task.get("observation", "full")
+            check_keys(self.name, observation, _SHOWN, mode)
             observation = in_own_counters(observation, self.task["counters"])
-            if self.task.get("observation") == "paper":
+            if mode == "paper":
                 observation = in_full(observation)
+            check_keys(self.name, observation, ("slice_view",), mode)
             if player.step >= self.task["slices"]:
                 raise CheckpointError(
                     f"{self.name}: all {self.task['slices']} slices are placed: call reset() "
@@ -289,6 +303,7 @@ class DecisionTransformer(SpatialAgent, NetworkAgent[Dataset]):
             if player.step == 0:
                 self._start(observation)
             mask = observation["position_mask"] if action_mask is None else action_mask
+            allowed_actions(self.name, mask, math.prod(self.task["grid"]))
             counters = observation["machine_view"].reshape(-1, len(self.task["counters"]))
             state = {
                 **self._static,

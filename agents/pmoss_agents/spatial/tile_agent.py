@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -9,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pmoss_agents.agent import Array, Observation
+from pmoss_agents.checks import allowed_actions, check_keys
 from pmoss_agents.configs import Settings
 from pmoss_agents.pytorch import Tensor, nn, torch
 from pmoss_agents.spatial.base import SpatialAgent
@@ -89,9 +91,17 @@ class TileAgent(SpatialAgent):
         return preferences
 
     def act(self, observation: Observation, action_mask: Array | None = None) -> int:
-        """See Agent.act."""
+        """See Agent.act.
+
+        Raises:
+            CheckpointError: nothing was learned yet, or the observation lacks a key or is of
+                another task.
+            DescriptionError: a mask of another length, or one that allows nothing.
+        """
         if not self.networks:
             raise CheckpointError(f"{self.name}: call fit() or load a checkpoint first")
+        mode = self.task.get("observation", "full")
+        check_keys(self.name, observation, ("machine_view", "position_mask"), mode)
         observation = in_own_counters(observation, self.task["counters"])
         if self.task.get("observation") == "paper":
             observation = in_full(observation)
@@ -103,9 +113,10 @@ class TileAgent(SpatialAgent):
         keys = (*KEYS, ALL_SLICES) if complete else KEYS
         self._check_observation(observation, keys)
         parts = {key: np.asarray(observation[key], dtype=np.float32) for key in keys}
-        if action_mask is not None:
-            shape = parts["position_mask"].shape
-            parts["position_mask"] = np.asarray(action_mask, dtype=np.float32).reshape(shape)
+        shape = parts["position_mask"].shape
+        mask = parts["position_mask"] if action_mask is None else action_mask
+        allowed_actions(self.name, mask, math.prod(shape))
+        parts["position_mask"] = np.asarray(mask, dtype=np.float32).reshape(shape)
         with torch_threads(1), torch.inference_mode():
             return int(self._choose([torch.from_numpy(parts[key])[None] for key in keys]).argmax())
 

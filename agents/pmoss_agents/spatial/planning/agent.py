@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pmoss_agents.agent import Array, Observation
+from pmoss_agents.checks import allowed_actions, check_keys
 from pmoss_agents.network_agent import NetworkAgent
 from pmoss_agents.pytorch import nn, torch
 from pmoss_agents.spatial.base import SpatialAgent, bare_env, task_of
@@ -167,13 +168,9 @@ class PlanningAgent(SpatialAgent, NetworkAgent[Any]):
             DescriptionError: a value that no such environment shows, or a mask that allows nothing.
         """
         plans = self._tiles is None or self._planned_from is not None
-        needed = ("slice", *(("slice_counters", "incumbent_tiles") if plans else ()))
-        for key in needed if action_mask is not None else (*needed, "position_mask"):
-            if key not in observation:
-                raise CheckpointError(
-                    f"{self.name}: the observation lacks {key}: make an environment of spatial "
-                    "scheduling with observation='complete'"
-                )
+        needed = ["slice", *(["slice_counters", "incumbent_tiles"] if plans else [])]
+        needed += ["position_mask"] if action_mask is None else []
+        check_keys(self.name, observation, needed, "complete")
         chooses_node = "node_mask" in observation
         if plans:
             counters = np.asarray(observation["slice_counters"])
@@ -188,7 +185,7 @@ class PlanningAgent(SpatialAgent, NetworkAgent[Any]):
         if chooses_node:
             return self._with_node(observation, slice_, tile, action_mask)
         mask = observation["position_mask"] if action_mask is None else action_mask
-        allowed = self._allowed(mask, self._machine.tiles)
+        allowed = allowed_actions(self.name, mask, self._machine.tiles)
         return tile if allowed[tile] else int(allowed.argmax())
 
     def _slice_of(self, observation: Observation) -> int:
@@ -203,18 +200,6 @@ class PlanningAgent(SpatialAgent, NetworkAgent[Any]):
                 "for slice i; from 1 on all are placed: call env.reset()"
             )
         return round(place)
-
-    def _allowed(self, mask: Array, actions: int) -> Array:
-        """(actions,) whether each is allowed."""
-        mask = np.asarray(mask).reshape(-1)
-        allowed = mask > 0 if mask.dtype.kind in "biuf" else np.zeros(0, dtype=np.bool_)
-        if allowed.size != actions or not allowed.any():
-            raise DescriptionError(
-                f"{self.name}: a mask of {mask.size} {mask.dtype} values, {allowed.sum()} of them "
-                f"above 0: must have {actions}, and allow at least one action: see "
-                "info['action_mask']"
-            )
-        return allowed
 
     def _limited_tiles(self, counters: Array, tiles: Array, chooses_node: bool) -> Array:
         """_planned_tiles() within the limits of the environment.
@@ -244,7 +229,7 @@ class PlanningAgent(SpatialAgent, NetworkAgent[Any]):
         if action_mask is None:
             action_mask = np.asarray(observation["position_mask"]).reshape(-1, 1) * nodes
         actions = machine.tiles * machine.nodes
-        allowed = self._allowed(action_mask, actions).reshape(-1, machine.nodes)
+        allowed = allowed_actions(self.name, action_mask, actions).reshape(-1, machine.nodes)
         if not allowed[tile].any():
             tile = int(allowed.any(1).argmax())
         node = int(machine.node_of_core[machine.core_of_tile[tile]])

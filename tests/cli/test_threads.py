@@ -78,6 +78,13 @@ def test_a_round_begins_and_is_shown(tmp_path: Path) -> None:
     assert (tmp_path / "secret").read_text().strip() not in output
     assert "1 rounds, 0 problems" in pmoss("study", "leaderboard", "--check", *board)
     assert "round r1" in pmoss("study", "leaderboard", "--tier", "analytic", *board)
+    for words, message in (
+        (("--episodes", "1"), "is of --check"),
+        (("--check", "--tier", "analitic"), "did you mean 'analytic'"),
+        (("--check", "--round", "r2"), "r2"),
+    ):
+        refused = pmoss("study", "leaderboard", *words, *board, status=2)
+        assert message.lower() in " ".join(refused.split()).lower()
 
 
 def test_a_bad_file_of_rows_is_named_and_the_round_is_shown(tmp_path: Path) -> None:

@@ -113,8 +113,8 @@ def leaderboard(
         bool,
         typer.Option(
             "--check",
-            help="Prove every row of all rounds: its seeds come from the revealed secret, and it "
-            "replays to the last bit.",
+            help="Prove every row of all rounds, or of ROUND and TIER: its seeds come from the "
+            "revealed secret, and it replays to the last bit.",
         ),
     ] = False,
     episodes: Annotated[
@@ -135,12 +135,23 @@ def leaderboard(
     from pmoss_benchmarks.leaderboard.rounds import rounds_of
 
     folder = _board(board)
+    if episodes is not None and not check:
+        raise typer.BadParameter("is of --check", param_hint="--episodes")
     if check:
+        rounds = [_round(folder, round_name)] if round_name else rounds_of(folder)
+        for name in (tier or ()) if rounds else ():
+            rounds[-1].tier(name)
         with Stages() as progress:
-            problems = check_board(folder, episodes=episodes, progress=progress)
+            problems = [
+                problem
+                for name in tier or [""]
+                for problem in check_board(
+                    folder, rounds=rounds, tier=name, episodes=episodes, progress=progress
+                )
+            ]
         for text in problems:
             console.print(text, highlight=False, soft_wrap=True)
-        console.print(f"{len(rounds_of(folder))} rounds, {len(problems)} problems")
+        console.print(f"{len(rounds)} rounds, {len(problems)} problems")
         if problems:
             raise typer.Exit(1)
         return

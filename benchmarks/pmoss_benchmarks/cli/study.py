@@ -43,16 +43,22 @@ def _folders(results: Results, data: Path | None, keep: Path) -> dict[str, Path]
 
 
 def _stored(results: Results, study: Study, rows: Path | None) -> StoredStudy:
-    """The rows of a file, or the committed ones."""
+    """The rows of a file, or the committed ones; of an own description those that it made."""
     from pmoss_benchmarks.study.store import read_stored
     from pmoss_env.errors import DatasetError
 
-    if rows is None:
+    if rows is None and study.path.resolve().parent == results.descriptions.resolve():
         return results[study.name]
+    rows = rows or _own_rows(study)
     stored = read_stored(rows)
     if stored.study != study.name:
         raise DatasetError(f"{rows}: holds rows of the study {stored.study}, not of {study.name}")
     return stored
+
+
+def _own_rows(study: Study) -> Path:
+    """Where the rows of a study lie that a command makes."""
+    return Path("runs/studies") / f"{study.name}.jsonl"
 
 
 @app.command("list")
@@ -84,7 +90,10 @@ def list_studies(root: Root = None, as_json: AsJson = False) -> None:
 def run(
     name: Name,
     small: Annotated[
-        bool, typer.Option("--small", help="The study's small settings: about a minute.")
+        bool,
+        typer.Option(
+            "--small", help="The study's small settings, not a variant's: about a minute."
+        ),
     ] = False,
     changes: SetOption = None,
     other_code: Annotated[
@@ -114,10 +123,12 @@ def run(
     """
     from pmoss_benchmarks.study.runner import run_study
     from pmoss_datasets.executors import at_once
+    from pmoss_env.cli.output import check_output
 
     results = _results(root)
     study = results.study(name)
-    path = out or Path("runs/studies") / f"{study.name}.jsonl"
+    path = out or _own_rows(study)
+    check_output(path)
     with Stages() as progress:
         stored = run_study(
             study,
@@ -169,8 +180,11 @@ def replay(
         ),
     ],
     share: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Of the rows, evenly spread; at least one.")
-    ] = 1.0,
+        float | None,
+        typer.Option(
+            min=0.0, max=1.0, help="Of a study's rows, evenly spread, at least one; default: all."
+        ),
+    ] = None,
     rows: Annotated[
         Path | None, typer.Option(help="File of rows; default: the committed ones.")
     ] = None,
@@ -194,10 +208,14 @@ def replay(
     from pmoss_agents.cli.evaluation import replay_files
 
     files = [name for name in names if _is_result(Path(name))]
+    if episodes is not None and not files:
+        raise typer.BadParameter("is of files; a study takes --share", param_hint="--episodes")
+    if len(files) == len(names) and (share is not None or rows is not None or root is not None):
+        raise typer.BadParameter("is of studies; files take --episodes", param_hint="--share")
     equal = replay_files([Path(name) for name in files], episodes, data)
     for name in names:
         if name not in files:
-            equal &= _replay(name, share, rows, data, keep, root)
+            equal &= _replay(name, 1.0 if share is None else share, rows, data, keep, root)
     if not equal:
         raise typer.Exit(1)
 

@@ -56,7 +56,7 @@ class Settings(Combined):
     indexes: tuple[str, ...] = ()
     interference: tuple[str, ...] = tuple(INTERFERENCE)
     instances: Count = 5
-    confirmed: int = 2
+    confirmed: Count = 2
     random_schedules: Count = 20
     budget: Count = 4000
     slices: Count = 256

@@ -265,13 +265,19 @@ def _is_sealed(entrant: Mapping[str, Any], round_: Round) -> bool:
 
 
 def check_board(
-    board: Path, *, tier: str = "", episodes: int | None = None, progress: Progress = silent
+    board: Path,
+    *,
+    rounds: Sequence[Round] | None = None,
+    tier: str = "",
+    episodes: int | None = None,
+    progress: Progress = silent,
 ) -> list[str]:
     """Proves every row: its seeds come from the revealed secret, and its actions replay.
 
     Where somebody played, the house must have played with all of its rules and searches.
 
     Args:
+        rounds: whose rows are proved; None: all.
         tier: whose rows are proved; empty: all.
         episodes: only so many of each file; None: all.
         progress: called with (file, rows done, rows in all).
@@ -285,7 +291,7 @@ def check_board(
     """
     newest_round(board)
     problems: list[str] = []
-    for round_ in rounds_of(board):
+    for round_ in rounds_of(board) if rounds is None else rounds:
         for game in games_of(board, round_):
             if tier in ("", game.tier.name) and any(game.file(HOUSE).parent.glob("*.jsonl")):
                 problems += _lacking(game)

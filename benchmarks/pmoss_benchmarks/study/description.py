@@ -45,7 +45,7 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         question: what its rows answer, in one sentence.
         function: a module of ``pmoss_benchmarks.functions``.
         settings: of the function; those of a variant override those of the study.
-        small: settings that make the same study in about a minute.
+        small: settings that make the same study, not its variants, in about a minute.
         variants: by name, the settings in which each differs.
         tables: by name; "default" is shown first.
     """
@@ -70,22 +70,38 @@ class Study(_File, frozen=True, kw_only=True):
     name: str
     path: Path
 
+    @property
+    def is_variant(self) -> bool:
+        """Whether it is one of several in its file."""
+        return "/" in self.name
+
 
 def read_study(folder: Path, name: str) -> Study:
     """A study, or a variant of one.
 
     Args:
-        name: e.g. "headroom" or "headroom/machines"; or the path of a file of your own.
+        name: e.g. "headroom" or "headroom/machines"; or the path of a file of your own, such as
+            "own.toml" or "own.toml/variant".
 
     Raises:
         UnknownNameError: there is no such study or variant.
-        DescriptionError: a key is unknown, missing or of another type; names the file.
+        DescriptionError: a key is unknown, missing or of another type, or a study of the folder
+            has the name of the file; names the file.
     """
-    own = name.endswith(SUFFIX)
-    base, _, variant = (Path(name).stem, "", "") if own else name.partition("/")
-    path = Path(name) if own else folder / f"{base}{SUFFIX}"
-    if not own and (not _NAME.fullmatch(base) or not path.is_file()):
-        raise UnknownNameError("study", base, _names(folder))
+    own, is_own, variant = name.partition(SUFFIX)
+    base = Path(own).name
+    path = Path(f"{own}{SUFFIX}")
+    if is_own and variant[:1] in ("", "/"):
+        variant = variant[1:]
+        if (folder / path.name).is_file() and path.resolve().parent != folder.resolve():
+            raise DescriptionError(
+                f"{path}: the study {base} is another one: give your file another name"
+            )
+    else:
+        base, _, variant = name.partition("/")
+        path = folder / f"{base}{SUFFIX}"
+        if not _NAME.fullmatch(base) or not path.is_file():
+            raise UnknownNameError("study", base, _names(folder))
     file: _File = read_toml(path, _convert)
     if variant and variant not in file.variants:
         raise UnknownNameError(f"variant of {base}", variant, file.variants)

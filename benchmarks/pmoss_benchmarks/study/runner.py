@@ -65,11 +65,15 @@ def run_study(
 
     Raises:
         UnknownNameError: the function or a setting is unknown.
-        DescriptionError: a setting is wrong, or there is no cell.
+        DescriptionError: a setting is wrong, there is no cell, or no small settings.
         DatasetError: the file holds another study, other settings, or rows of other code.
     """
     check_executor(executor, processes, address)
     out = out.resolve()  # where it is a link, the file behind it is replaced
+    if small and (not study.small or study.is_variant):
+        base = study.name.partition("/")[0]
+        only = f"; `pmoss study run {base} --small` runs its study" if study.is_variant else ""
+        raise DescriptionError(f"study {study.name}: has no small settings{only}")
     function = load_function(study.function)
     values = {**study.settings, **(study.small if small else {}), **(changes or {})}
     origin = f"{study.path} and --set" if changes else str(study.path)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from string import Formatter
@@ -13,7 +15,9 @@ from pmoss_benchmarks.study.description import Study, TableDescription
 from pmoss_benchmarks.study.function import Rows, load_function
 from pmoss_benchmarks.study.store import StoredStudy
 from pmoss_datasets.evaluation.statistics import LEAST
-from pmoss_env.errors import DescriptionError, UnknownNameError
+from pmoss_env.errors import DescriptionError, UnknownNameError, closest
+
+_log = logging.getLogger(__name__)
 
 DEFAULT = "default"
 
@@ -138,7 +142,20 @@ def _described(table: TableDescription, rows: Rows) -> TableOfRows:
     if table.sort:
         falls = table.sort.startswith("-")
         rows = sorted(rows, key=lambda row: row[table.sort.lstrip("-")], reverse=falls)
+    _warn_of_unknown_fields(table, rows)
     return table_of(rows, table.columns)
+
+
+def _warn_of_unknown_fields(table: TableDescription, rows: Rows) -> None:
+    """Names columns that stay empty: their field is in no row."""
+    known = {field for row in rows for field in row}
+    for heading, form in table.columns.items():
+        for _, field, _, _ in Formatter().parse(form):
+            name = re.split(r"[.\[]", field or "")[0]
+            if rows and name and name not in known:
+                near = closest(name, known)
+                hint = f"; did you mean {near!r}?" if near else ""
+                _log.warning("column %r: no row has the field %r%s", heading, name, hint)
 
 
 class _Forms(Formatter):
@@ -193,9 +210,11 @@ def _cell(form: str | Callable[[Any], str], row: Mapping[str, Any]) -> str:
         return form(row)
     try:
         return _Forms().vformat(form, (), row)
-    except (KeyError, IndexError, TypeError, ValueError):
+    except (KeyError, IndexError, TypeError):
         # The row lacks the field, or holds None there.
         return ""
+    except ValueError as error:
+        raise DescriptionError(f"column {form!r}: {error}") from error
 
 
 def _escaped(cell: str) -> str:

@@ -4,12 +4,13 @@ import json
 import math
 from pathlib import Path
 
+import msgspec
 import pandas
 import pytest
 
 import pmoss_benchmarks
 from pmoss_benchmarks.study import runner as runner_module
-from pmoss_benchmarks.study.description import read_study
+from pmoss_benchmarks.study.description import TableDescription, read_study
 from pmoss_benchmarks.study.frames import episode_records
 from pmoss_benchmarks.study.runner import is_stale, replay_study, run_study
 from pmoss_benchmarks.study.store import Results, StoredStudy, read_stored
@@ -139,7 +140,7 @@ def test_a_study_is_stale_whose_settings_or_cells_have_changed(checkout: Path) -
     assert is_stale(read_study(path.parent, "small"), stored) == ""
 
 
-def test_tables_are_described(checkout: Path) -> None:
+def test_tables_are_described(checkout: Path, caplog) -> None:
     study, out = Results(checkout).study("small"), checkout / "rows.jsonl"
     stored = run_study(study, out, **folders(checkout))
     table = make_table(study, stored)
@@ -153,6 +154,10 @@ def test_tables_are_described(checkout: Path) -> None:
     ):
         with pytest.raises(UnknownNameError, match=words):
             make_table(study, stored, **where)
+    assert "column 'lost': no row has the field 'nothing'" in caplog.text
+    wrong = TableDescription(columns={"x": "{search:.1q}"})
+    with pytest.raises(DescriptionError, match=r"column '{search:.1q}': .*'q'"):
+        make_table(msgspec.structs.replace(study, tables={"default": wrong}), stored)
     with pytest.raises(UnknownNameError, match="table of small"):
         make_table(study, stored, "another")
 
@@ -298,6 +303,37 @@ def test_the_commands_show_what_is_stored(checkout, monkeypatch, caplog):
     assert "small.toml and --set: instances = 0: must be at least 1" in wrong
     output = pmoss("study", "replay", "small", "--share", "0", status=1)
     assert "0 values differ; damaged rows: 1" in output
+
+
+def test_a_description_of_your_own_is_run_shown_and_replayed(checkout, monkeypatch):
+    monkeypatch.chdir(checkout)
+    own = checkout / "mine" / "own.toml"
+    own.parent.mkdir()
+    own.write_text(DESCRIPTION)
+    for name in ("mine/own.toml", "mine/own.toml/scans"):
+        pmoss("study", "run", name)
+        assert "co-tenants" in pmoss("study", "show", name)
+        assert "0 values differ" in pmoss("study", "replay", name, "--share", "0")
+    assert read_stored(checkout / "runs/studies/own/scans.jsonl").rows[0]["workload"] == "scans"
+    own.rename(own.with_name("small.toml"))
+    refused = " ".join(pmoss("study", "show", "mine/small.toml", status=2).split())
+    assert "the study small is another one: give your file another name" in refused
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("run", "small", "--small"), "study small: has no small settings"),
+        (("run", "small/scans", "--small"), "`pmoss study run small --small` runs its study"),
+        (("replay", "small", "--episodes", "1"), "is of files; a study takes --share"),
+        (("replay", "x.jsonl", "--share", "1"), "is of studies; files take --episodes"),
+        (("run", "small", "--out", "README.md/x"), "README.md"),
+        (("run", "small", "--set", "confirmed=0"), "confirmed = 0: must be at least 1"),
+    ],
+)
+def test_what_a_command_cannot_do_is_refused(checkout, monkeypatch, words, message):
+    monkeypatch.chdir(checkout)
+    assert message in " ".join(pmoss("study", *words, status=2).replace("│", " ").split())
 
 
 def test_a_frame_has_a_row_for_each_episode_of_each_policy() -> None:

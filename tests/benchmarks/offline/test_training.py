@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import pmoss_agents
+from pmoss_benchmarks.offline import training
 from pmoss_benchmarks.offline.training import Trained, kept_training
 
 pytest.importorskip("sb3_contrib")
@@ -37,6 +38,14 @@ def test_playing_is_kept_with_its_curve(tmp_path: Path) -> None:
     (tmp_path / "agent.begun").mkdir()  # as a kill at the very end leaves it
     assert play(tmp_path / "agent").played == run.played  # read, not played again
     assert [path.name for path in tmp_path.iterdir()] == ["agent"]
+
+
+def test_what_other_code_trained_is_trained_anew(tmp_path, monkeypatch, caplog):
+    first = play(tmp_path / "agent")
+    monkeypatch.setattr(training, "changed_code", lambda conditions: ["pmoss_agents/spatial"])
+    again = play(tmp_path / "agent")
+    assert again.seconds != first.seconds and weights(again) == weights(first)
+    assert "pmoss_agents/spatial changed since: trained anew" in caplog.text
 
 
 def test_playing_that_was_interrupted_goes_on(tmp_path, monkeypatch):

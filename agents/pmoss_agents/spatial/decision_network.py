@@ -34,8 +34,8 @@ _MAX_WEIGHTS = 2**28
 class Config(Settings):
     """Settings of a Decision Transformer; its sizes are the paper's (section 7.1).
 
-    Comments name the paper's other choices, and ``configs/decision-transformer-paper.toml`` makes
-    them.
+    Comments name the paper's other choices. ``configs/decision-transformer-paper.toml`` makes them,
+    all but those of ``encoder``, ``snapshot`` and ``falls``.
     """
 
     agent: ClassVar[str] = "decision-transformer"
@@ -57,7 +57,7 @@ class Config(Settings):
     rows: int = 0
     cols: int = 0
     # Steps that a token may look back on, its own included; 256 is all of an episode with 256
-    # slices. The meta token is always in sight.
+    # slices. The meta token stays in sight of all that come after it.
     context: int = 256
     dropout: float = 0.1  # probability, on residual branches
     # "first", or "last": just before the last step, as the paper shows it.
@@ -113,8 +113,8 @@ class Config(Settings):
     # instructions for it; weights and the loss stay in float32, and act() always does.
     precision: Literal["float32", "bfloat16"] = "float32"
     save_every: int = 100  # updates between checkpoints, if fit() is given a place for them
-    # Whether the first token, which all others see, has a summary of all slices. Any data hold
-    # their counters; it plays where observation="complete".
+    # Whether the meta token, then the first, has a summary of all slices; QT's critics see none.
+    # Any data hold their counters; it plays where observation="complete".
     complete: bool = False
 
     def __post_init__(self) -> None:
@@ -123,6 +123,9 @@ class Config(Settings):
         object.__setattr__(self, "inputs", groups)
         whole = self.width % self.heads == 0
         self.check("width", whole, f"be a multiple of heads = {self.heads}")
+        seen = not self.complete or self.meta_position == "first"
+        rule = "be 'first' where complete is true: no step before the last would see the summary"
+        self.check("meta_position", seen, rule)
         small = 12 * self.layers * self.width**2 <= _MAX_WEIGHTS
         self.check("width", small, f"give at most {_MAX_WEIGHTS} weights")
 

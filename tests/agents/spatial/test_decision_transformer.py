@@ -300,6 +300,7 @@ def test_the_wanted_return_changes_the_actions(fitted, tmp_path, weight):
         ({"width": 10, "heads": 4}, "width = 10: must be a multiple of heads = 4"),
         ({"width": 4096, "layers": 64}, "width = 4096: must give at most 268435456 weights"),
         ({"meta_position": "middle"}, "meta_position = 'middle': must be one of first, last"),
+        ({"meta_position": "last", "complete": True}, "must be 'first' where complete is true"),
         ({"inputs": ["best-fit"]}, r"inputs = \['best-fit'\]: must be a list of some of slice"),
     ],
 )

@@ -5,7 +5,7 @@ An algorithm has its two losses in a file of its own: ``rebrac`` and ``cdqac``.
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -34,7 +34,7 @@ class Modules:
     optim: Any
 
 
-class Learner:
+class Learner(ABC):
     """All networks, and an update of them."""
 
     def __init__(self, config: Any, modules: Modules) -> None:

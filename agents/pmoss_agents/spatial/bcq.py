@@ -3,7 +3,7 @@
 Fujimoto et al., Benchmarking Batch Deep Reinforcement Learning Algorithms, 2019: d3rlpy's
 DiscreteBCQ, masked. Its loss is that of a double DQN (Huber's loss of the temporal difference) and
 that of behaviour cloning. The policy takes the highest Q among the tiles that the imitator finds at
-least ``threshold`` times as likely as the likeliest one.
+least ``threshold`` times as likely as the likeliest one. Rewards are those of ``n_steps`` steps.
 """
 
 from __future__ import annotations

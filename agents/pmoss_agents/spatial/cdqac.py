@@ -4,11 +4,13 @@ Van Remmerden, Bukhsh and Zhang, Generalizing Beyond Suboptimality: Offline Rein
 Learns Effective Scheduling through Random Data, 2025 (arXiv 2509.10303): a Conservative Discrete
 Quantile Actor-Critic for job shops, where a pair is one of machine and operation. Here the order of
 the slices is given, so the pairs of a step are those of its slice and every core. One small network
-scores each of them: no weight belongs to a place on the chip.
+scores each of them: none of its weights belongs to a place on the chip. The encoder before it, that
+of the other learners, has such weights.
 
-Each of two critics learns quantiles of the return. Its loss is that of quantile regression, and the
-penalty of conservative Q-learning on the means. The policy learns every few updates, from the means
-and with a bonus for its entropy. It takes the likeliest of the allowed tiles.
+Each of two critics learns quantiles of the return, from rewards of ``n_steps`` steps. Its loss is
+that of quantile regression, and the penalty of conservative Q-learning on the means. The policy
+learns every few updates, from the means and with a bonus for its entropy. It takes the likeliest of
+the allowed tiles.
 """
 
 from __future__ import annotations

@@ -7,6 +7,8 @@ temporal difference) and the penalty
     alpha (logsumexp_a Q(s, a) - Q(s, action of the data)),
 
 where logsumexp_a runs over the allowed tiles only. The policy takes the tile of the highest Q.
+Rewards are those of ``n_steps`` steps. With alpha = 1 the penalty outweighs Huber's loss: values
+then order tiles, and are no estimates of returns.
 """
 
 from __future__ import annotations

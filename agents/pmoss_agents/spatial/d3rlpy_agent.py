@@ -1,12 +1,18 @@
 """What all agents that learn through d3rlpy share: settings, networks, training, checkpoints.
 
-d3rlpy computes losses and updates; batches, order, checkpoints and use are ours. Its own files are
+``bc``, ``cql`` and ``bcq`` are d3rlpy's updates; ``iql``, ``xql``, ``rebrac`` and ``cdqac`` have
+their own. Networks, batches, order, checkpoints and use are ours. d3rlpy's own files are
 pickles and its ``fit`` keeps neither order nor place, so neither is used. A fitted agent is a few
 networks of plain PyTorch: to load one and to act, d3rlpy need not be installed.
 
 d3rlpy has no masks. Here they are a part of the observation, and the networks give every forbidden
 tile the score FORBIDDEN. Maxima, soft maxima and samples over all tiles are then those over the
 allowed ones, of this state and of the next.
+
+All learners of values use returns of ``n_steps`` steps: r is the sum of their rewards, and s' the
+state after them. The actions in between are the data's, without a correction for the policy. An
+episode of at most as many steps is one transition from each of its states: r is then all of the
+return, and no value is asked for.
 """
 
 from __future__ import annotations
@@ -165,7 +171,7 @@ class Builder:
 
 
 class D3rlpyAgent(TileAgent, OfflineAgent[Dataset]):
-    """An agent whose updates d3rlpy computes.
+    """An agent whose learner is d3rlpy's, or made of its parts.
 
     Update u of a run depends on the seed and u alone. Metrics are the learner's losses.
     """

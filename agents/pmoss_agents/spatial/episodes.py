@@ -232,7 +232,8 @@ class Episodes:
 
     Attributes:
         size: how many episodes there are.
-        held: numbers of the episodes that are held out, ascending.
+        held: numbers of the episodes that are held out, ascending. The best is
+            among them where there are any.
         meta_size: of an observation's ``meta``.
         device: where batches are. On a GPU that has room for all episodes each is expanded and
             moved once; on the CPU, where memory is dearer, again for every batch.
@@ -257,7 +258,7 @@ class Episodes:
         held, self._of_machines = [], []
         for numbers in _by_machine(parts):
             kept = numbers[best_of(finals[numbers], config.keep_best)]
-            # Every so many of them, by final throughput: the good and the bad alike.
+            # Evenly spaced by final throughput from the best to the worst; one alone is the best.
             count = min(round(config.held_out * kept.size), kept.size - 1)
             ranked = kept[np.argsort(-finals[kept], kind="stable")]
             held.append(np.sort(ranked[np.linspace(0, kept.size - 1, count).astype(int)]))

@@ -5,12 +5,12 @@ categorical policy. Three networks learn at once:
 
 - V(s) by expectile regression towards Q(s, a) of the data's own actions: an upper estimate of what
   the data can do, without ever asking for the value of an action that they do not hold;
-- Q(s, a) by regression towards r + gamma V(s');
+- Q(s, a) by regression towards r + gamma V(s'), with r of ``n_steps`` steps;
 - the policy by cloning the data's actions with weights exp(temperature (Q(s, a) - V(s))).
 
 Only the policy needs masks: Q is asked for actions that were taken, V for no action. d3rlpy has the
-continuous form only: the losses are ours, its Q-functions and optimiser are d3rlpy's. The policy
-takes the likeliest of the allowed tiles.
+continuous form only: the networks, and the losses of V and of the policy, are ours. The loss of Q
+and the optimiser are d3rlpy's. The policy takes the likeliest of the allowed tiles.
 """
 
 from __future__ import annotations

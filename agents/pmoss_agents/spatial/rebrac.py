@@ -8,8 +8,8 @@ policy's probabilities pi(s), a point of the simplex, and Q is linear in it:
     Q(s, pi) = sum_a pi(a | s) Q(s, a).
 
 An action of the data is a corner of the simplex, and the distance to it is the papers' square. No
-noise smooths the target: the expectation over the policy does. The policy takes the likeliest of
-the allowed tiles.
+noise smooths the target: the expectation over the policy does. Rewards are those of ``n_steps``
+steps. The policy takes the likeliest of the allowed tiles.
 """
 
 from __future__ import annotations

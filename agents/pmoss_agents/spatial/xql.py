@@ -6,7 +6,8 @@ All is as in ``iql``, but V is fitted by Gumbel regression. Its minimum is
     V(s) = beta log E[exp(Q(s, a) / beta)]
 
 over the data's own actions. The policy clones these actions with weights
-exp((Q(s, a) - V(s)) / beta), so one temperature serves both.
+exp((Q(s, a) - V(s)) / beta), so one temperature serves both. Rewards of Q are those of ``n_steps``
+steps.
 """
 
 from __future__ import annotations

@@ -214,14 +214,13 @@ def _compared(one: Ranked, other: Ranked, tasks: Sequence[str]) -> tuple[Differe
     return difference, share
 
 
-def difference(mine: Sequence[Sequence[float]], theirs: Sequence[Sequence[float]]) -> Difference:
-    """How far one policy's mean is ahead of another's.
+def gain(before: Sequence[float], after: Sequence[float]) -> Difference:
+    """How far mean scores of tasks rise; Student's interval over the tasks, of LEAST at least.
 
-    Args:
-        mine: of each task the scores of its episodes, of one training.
-        theirs: likewise, of the same episodes.
+    So it holds what differs between trainings, of which each task has its own.
     """
-    return compare(*([np.array([scores]) for scores in tasks] for tasks in (mine, theirs)))[0]
+    rise = student(np.array(after) - np.array(before))
+    return rise if len(after) >= LEAST else Difference(rise.value, None, None)
 
 
 def ahead(rows: Rows, name: str, other: str) -> Difference:
@@ -255,8 +254,7 @@ class Changed:
         trainings: that both have, of all these tasks.
         before: score in the study.
         after: score of the same trainings in the variant.
-        gain: their difference. Its interval is Student's over the tasks, of LEAST at least, so it
-            holds what differs between trainings.
+        gain: their difference, see gain().
     """
 
     policy: str
@@ -290,11 +288,8 @@ def changed(study: Rows, variant: Rows) -> list[Changed]:
     for policy, of_tasks in both.items():
         means = np.array([np.mean(pairs, axis=0) for pairs in of_tasks.values()])
         before, after = means.mean(axis=0).tolist()
-        gain = student(means[:, 1] - means[:, 0])
-        if len(means) < LEAST:
-            gain = Difference(gain.value, None, None)
         count = sum(map(len, of_tasks.values()))
-        lines.append(Changed(policy, len(means), count, before, after, gain))
+        lines.append(Changed(policy, len(means), count, before, after, gain(*means.T)))
     return lines
 
 

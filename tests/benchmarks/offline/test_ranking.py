@@ -121,8 +121,9 @@ def test_a_policy_is_ahead_of_another_in_the_same_episodes(rows) -> None:
     assert difference.value == pytest.approx(92.5 - 82.0)
     assert difference.low < 10.5 < difference.high
     assert ranking.ahead(rows, "cql", "best-fit").low is None  # of three trainings
-    gain = ranking.difference([[4.0, 6.0, 9.0]], [[3.0, 4.0, 6.0]])
-    assert gain.value == 2.0 and gain.low < 0 < gain.high  # 1, 2 and 3 points in three episodes
+    gain = ranking.gain([3.0, 4.0, 6.0, 7.0, 8.0], [4.0, 6.0, 9.0, 9.0, 10.0])
+    assert gain.value == 2.0 and gain.low == pytest.approx(2.0 - 2.776 * 0.3162, abs=1e-3)
+    assert ranking.gain([3.0, 4.0], [4.0, 6.0]).low is None  # of two tasks
     means = ranking.overall(rows)
     played = ["generalist + 10", "surrogate", "best tenth", "best-fit + 10", "best-fit", "cql"]
     assert list(means) == played

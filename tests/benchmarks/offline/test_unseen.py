@@ -38,13 +38,16 @@ def test_the_best_rule_is_that_of_each_world() -> None:
     assert unseen.best_in_hindsight(ROWS, 3) == pytest.approx((80 + 61) / 2)
 
 
-def test_a_lead_is_a_mean_over_worlds() -> None:
+def test_a_lead_is_a_mean_over_servers() -> None:
     assert unseen.leads(ROWS) == pytest.approx([4, -10])
     lead = unseen.lead(ROWS)
     assert lead.value == pytest.approx((4 - 10) / 2)
     # Two worlds say next to nothing: Student's t with one degree of freedom is 12.7.
     assert lead.high - lead.value == pytest.approx(12.706 * 7, rel=1e-3)
     assert unseen.lead(ROWS, without=["lpt"]).value == pytest.approx((23 - 10) / 2)
+    # A second world of a server makes no third server.
+    again = {**ROWS[0], "world": "c"}
+    assert unseen.lead([*ROWS, again]) == lead
 
 
 def test_linux_counts_with_its_best_setting_where_it_played() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import time
@@ -85,8 +86,14 @@ class WeightsAndBiases:
     Where they go is what its own settings and environment variables say.
     """
 
-    def __init__(self, project: str, name: str, config: Mapping[str, Any]) -> None:
-        """Begins a run, or goes on with the run of that name.
+    def __init__(
+        self, project: str, out: Path, config: Mapping[str, Any], *, resume: bool = False
+    ) -> None:
+        """Begins the run of a checkpoint, named like its file, or goes on with it.
+
+        Args:
+            out: the checkpoint; its whole path decides which run is its own.
+            resume: go on; else the run begins anew.
 
         Raises:
             MissingExtraError: wandb is not installed.
@@ -94,8 +101,13 @@ class WeightsAndBiases:
         require("wandb")
         import wandb
 
+        digest = hashlib.sha256(str(out.resolve()).encode()).hexdigest()[:8]
         self._run = wandb.init(
-            project=project, name=name, id=name, config=dict(config), resume="allow"
+            project=project,
+            name=out.stem,
+            id=f"{out.stem}-{digest}",
+            config=dict(config),
+            resume="allow" if resume else None,
         )
 
     def __call__(self, done: int, total: int, metrics: Mapping[str, float]) -> None:

@@ -290,6 +290,7 @@ def test_tensorboard_gets_every_update(data: str, tmp_path: Path) -> None:
 
 def test_weights_and_biases_gets_every_update(data, tmp_path, monkeypatch):
     rows: list[tuple[str, int]] = []
+    begun: list[tuple[str, str | None]] = []
 
     class Run:
         def log(self, values: dict[str, float], step: int) -> None:
@@ -301,6 +302,7 @@ def test_weights_and_biases_gets_every_update(data, tmp_path, monkeypatch):
     def init(**given: Any) -> Run:
         assert (given["project"], given["name"]) == ("placement", "mine")
         assert given["config"]["members"] == 1
+        begun.append((given["id"], given["resume"]))
         return Run()
 
     monkeypatch.setattr("pmoss_agents.training_log.require", lambda *modules: None)
@@ -311,6 +313,11 @@ def test_weights_and_biases_gets_every_update(data, tmp_path, monkeypatch):
     assert [step for name, step in rows if name == "train/loss"] == [1, 2, 3, 4]
     assert [step for name, step in rows if name == "validation/score"] == [2, 4]
     assert rows[-1] == ("finished", 0)
+    pmoss("train", "surrogate", data, str(tmp_path / "other/mine.safetensors"), *LEARNS, *words[:2])
+    pmoss("train", data, out, *words[:2], "--resume")
+    (mine, fresh), (other, also_fresh), resumed = begun
+    assert mine.startswith("mine-") and other.startswith("mine-") and mine != other
+    assert fresh is also_fresh is None and resumed == (mine, "allow")
 
 
 @pytest.mark.parametrize("extra", ["tensorboard", "wandb"])

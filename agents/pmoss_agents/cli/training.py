@@ -164,7 +164,7 @@ def train(
         check_absent(rows_path(out), overwrite or resume)
         worlds = Worlds.of(lesson, validate_episodes)
         validation = Validation(learner, worlds, out, validate_every)
-    with _trackers(learner, out, tensorboard, wandb, overwrite or resume) as trackers:
+    with _trackers(learner, out, tensorboard, wandb, overwrite, resume) as trackers:
         metrics = _learned(learner, lesson, out, log, resume, other_code, validation, trackers)
     figures = ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
     console.print(f"{learner.name}: {figures or 'all updates were made before'}; saved to {out}")
@@ -330,7 +330,12 @@ def _refuse(option: str, others: Mapping[str, Any], reason: str = "") -> None:
 
 @contextmanager
 def _trackers(
-    learner: Agent, out: Path, tensorboard: Path | None, wandb: str | None, replace: bool
+    learner: Agent,
+    out: Path,
+    tensorboard: Path | None,
+    wandb: str | None,
+    overwrite: bool,
+    resume: bool,
 ) -> Iterator[list[Progress]]:
     """What shows the curves of a training to the programs of others."""
     from pmoss_agents.training_log import TensorBoard, WeightsAndBiases
@@ -340,11 +345,11 @@ def _trackers(
         trackers: list[Progress] = []
         if tensorboard is not None:
             folder = tensorboard / out.stem
-            if not replace:
-                check_absent(folder, False, ", or another folder")
+            if not resume:
+                check_absent(folder, overwrite, ", or another folder")
             trackers.append(stack.enter_context(closing(TensorBoard(folder, updates))))
         if wandb is not None:
-            run = WeightsAndBiases(wandb, out.stem, asdict(learner.config))
+            run = WeightsAndBiases(wandb, out, asdict(learner.config), resume=resume)
             trackers.append(stack.enter_context(closing(run)))
         yield trackers
 

@@ -222,6 +222,13 @@ def test_a_bandit_that_was_stopped_ends_as_one_that_was_not(tmp_path):
     np.testing.assert_equal(resumed._state()[0], whole._state()[0])
 
 
+def test_widths_are_those_of_the_episode():
+    agent = pmoss_agents.make("threads-linucb")
+    for _ in range(2):
+        facts = run_episode(short(), agent, seed=0)
+        assert len(agent.widths) == facts["decisions"] > 0
+
+
 def test_the_hybrid_begins_as_the_rule_and_overrules_when_sure():
     hybrid = pmoss_agents.make("threads-hybrid")
     observation, info = short().reset(seed=0)

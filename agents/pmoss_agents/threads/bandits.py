@@ -7,6 +7,7 @@ regression per number of threads to migrate, see ``ridge``; it has no loss but i
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,6 +24,9 @@ from pmoss_agents.trainer import Course
 from pmoss_datasets.threads.domain import THREADS
 from pmoss_env.envs.threads.inputs import INPUT_NAMES, INPUTS
 from pmoss_env.envs.threads.reward import WRITE_WEIGHT
+
+#: Decisions whose confidence widths are kept: more than an episode has, less than days of a load.
+_KEPT = 2**20
 
 
 def context(observation: Observation) -> Array:
@@ -50,8 +54,8 @@ class ThreadLinUCB(ThreadAgent, OnlineAgent[gymnasium.Env[Any, Any] | Mapping[st
     """Smart Scheduler: LinUCB over the number of threads to migrate (section 6).
 
     Attributes:
-        widths: (arm, alpha x sqrt(x' A^-1 x)): the chosen arm and its confidence width at each
-            decision.
+        widths: (arm, alpha x sqrt(x' A^-1 x)): the chosen arm and its confidence width at each of
+            the episode's latest decisions.
     """
 
     name = "threads-linucb"
@@ -61,12 +65,18 @@ class ThreadLinUCB(ThreadAgent, OnlineAgent[gymnasium.Env[Any, Any] | Mapping[st
     def __init__(self, **config: Any) -> None:
         super().__init__(**config)
         self.bandit = RidgeArms(0, len(INPUT_NAMES) + 1, self.config.ridge)
-        self.widths: list[tuple[int, float]] = []
+        self._widths: deque[tuple[int, float]] = deque(maxlen=_KEPT)
         self._pending: tuple[int, Array] | None = None
 
     def reset(self) -> None:
         """Begins an episode; what was learned stays."""
         self._pending = None
+        self._widths.clear()
+
+    @property
+    def widths(self) -> list[tuple[int, float]]:
+        """See the class."""
+        return list(self._widths)
 
     def act(self, observation: Observation, action_mask: Array | None = None) -> int:
         """The number with the highest upper confidence bound.
@@ -82,7 +92,7 @@ class ThreadLinUCB(ThreadAgent, OnlineAgent[gymnasium.Env[Any, Any] | Mapping[st
         width = self.config.alpha * width
         chosen = self._choose(legal, mean, width)
         arm = int(legal[chosen])
-        self.widths.append((arm, float(width[chosen])))
+        self._widths.append((arm, float(width[chosen])))
         self._pending = (arm, x)
         return arm
 

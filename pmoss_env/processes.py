@@ -22,6 +22,15 @@ ENDING = (
 )
 
 
+#: Name of threads in long native work. A stopped command does not wait for them.
+NATIVE_WORK = "pmoss native work"
+
+
+def native_work_goes_on() -> bool:
+    """Whether a thread is in native work that nothing interrupts."""
+    return any(thread.name == NATIVE_WORK for thread in threading.enumerate())
+
+
 def die_with_parent(parent: int) -> None:
     """Ends this worker process with its parent, and ignores Ctrl-C. Call it first."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

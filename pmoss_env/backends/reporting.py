@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from pmoss_env.errors import BackendError
+from pmoss_env.processes import NATIVE_WORK
 
 #: Seconds of work before the first report.
 REPORT_AFTER = 2.0
@@ -66,7 +67,7 @@ def with_progress(
             done.set()
 
     began = time.monotonic()
-    threading.Thread(target=run, daemon=True).start()
+    threading.Thread(target=run, name=NATIVE_WORK, daemon=True).start()
     while not done.wait(REPORT_EVERY):
         seconds = time.monotonic() - began
         if progress is not None and seconds > REPORT_AFTER:

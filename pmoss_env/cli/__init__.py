@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import NoReturn
 
@@ -54,9 +55,16 @@ def _caused_by_interrupt(error: BaseException | None) -> bool:
 def _interrupted() -> NoReturn:
     """Exits with a line that says how to resume."""
     from pmoss_env.cli import signals
+    from pmoss_env.processes import native_work_goes_on
 
     print(f"interrupted: {signals.resume_hint()}", file=sys.stderr)
-    sys.exit(signals.status() or 130)
+    status = signals.status() or 130
+    if native_work_goes_on():
+        # It would end while the interpreter is torn down, which aborts the process.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+    sys.exit(status)
 
 
 def _exit_with(error: str, *log: str) -> NoReturn:

@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import random
+import signal
 import sys
 from typing import Any
 
@@ -167,6 +168,32 @@ def test_a_training_that_was_cut_ends_as_one_that_was_not(name, cut, fitted, les
     resumed.fit(lessons[name], progress=lambda now, total, metrics: done.append(now))
     assert done == list(range(cut + 1, 7))
     np.testing.assert_equal(arrays(resumed), arrays(fitted(name)))
+
+
+@pytest.mark.parametrize("name", ["bc", "iql"])
+def test_ctrl_c_while_weights_change_keeps_the_whole_update(
+    name, fitted, lessons, tmp_path, monkeypatch
+):
+    agent, path = make(name), tmp_path / "agent.safetensors"
+    update = agent._update
+
+    def pressed(batch, number, device):
+        if number == 2:
+            signal.raise_signal(signal.SIGINT)
+        return update(batch, number, device)
+
+    monkeypatch.setattr(agent, "_update", pressed)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            agent.fit(lessons[name], checkpoint=path)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    resumed = pmoss_agents.load(path)
+    assert resumed.updates == 3
+    resumed.fit(lessons[name])
+    np.testing.assert_equal(arrays(resumed), arrays(fitted(name)))
+    assert resumed.training["losses"] == fitted(name).training["losses"]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 import pytest
 
 import pmoss_agents
 from pmoss_agents import checkpoints, registry
+from pmoss_agents.cli import training
 from pmoss_agents.configs import CONFIGS, Settings, read_config, task_name
+from pmoss_agents.learning import Lesson, learn
 from pmoss_agents.policies import named_policies
 from pmoss_datasets.policies import Policy
+from pmoss_datasets.several import Several
 from pmoss_env.errors import (
     CheckpointError,
     DescriptionError,
@@ -92,6 +96,34 @@ def test_the_list_agrees_with_the_classes(listing: registry.Listing) -> None:
     base = {"offline": pmoss_agents.OfflineAgent, "online": pmoss_agents.OnlineAgent}
     if listing.learns != "nothing":
         assert issubclass(agent, base[listing.learns])
+
+
+def test_texts_name_the_agents_that_learn_from_several_datasets_or_go_on() -> None:
+    pytest.importorskip("torch", reason="the extra agents is not installed")
+    agents: list[Any] = [
+        pmoss_agents.make(name) for name, listing in registry.OWN.items() if "off" in listing.learns
+    ]
+
+    def named(text: str) -> set[str]:
+        return set(re.split(", | and ", text)) & set(registry.OWN)
+
+    def renews(agent: Any) -> bool:
+        with pytest.raises((UnsupportedError, CheckpointError)) as caught:
+            agent.renewed()
+        return isinstance(caught.value, CheckpointError)
+
+    several = {agent.name for agent in agents if agent.several}
+    renewing = {agent.name for agent in agents if renews(agent)}
+    lesson = Lesson("spatial", object.__new__(Several))
+    with pytest.raises(DescriptionError) as one:
+        learn(pmoss_agents.make("bc"), lesson)
+    with pytest.raises(UnsupportedError) as never:
+        pmoss_agents.make("bc").renewed()
+    helps = [get_args(option)[1].help for option in (training.Paths, training.StartOption)]
+    for text in (helps[0].partition("by playing. ")[2], str(one.value).partition("one; ")[2]):
+        assert named(text.partition(" learn from")[0]) == several
+    for text in (helps[1].partition("--set. ")[2], str(never.value).partition("; ")[2]):
+        assert named(text.partition(" can")[0]) == renewing
 
 
 def test_without_torch_every_agent_works_or_names_the_extra() -> None:

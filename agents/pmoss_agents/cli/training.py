@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict
@@ -253,6 +254,8 @@ def _learned(
     from pmoss_env.cli.signals import set_resume_hint
     from pmoss_env.files import file_stamp
 
+    # What train() prints says so, too.
+    warnings.filterwarnings("ignore", ".* has made all of its", RuntimeWarning)
     before = file_stamp(out)
     with progress_bar("training") as bar:
         kept = None if log is None else TrainingLog(log, getattr(learner, "updates", 0))

@@ -38,6 +38,8 @@ _TABLES = (
 )
 #: Rooms of a package that no other result needs: they count only where they are named themselves.
 _SHOWS = frozenset({"autopilot", "demo", "explaining"})
+#: Of today's digests. Stored ones without a form have form 1.
+_FORM = 2
 _ENDINGS = (".cpp", ".hpp", ".inc", ".toml")
 
 
@@ -82,9 +84,13 @@ def code_of(modules: Sequence[str], native: Sequence[str] = MODELLED) -> dict[st
         modules: modules or packages by dotted name; those of other projects are ignored.
 
     Returns:
-        ``modules`` and ``native`` as given, and ``digests`` by folder. Native digests are missing
-        where an installation has no sources.
+        ``modules`` and ``native`` as given, ``digests`` by folder, and the ``form`` of these.
+        Native digests are missing where an installation has no sources.
     """
+    return _code_of(modules, native, _FORM)
+
+
+def _code_of(modules: Sequence[str], native: Sequence[str], form: int) -> dict[str, Any]:
     modules = [name for name in modules if name.partition(".")[0] in PACKAGES]
     files: dict[str, list[Path]] = {}
     for name in sorted(_closure(modules)):
@@ -95,8 +101,8 @@ def code_of(modules: Sequence[str], native: Sequence[str] = MODELLED) -> dict[st
     for folder in native:
         if paths := _native_files(folder):
             files[f"native/{folder}"] = paths
-    digests = {folder: _digest(paths) for folder, paths in sorted(files.items())}
-    return {"modules": list(modules), "native": list(native), "digests": digests}
+    digests = {folder: _digest(paths, form) for folder, paths in sorted(files.items())}
+    return {"modules": list(modules), "native": list(native), "digests": digests, "form": form}
 
 
 def changed_since(code: Mapping[str, Any]) -> list[str]:
@@ -111,7 +117,7 @@ def changed_since(code: Mapping[str, Any]) -> list[str]:
     missing = [name for name in code["modules"] if not _exists(name)]
     if missing:
         return sorted(name.replace(".", "/") for name in missing)
-    now = code_of(code["modules"], code["native"])["digests"]
+    now = _code_of(code["modules"], code["native"], code.get("form", 1))["digests"]
     then = code["digests"]
     unknown = {name for name in then if name.startswith("native/") and name not in now}
     return sorted(name for name in {*now, *then} - unknown if now.get(name) != then.get(name))
@@ -195,17 +201,20 @@ def _native_files(folder: str) -> list[Path]:
     return sorted(path for path in root.rglob("*") if path.suffix in _ENDINGS)
 
 
-def _digest(paths: Sequence[Path]) -> str:
+def _digest(paths: Sequence[Path], form: int) -> str:
     digest = hashlib.sha256()
     for path in sorted(set(paths)):
         digest.update(path.name.encode() + b"\0")
-        digest.update("\n".join(_statements(path)).encode() + b"\0")
+        digest.update("\n".join(_statements(path, form)).encode() + b"\0")
     return digest.hexdigest()[:16]
 
 
 @cache
-def _statements(path: Path) -> tuple[str, ...]:
-    """The lines of a source file without docstrings, comment lines and empty ones."""
+def _statements(path: Path, form: int) -> tuple[str, ...]:
+    """The lines of a source file without docstrings, comment lines and empty ones.
+
+    In form 1 they are not indented, so that a statement may leave a loop unnoticed.
+    """
     text = path.read_text(encoding="utf-8")
     lines = text.splitlines()
     if path.suffix == ".py":
@@ -218,6 +227,9 @@ def _statements(path: Path) -> tuple[str, ...]:
                 end = value.end_lineno or value.lineno
                 lines[value.lineno - 1 : end] = [""] * (end - value.lineno + 1)
     mark = "//" if path.suffix in (".cpp", ".hpp", ".inc") else "#"
-    stripped = (line.strip() for line in lines)
+    if form == 1 or path.suffix != ".py":
+        lines = [line.strip() for line in lines]
     # Preprocessor lines of C++ begin with a hash and count.
-    return tuple(line for line in stripped if line and not line.startswith(mark))
+    return tuple(
+        line.rstrip() for line in lines if line.strip() and not line.lstrip().startswith(mark)
+    )

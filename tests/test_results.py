@@ -232,6 +232,18 @@ def test_statements_count_and_words_do_not(package, name, text, counts):
     sys.modules.pop("pmoss_imagined", None)
 
 
+def test_a_statement_that_leaves_a_block_counts(package):
+    (package / "second.py").write_text("for x in range(2):\n    X = x\n    Y = x\n")
+    code = code_of(["pmoss_imagined.first"], ())
+    of_before = module._code_of(["pmoss_imagined.first"], (), 1)  # digests as older rows have them
+    del of_before["form"]
+    (package / "second.py").write_text("for x in range(2):\n    X = x\nY = x\n")
+    assert now_changed(code) == ["pmoss_imagined"] and now_changed(of_before) == []
+    (package / "second.py").write_text("Y = 1\n")
+    assert now_changed(of_before) == ["pmoss_imagined"]
+    sys.modules.pop("pmoss_imagined", None)
+
+
 def test_an_installation_without_native_sources_compares_the_rest(monkeypatch):
     code = code_of(["pmoss_benchmarks.functions.fidelity"])
     monkeypatch.setattr(module, "_native_files", lambda folder: [])

@@ -155,7 +155,7 @@ class Pages:
         return {
             "bars": self._bars,
             "counter_table": read_table,
-            "function": lambda name: load_function(name),
+            "function": load_function,
             "information_of": find_domain(FIRST_DOMAIN).knows,
             "link": self._link,
             "load_machine": load_machine,

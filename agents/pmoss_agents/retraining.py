@@ -118,6 +118,7 @@ class _Code:
     modules: list[str]
     native: list[str]
     digests: dict[str, str]
+    form: int = 1
 
 
 @dataclass(frozen=True)

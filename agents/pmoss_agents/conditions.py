@@ -64,6 +64,8 @@ def joined(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
     Returns:
         Those of now. ``mixed`` is true where they are not those from the beginning.
     """
-    alike = before.get("code") == now["code"] and same_bits(before, now)
+    # Digests of an earlier form are others, of the same code.
+    same_code = bool(before.get("code")) and not changed_code(before)
+    alike = same_code and same_bits(before, now)
     mixed = bool(before.get("mixed")) or not alike
     return {**now, **({"mixed": True} if mixed else {})}

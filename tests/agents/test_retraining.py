@@ -9,10 +9,11 @@ import pytest
 import pmoss_agents
 from pmoss_agents import checkpoints
 from pmoss_agents.agent import OfflineAgent
-from pmoss_agents.conditions import FIRST, changed_code
+from pmoss_agents.conditions import FIRST, changed_code, conditions_of, joined
 from pmoss_agents.retraining import retrain
 from pmoss_datasets import Dataset, Recipe, collect
 from pmoss_env.errors import CheckpointError, DatasetError, UnsupportedError
+from pmoss_env.provenance import MODELLED, _code_of
 
 pytest.importorskip("torch")
 
@@ -125,6 +126,9 @@ def test_a_training_goes_on_with_its_own_code_alone(checkpoint: Path, data: Data
         agent.fit(data)
     agent.fit(data, allow_other_code=True)
     assert agent.training["mixed"]
+    form_1 = _code_of(["pmoss_agents.spatial.surrogate"], MODELLED, 1)
+    before = {**conditions_of("pmoss_agents.spatial.surrogate"), "code": form_1}
+    assert "mixed" not in joined(before, conditions_of("pmoss_agents.spatial.surrogate"))
     again = pmoss_agents.load(checkpoint)
     assert isinstance(again, OfflineAgent)
     again.fit(data)

@@ -15,6 +15,7 @@ import stat
 import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Self
 
@@ -31,6 +32,8 @@ SYNC_SECONDS = 1.0
 _SEAL = "row_crc32"
 #: Characters of a value in an error.
 _SHOWN = 60
+#: Times that a file is opened which another command replaces meanwhile.
+_TRIES = 100
 
 
 class ResultFile:
@@ -127,15 +130,17 @@ class ResultFile:
 
     def _locked(self) -> int:
         assert self.path is not None
-        while True:
+        for _ in range(_TRIES):
             file = os.open(self.path, os.O_RDWR | os.O_CREAT | OPEN_FLAGS | NO_WAIT, 0o666)
             try:
                 if not stat.S_ISREG(os.fstat(file).st_mode):
                     raise DatasetError(f"{self.path}: is no regular file")
                 lock(file)
                 # Before the lock, another command may have put a new file in place of this one.
-                if self.path.exists() and os.path.samestat(self.path.stat(), os.fstat(file)):
+                if os.path.samestat(self.path.stat(), os.fstat(file)):
                     return file
+            except FileNotFoundError:
+                pass
             except DatasetError:
                 os.close(file)
                 raise
@@ -143,6 +148,7 @@ class ResultFile:
                 os.close(file)
                 raise DatasetError(f"{self.path}: another command is writing it") from error
             os.close(file)
+        raise DatasetError(f"{self.path}: other commands replace it again and again")
 
     def _write(self, line: str) -> None:
         assert self._file is not None
@@ -205,20 +211,28 @@ class ResultFile:
 
 
 def differing(then: Mapping[str, Any], now: Mapping[str, Any], inside: str = "") -> list[str]:
-    """What differs between two headers: "settings.budget was 1 and is 2", also within objects."""
+    """What differs between two headers: "settings.budget was 1 and is 2", also within objects.
+
+    A field that is missing is null.
+    """
     differences = []
     for name in sorted({*then, *now}):
         before, after = then.get(name), now.get(name)
         if isinstance(before, Mapping) and isinstance(after, Mapping):
             differences += differing(before, after, f"{inside}{name}.")
         elif before != after:
-            differences.append(f"{inside}{name} was {_short(before)} and is {_short(after)}")
+            texts = [json.dumps(before), json.dumps(after)]
+            alike = takewhile(lambda pair: pair[0] == pair[1], zip(*texts, strict=False))
+            # Of long texts, from a little before where they part.
+            start = max(0, len(list(alike)) - _SHOWN // 2)
+            was, now_is = (_part(text, start) for text in texts)
+            differences.append(f"{inside}{name} was {was} and is {now_is}")
     return differences
 
 
-def _short(value: Any) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+def _part(text: str, start: int) -> str:
+    part = text[start : start + _SHOWN]
+    return f"{'...' if start else ''}{part}{'...' if start + _SHOWN < len(text) else ''}"
 
 
 def read_rows(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:

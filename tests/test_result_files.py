@@ -14,7 +14,14 @@ import pytest
 
 from pmoss_env import result_files
 from pmoss_env.errors import DatasetError
-from pmoss_env.result_files import ResultFile, damaged_rows, packed, read_rows, unpacked
+from pmoss_env.result_files import (
+    ResultFile,
+    damaged_rows,
+    differing,
+    packed,
+    read_rows,
+    unpacked,
+)
 from pmoss_env.version import CONTINUED, __version__
 
 HEADER = {"kind": "test", "env": {"slices": 4}, "tuple": (1, 2)}
@@ -65,6 +72,14 @@ def test_a_file_of_a_version_with_the_same_bits_is_gone_on_with(tmp_path: Path) 
         opened(path, version="0.0.1")
     with pytest.raises(DatasetError, match=r"another command: env.slices was 4 and is null;"):
         opened(path, version=__version__, env={})
+
+
+def test_what_differs_is_shown_where_it_differs():
+    policies = [f"runs/agents/policy-{number}.safetensors" for number in range(9)]
+    (text,) = differing({"a": {"b": policies}}, {"a": {"b": [*policies[:8], "lpt"]}})
+    assert text.startswith("a.b was ...") and "policy-8" in text and '"lpt"]' in text
+    assert len(text) < 160
+    assert differing({"a": None, "b": 1}, {"b": 1}) == []
 
 
 def test_rows_go_into_the_file_that_another_command_put_there(tmp_path, monkeypatch):

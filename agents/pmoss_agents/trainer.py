@@ -1,9 +1,9 @@
 """The loop of every fit(): update after update, with progress, checkpoints and Ctrl-C.
 
 An update has two parts. The first, the call of ``step``, prepares it: it may be interrupted at any
-place, for it changes no weights. It returns the second part, which does change them. Ctrl-C waits
-until that part has ended. A second Ctrl-C cuts it: the weights then belong to no update, so nothing
-is saved.
+place, for it changes no weights. It returns the second part, which does change them. Ctrl-C, and
+the other signals that end a command, wait until that part has ended and is reported. A second one
+cuts it: the weights then belong to no update, so nothing is saved.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from pmoss_env.errors import CheckpointError
+from pmoss_env.processes import ENDING
 
 #: progress(done, total, metrics) after every update of a fit.
 Progress = Callable[[int, int, Mapping[str, float]], None]
@@ -78,18 +80,19 @@ def train(
     try:
         while not last:
             change = course.step(agent.updates)
-            with _ctrl_c_held_back() as deliver:
+            with _signals_held_back() as waiting:
                 torn = True
                 metrics = change()
                 agent.updates += 1
                 torn = False
             last = agent.updates >= course.total or course.is_over()
             due = agent.updates % course.save_every == 0
-            if course.judge is not None and (due or last):
+            if course.judge is not None and (last or (due and not waiting)):
                 metrics |= course.judge(checkpoint)
             if progress is not None:
                 progress(agent.updates, course.total, metrics)
-            deliver()
+            if waiting:
+                waiting.pop()()
             if checkpoint is not None and (due or last):
                 agent.save(checkpoint)
     except KeyboardInterrupt:
@@ -100,30 +103,34 @@ def train(
 
 
 @contextmanager
-def _ctrl_c_held_back() -> Iterator[Callable[[], None]]:
-    """Holds the first Ctrl-C back; yields what delivers it afterwards, if it came.
+def _signals_held_back() -> Iterator[list[Callable[[], Any]]]:
+    """Holds back the first signal that ends a command; yields a list that gets what delivers it.
 
-    Python hands signals to the main thread alone: in another one there is nothing to hold.
+    Where the body raises, it is delivered in place of that error. Python hands signals to the main
+    thread alone: in another one there is nothing to hold.
     """
-    handler = signal.getsignal(signal.SIGINT)
-    came: list[tuple[int, FrameType | None]] = []
+    waiting: list[Callable[[], Any]] = []
+    in_main = threading.current_thread() is threading.main_thread()
+    handlers = {n: h for n in ENDING if in_main and callable(h := signal.getsignal(n))}
+
+    def restore() -> None:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
     def hold(number: int, frame: FrameType | None) -> None:
-        came.append((number, frame))
-        signal.signal(signal.SIGINT, handler)
+        restore()
+        waiting.append(partial(handlers[signal.Signals(number)], number, frame))
 
-    def deliver() -> None:
-        if came and callable(handler):
-            handler(*came.pop())
-
-    held = callable(handler) and threading.current_thread() is threading.main_thread()
-    if held:
-        signal.signal(signal.SIGINT, hold)
+    for number in handlers:
+        signal.signal(number, hold)
     try:
-        yield deliver
-    finally:
-        if held:
-            signal.signal(signal.SIGINT, handler)
+        yield waiting
+    except BaseException:
+        restore()
+        if waiting:
+            waiting.pop()()
+        raise
+    restore()
 
 
 def check_loss(agent: str, update: int, loss: float) -> None:

@@ -127,8 +127,9 @@ def _references(dataset: Dataset) -> str:
 
 def _headroom(dataset: Dataset) -> str:
     headroom = dataset.metadata.headroom
-    over_rules = headroom.get("headroom_over_rules")
-    rules = f" Over the best rule it finds {over_rules:+.0%} by the model." if over_rules else ""
+    rules = ""
+    if (over_rules := headroom.get("headroom_over_rules")) is not None:
+        rules = f" Over the best of these and of rules that read counters: {over_rules:+.0%}."
     return (
         f"Search finds {headroom['headroom']:+.0%} over the best simple schedule "
         f"({headroom['best_simple']}) by the analytic model, {headroom['simulated_headroom']:+.0%} "

@@ -16,7 +16,7 @@ import pytest
 import pmoss_agents
 from pmoss_agents import tuning, validating
 from pmoss_agents.learning import find_lesson
-from pmoss_agents.trainer import Course, Metrics, cosine, train
+from pmoss_agents.trainer import Course, Metrics, check_loss, cosine, train
 from pmoss_agents.training_log import TrainingLog, read_log
 from pmoss_agents.tuning import tune
 from pmoss_agents.validating import Worlds
@@ -128,6 +128,37 @@ def test_ctrl_c_waits_until_the_weights_are_whole(
         signal.signal(signal.SIGINT, before)
     assert [word for word in agent.events if word.startswith("save")] == saved
     assert reports == reported
+
+
+def test_a_signal_ends_a_command_whose_update_fails_and_waits_for_no_judge() -> None:
+    def interrupted(fails: bool) -> Counter:
+        agent = Counter()
+
+        def step(update: int) -> Callable[[], Metrics]:
+            change = agent.step(update)
+
+            def pressed() -> Metrics:
+                if update == 1:
+                    signal.raise_signal(signal.SIGINT)
+                    check_loss("x", update, math.inf if fails else 1.0)
+                return change()
+
+            return pressed
+
+        def judge(checkpoint: object) -> Metrics:
+            agent.events.append("judge")
+            return {}
+
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                train(agent, Course(step, 4, 2, judge=judge), None, "somewhere")
+        finally:
+            signal.signal(signal.SIGINT, before)
+        return agent
+
+    assert "judge" not in interrupted(fails=False).events
+    assert not [word for word in interrupted(fails=True).events if word.startswith("save")]
 
 
 def test_a_thread_that_gets_no_signals_learns_as_well() -> None:

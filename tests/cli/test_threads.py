@@ -79,7 +79,7 @@ def test_a_round_begins_and_is_shown(tmp_path: Path) -> None:
     assert "1 rounds, 0 problems" in pmoss("study", "leaderboard", "--check", *board)
     assert "round r1" in pmoss("study", "leaderboard", "--tier", "analytic", *board)
     for words, message in (
-        (("--episodes", "1"), "is of --check"),
+        (("--episodes", "1"), "applies to --check"),
         (("--check", "--tier", "analitic"), "did you mean 'analytic'"),
         (("--check", "--round", "r2"), "r2"),
     ):

@@ -133,14 +133,15 @@ def leaderboard(
     """
     from pmoss_benchmarks.leaderboard.board import check_board, standings
     from pmoss_benchmarks.leaderboard.rounds import rounds_of
+    from pmoss_env.checks import check_name
 
     folder = _board(board)
     if episodes is not None and not check:
-        raise typer.BadParameter("is of --check", param_hint="--episodes")
+        raise typer.BadParameter("applies to --check", param_hint="--episodes")
     if check:
         rounds = [_round(folder, round_name)] if round_name else rounds_of(folder)
-        for name in (tier or ()) if rounds else ():
-            rounds[-1].tier(name)
+        for name in tier or ():
+            check_name("tier", name, {one.name for each in rounds for one in each.tiers})
         with Stages() as progress:
             problems = [
                 problem

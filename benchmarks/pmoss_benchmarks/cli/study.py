@@ -49,7 +49,10 @@ def _stored(results: Results, study: Study, rows: Path | None) -> StoredStudy:
 
     if rows is None and study.path.resolve().parent == results.descriptions.resolve():
         return results[study.name]
-    rows = rows or _own_rows(study)
+    if rows is None:
+        rows = _own_rows(study)
+        if not rows.exists():
+            raise DatasetError(f"{rows}: is not there: `pmoss study run {study.path}` makes it")
     stored = read_stored(rows)
     if stored.study != study.name:
         raise DatasetError(f"{rows}: holds rows of the study {stored.study}, not of {study.name}")
@@ -150,7 +153,10 @@ def run(
 def show(
     name: Name,
     rows: Annotated[
-        Path | None, typer.Option(help="File of rows; default: the committed ones.")
+        Path | None,
+        typer.Option(
+            help="File of rows; default: the committed ones, or those of your description."
+        ),
     ] = None,
     root: Root = None,
     as_json: AsJson = False,
@@ -186,7 +192,10 @@ def replay(
         ),
     ] = None,
     rows: Annotated[
-        Path | None, typer.Option(help="File of rows; default: the committed ones.")
+        Path | None,
+        typer.Option(
+            help="File of rows; default: the committed ones, or those of your description."
+        ),
     ] = None,
     episodes: Annotated[
         int | None, typer.Option(min=1, help="Of each file: replay so many; default: all.")
@@ -209,9 +218,10 @@ def replay(
 
     files = [name for name in names if _is_result(Path(name))]
     if episodes is not None and not files:
-        raise typer.BadParameter("is of files; a study takes --share", param_hint="--episodes")
-    if len(files) == len(names) and (share is not None or rows is not None or root is not None):
-        raise typer.BadParameter("is of studies; files take --episodes", param_hint="--share")
+        raise typer.BadParameter("applies to files; a study has --share", param_hint="--episodes")
+    for option, value in (("--share", share), ("--rows", rows), ("--root", root)):
+        if len(files) == len(names) and value is not None:
+            raise typer.BadParameter("applies to studies, not to files", param_hint=option)
     equal = replay_files([Path(name) for name in files], episodes, data)
     for name in names:
         if name not in files:

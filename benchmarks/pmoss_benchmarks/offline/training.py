@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import shutil
 import time
 import zlib
@@ -19,18 +18,15 @@ from pathlib import Path
 from typing import Any
 
 import pmoss_agents
-from pmoss_agents import Agent, OfflineAgent, OnlineAgent, checkpoints
+from pmoss_agents import Agent, OfflineAgent, OnlineAgent
 from pmoss_agents.checkpoints import SUFFIX
-from pmoss_agents.conditions import changed_code
+from pmoss_agents.conditions import conditions_of
 from pmoss_agents.registry import agent_class
 from pmoss_agents.training_log import TrainingLog, means_of_windows, read_log
 from pmoss_datasets import Dataset, open_dataset
 from pmoss_datasets.folder import whole_folder
 from pmoss_datasets.several import Several
-from pmoss_env.errors import few
 from pmoss_env.files import read_json
-
-_log = logging.getLogger(__name__)
 
 _FACTS = "training.json"
 #: Points of the stored curve of an agent that learns by playing, at most.
@@ -68,9 +64,15 @@ class Trained:
 
 
 def folder_name(agent: str, config: Mapping[str, Any]) -> str:
-    """A folder's name that the agent and its whole config decide."""
-    code = zlib.crc32(repr(sorted(config.items())).encode())
-    return f"{agent.replace(':', '-')}-{code:08x}"
+    """A folder's name that the agent, its whole config and its code decide."""
+    facts = repr([sorted(config.items()), _code_of(agent)])
+    return f"{agent.replace(':', '-')}-{zlib.crc32(facts.encode()):08x}"
+
+
+def _code_of(agent: str) -> dict[str, str]:
+    """Digests of the code that trains an agent, by folder."""
+    digests: dict[str, str] = conditions_of(agent_class(agent).__module__)["code"]["digests"]
+    return digests
 
 
 def kept_training(
@@ -85,8 +87,6 @@ def kept_training(
 ) -> Trained:
     """The agent as it lies in ``folder``, or trained and kept there: whole or not at all.
 
-    What other code trained is trained anew.
-
     Args:
         folder: of this agent, config and data alone.
         agent: its name, or ``module:Class``.
@@ -100,8 +100,6 @@ def kept_training(
         PmossError: the agent refuses the data or the environment.
     """
     begun = folder.with_name(f"{folder.name}.begun")
-    if (folder / _FACTS).exists() and not _is_of_this_code(folder / f"0{SUFFIX}"):
-        shutil.rmtree(folder)
     if not (folder / _FACTS).exists():
         with whole_folder(folder) as temporary:
             if agent_class(agent).learns == "online":
@@ -114,15 +112,6 @@ def kept_training(
     shutil.rmtree(begun, ignore_errors=True)
     facts = read_json(folder / _FACTS)
     return Trained(folder, agent, tuple(facts.pop("updates")), **facts)
-
-
-def _is_of_this_code(checkpoint: Path) -> bool:
-    """Whether today's code would train a checkpoint alike, as far as it names its code."""
-    header, _ = checkpoints.read(checkpoint)
-    changed = changed_code(header.get("training") or {})
-    if changed:
-        _log.warning("%s: %s changed since: trained anew", checkpoint, few(changed, 3))
-    return not changed
 
 
 def _due(done: int, total: int, checkpoints: int) -> bool:
@@ -214,15 +203,15 @@ def trained(
 ) -> Path:
     """The checkpoint of an agent that learned from data; trained where it is not there yet.
 
-    Another configuration or other data make another file, and other code makes it anew. Read the
-    agent from it in any case: what was trained now and before then acts alike. ``begun`` is the
-    checkpoint of another training, whose weights it begins with.
+    Another configuration, other data or other code make another file. Read the agent from it in any
+    case: what was trained now and before then acts alike. ``begun`` is the checkpoint of another
+    training, whose weights it begins with.
     """
-    facts = [name, dict(config), [part.checksum for part in data]]
+    facts = [name, dict(config), [part.checksum for part in data], _code_of(name)]
     facts += [begun.name] if begun is not None else []
     text = json.dumps(facts, sort_keys=True)
     path = Path(folder) / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}{SUFFIX}"
-    if not path.exists() or not _is_of_this_code(path):
+    if not path.exists():
         agent = pmoss_agents.make(name, **config)
         if begun is not None:
             before: Any = pmoss_agents.load(begun, name)

@@ -88,11 +88,11 @@ def read_study(folder: Path, name: str) -> Study:
         DescriptionError: a key is unknown, missing or of another type, or a study of the folder
             has the name of the file; names the file.
     """
-    own, is_own, variant = name.partition(SUFFIX)
-    base = Path(own).name
-    path = Path(f"{own}{SUFFIX}")
-    if is_own and variant[:1] in ("", "/"):
-        variant = variant[1:]
+    path, variant = Path(name), ""
+    if path.suffix != SUFFIX and path.parent.suffix == SUFFIX:
+        path, variant = path.parent, path.name
+    if path.suffix == SUFFIX:
+        base = path.stem
         if (folder / path.name).is_file() and path.resolve().parent != folder.resolve():
             raise DescriptionError(
                 f"{path}: the study {base} is another one: give your file another name"

@@ -126,8 +126,9 @@ def run_study(
         if left or rows != list(stored.rows):
             if os.name == "nt":
                 file.close()  # an open file cannot be replaced there
-            replace(stored, rows=rows).write()
-    return read_stored(out)
+            stored = replace(stored, rows=rows)
+            stored.write()
+    return stored
 
 
 def replay_study(

@@ -51,6 +51,7 @@ class _Code(msgspec.Struct):
     modules: list[str]
     native: list[str]
     digests: dict[str, str]
+    form: int = 1
 
 
 class _Machine(msgspec.Struct):
@@ -170,17 +171,17 @@ def whole_rows(
     lists: dict[str, Any] = {}
     rows: dict[str, Mapping[str, Any]] = {}
     changed: list[str] = []
-    for number, line in enumerate(lines, 2):
+    for line in lines:
         name = line.get("cell")
         if not isinstance(name, str):
-            raise DatasetError(f"{path}: line {number} has no cell: `pmoss study run` writes one")
+            raise DatasetError(f"{path}: a line has no cell: {json.dumps(line):.60}")
         if name.startswith(LIST) and "values" in line:
             lists[name] = line["values"]
         elif name.startswith(RUN):
             try:
                 msgspec.convert(line, _Run)
             except msgspec.ValidationError as error:
-                raise DatasetError(f"{path}: line {number}, run {name!r}: {error}") from error
+                raise DatasetError(f"{path}: run {name!r}: {error}") from error
             runs[name.removeprefix(RUN)] = {k: v for k, v in line.items() if k != "cell"}
         else:
             if name in rows and rows[name] != line:
@@ -189,7 +190,7 @@ def whole_rows(
     whole = [
         _replaced(row, lambda value: _list_of(value, lists))
         for row in rows.values()
-        if row.get("run") in runs and _lists_in(row) <= lists.keys()
+        if str(row.get("run")) in runs and _lists_in(row) <= lists.keys()
     ]
     if lost := len(rows) - len(whole):
         _log.warning("%s: %d rows lack the line of their run or of a list: left out", path, lost)
@@ -204,7 +205,7 @@ def _lists_in(value: Any) -> set[str]:
 
     def note(part: Any) -> Any:
         if isinstance(part, dict) and LIST in part:
-            names.add(part[LIST])
+            names.add(str(part[LIST]))
         return part
 
     _replaced(value, note)

@@ -150,12 +150,20 @@ def _warn_of_unknown_fields(table: TableDescription, rows: Rows) -> None:
     """Names columns that stay empty: their field is in no row."""
     known = {field for row in rows for field in row}
     for heading, form in table.columns.items():
-        for _, field, _, _ in Formatter().parse(form):
-            name = re.split(r"[.\[]", field or "")[0]
+        for field in _fields(form):
+            name = re.split(r"[.\[]", field)[0]
             if rows and name and name not in known:
                 near = closest(name, known)
                 hint = f"; did you mean {near!r}?" if near else ""
                 _log.warning("column %r: no row has the field %r%s", heading, name, hint)
+
+
+def _fields(form: str) -> list[str]:
+    """The fields that a column names."""
+    try:
+        return [field or "" for _, field, _, _ in Formatter().parse(form)]
+    except ValueError as error:
+        raise DescriptionError(f"column {form!r}: {error}") from error
 
 
 class _Forms(Formatter):
@@ -210,7 +218,7 @@ def _cell(form: str | Callable[[Any], str], row: Mapping[str, Any]) -> str:
         return form(row)
     try:
         return _Forms().vformat(form, (), row)
-    except (KeyError, IndexError, TypeError):
+    except (KeyError, IndexError, TypeError, AttributeError):
         # The row lacks the field, or holds None there.
         return ""
     except ValueError as error:

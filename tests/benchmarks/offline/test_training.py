@@ -40,12 +40,12 @@ def test_playing_is_kept_with_its_curve(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["agent"]
 
 
-def test_what_other_code_trained_is_trained_anew(tmp_path, monkeypatch, caplog):
-    first = play(tmp_path / "agent")
-    monkeypatch.setattr(training, "changed_code", lambda conditions: ["pmoss_agents/spatial"])
-    again = play(tmp_path / "agent")
-    assert again.seconds != first.seconds and weights(again) == weights(first)
-    assert "pmoss_agents/spatial changed since: trained anew" in caplog.text
+def test_other_code_keeps_its_trainings_elsewhere(monkeypatch):
+    names = {training.folder_name("maskable-ppo", CONFIG)}
+    code = {"code": {"digests": {"pmoss_agents/spatial": "0" * 16}}}
+    assert training.folder_name("maskable-ppo", CONFIG) in names
+    monkeypatch.setattr(training, "conditions_of", lambda module: code)
+    assert training.folder_name("maskable-ppo", CONFIG) not in names
 
 
 def test_playing_that_was_interrupted_goes_on(tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from pathlib import Path
 
 import msgspec
@@ -13,7 +14,7 @@ from pmoss_benchmarks.study import runner as runner_module
 from pmoss_benchmarks.study.description import TableDescription, read_study
 from pmoss_benchmarks.study.frames import episode_records
 from pmoss_benchmarks.study.runner import is_stale, replay_study, run_study
-from pmoss_benchmarks.study.store import Results, StoredStudy, read_stored
+from pmoss_benchmarks.study.store import Results, StoredStudy, read_stored, whole_rows
 from pmoss_benchmarks.study.tables import make_table
 from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError
 from pmoss_env.result_files import ResultFile
@@ -155,9 +156,10 @@ def test_tables_are_described(checkout: Path, caplog) -> None:
         with pytest.raises(UnknownNameError, match=words):
             make_table(study, stored, **where)
     assert "column 'lost': no row has the field 'nothing'" in caplog.text
-    wrong = TableDescription(columns={"x": "{search:.1q}"})
-    with pytest.raises(DescriptionError, match=r"column '{search:.1q}': .*'q'"):
-        make_table(msgspec.structs.replace(study, tables={"default": wrong}), stored)
+    for form, words in (("{search:.1q}", "'q'"), ("{search:.1f", "unmatched"), ("}", "Single")):
+        wrong = TableDescription(columns={"x": form})
+        with pytest.raises(DescriptionError, match=f"{re.escape(repr(form))}: .*{words}"):
+            make_table(msgspec.structs.replace(study, tables={"default": wrong}), stored)
     with pytest.raises(UnknownNameError, match="table of small"):
         make_table(study, stored, "another")
 
@@ -187,8 +189,8 @@ def test_what_is_wrong_in_a_description_is_named(checkout, change, error, words)
     [
         (lambda text: "", "is not a file of results"),
         (lambda text: text.replace("pmoss-study", "other", 1), "is no file of format"),
-        (lambda text: text.replace('"version"', '"versoin"', 1), "line 2, run '@.*`version`"),
-        (lambda text: text.replace('"cell": "m', '"cel": "m', 1), "line 3 has no cell"),
+        (lambda text: text.replace('"version"', '"versoin"', 1), "run '@.*`version`"),
+        (lambda text: text.replace('"cell": "m', '"cel": "m', 1), "a line has no cell: {.cel"),
     ],
 )
 def test_a_damaged_store_is_refused(checkout: Path, damage, words: str) -> None:
@@ -273,6 +275,8 @@ def test_a_list_of_several_rows_is_stored_once(tmp_path: Path, caplog) -> None:
     assert path.read_text() == text
     path.write_text("".join(x for x in text.splitlines(True) if not x.startswith('{"cell": "@l')))
     assert read_stored(path).rows == [] and "2 rows lack the line" in caplog.text
+    wrong = [{"cell": "x", "run": ["r"]}, {"cell": "y", "run": "r", "z": {"@list:": [1]}}]
+    assert whole_rows(path, [{"cell": "@r", **RUN_LINE}, *wrong])[1] == []
 
 
 def test_the_commands_show_what_is_stored(checkout, monkeypatch, caplog):
@@ -325,14 +329,18 @@ def test_a_description_of_your_own_is_run_shown_and_replayed(checkout, monkeypat
     [
         (("run", "small", "--small"), "study small: has no small settings"),
         (("run", "small/scans", "--small"), "`pmoss study run small --small` runs its study"),
-        (("replay", "small", "--episodes", "1"), "is of files; a study takes --share"),
-        (("replay", "x.jsonl", "--share", "1"), "is of studies; files take --episodes"),
+        (("replay", "small", "--episodes", "1"), "applies to files; a study has --share"),
+        (("replay", "x.jsonl", "--share", "1"), "applies to studies, not to files"),
+        (("replay", "x.jsonl", "--rows", "y"), "Invalid value for --rows"),
+        (("show", "benchmarks/own.toml"), "`pmoss study run benchmarks/own.toml` makes it"),
+        (("show", "benchmarks/none.toml"), "none.toml"),
         (("run", "small", "--out", "README.md/x"), "README.md"),
         (("run", "small", "--set", "confirmed=0"), "confirmed = 0: must be at least 1"),
     ],
 )
 def test_what_a_command_cannot_do_is_refused(checkout, monkeypatch, words, message):
     monkeypatch.chdir(checkout)
+    Path("benchmarks/own.toml").write_text(DESCRIPTION)
     assert message in " ".join(pmoss("study", *words, status=2).replace("│", " ").split())
 
 

@@ -19,6 +19,7 @@ from pmoss_benchmarks.study.store import StoredStudy, read_stored
 from pmoss_datasets.domain import find_domain
 from pmoss_datasets.spatial.world_sets import WorldsRecipe, make_worlds
 from pmoss_env.errors import DatasetError, DescriptionError
+from tests.benchmarks.study.run_line import RUN_LINE
 from tests.cli.invoking import pmoss, pmoss_json
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -116,7 +117,7 @@ def test_cards_are_made_of_results_of_the_very_agent(tmp_path: Path) -> None:
         for world, scores in {"toy/a": {"scores": [90, 92]}, "toy/b": {"scores": [94, 96]}}.items()
     ]
     StoredStudy(
-        tmp_path / "r.jsonl", "zero-shot", {"budget": 50}, ["world"], {"x": {}}, rows
+        tmp_path / "r.jsonl", "zero-shot", {"budget": 50}, ["world"], {"x": RUN_LINE}, rows
     ).write()
     card = publish(mine, worlds.path, tmp_path / "r.jsonl", out, "mine")
     assert (card.score.value, card.score.episodes, card.sha256) == (93.0, 4, digest)

@@ -10,6 +10,7 @@ from pmoss_benchmarks.study.function import Run
 from pmoss_benchmarks.study.store import StoredStudy, file_of
 from pmoss_datasets.continual.domain import POLICIES
 from pmoss_env.errors import DescriptionError, UnknownNameError, UnsupportedError
+from tests.benchmarks.study.run_line import RUN_LINE
 from tests.replays import recheck
 
 ENV = {"machine": "toy", "slices": 8, "epochs": 3, "moves_per_epoch": 2, "noise": 1.0}
@@ -64,7 +65,7 @@ def test_parameters_of_another_study_are_taken(tmp_path) -> None:
     first = rows_of(run_of(tmp_path, policies=FEW))
     first[1]["parameters"] = {"price": 0.1}
     rows = [{"cell": row["policy"], "run": "x", **row} for row in first]
-    StoredStudy(file_of(tmp_path, "first"), "first", {}, ["policy"], {"x": {}}, rows).write()
+    StoredStudy(file_of(tmp_path, "first"), "first", {}, ["policy"], {"x": RUN_LINE}, rows).write()
     again = rows_of(run_of(tmp_path, policies=FEW, tuned_by="first"))
     assert again[1]["parameters"] == {"price": 0.1}
 

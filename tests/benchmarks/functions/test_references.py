@@ -27,6 +27,7 @@ from pmoss_env.backends import make_backend
 from pmoss_env.errors import DescriptionError, UnsupportedError
 from pmoss_env.interference import draw_co_tenants
 from pmoss_env.types import Instance
+from tests.benchmarks.study.run_line import RUN_LINE
 
 BUDGET = 240
 SETTINGS = Settings((TOY,), episodes=2, budget=BUDGET)
@@ -67,7 +68,7 @@ def test_what_is_stored_is_read_and_what_lacks_is_made_once(rows, tmp_path, monk
     ]
     path = file_of(results, "references")
     StoredStudy(
-        path, "references", identity_of(SETTINGS), ["task", "episode"], {"x": {}}, stored[:1]
+        path, "references", identity_of(SETTINGS), ["task", "episode"], {"x": RUN_LINE}, stored[:1]
     ).write()
     made = reference_rows(results, keep, [TOY], 2, budget=BUDGET)[TOY]
     assert [{key: row[key] for key in rows[0]} for row in made] == rows

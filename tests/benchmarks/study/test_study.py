@@ -18,6 +18,7 @@ from pmoss_benchmarks.study.store import Results, StoredStudy, read_stored, whol
 from pmoss_benchmarks.study.tables import make_table
 from pmoss_env.errors import DatasetError, DescriptionError, UnknownNameError
 from pmoss_env.result_files import ResultFile
+from tests.benchmarks.study.run_line import RUN_LINE
 from tests.cli.invoking import pmoss, pmoss_json
 
 DESCRIPTION = """
@@ -54,9 +55,6 @@ def checkout(tmp_path: Path) -> Path:
     (tmp_path / "README.md").write_text("# A checkout\n")
     (folder / "small.toml").write_text(DESCRIPTION)
     return tmp_path
-
-
-RUN_LINE = {"command": "pmoss", "version": "0.2.0", "machine": {"cpu_model": "Example"}}
 
 
 def folders(root: Path) -> dict[str, Path]:

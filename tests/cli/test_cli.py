@@ -215,7 +215,7 @@ def test_a_rollout_does_not_go_on_where_the_code_has_changed(
     words = ["run", "rollout", "written_by_a_user:Mine", "--backend", "analytic", *toy, *out]
     assert pmoss(*words) == pmoss(*words)
     module.write_text(code + "# another\n")
-    assert "files differ" in pmoss(*words, status=2)
+    assert "written_by_a_user.py was [" in pmoss(*words, status=2)
 
 
 def test_measure_on_the_model_and_on_this_host() -> None:
@@ -254,7 +254,7 @@ def test_measure_does_not_go_on_with_another_index(faulty, tmp_path) -> None:
     words = ["measure", "grouped", "--records", "5000", "--seconds", "0.05", "--slices", "8"]
     words += ["--workload", "lookups", "--out", str(tmp_path / "host.jsonl")]
     pmoss(*words)
-    assert "index, library differ" in pmoss(*words, "--index", f"plugin:{faulty('good')}", status=2)
+    assert 'index was "btree" and is "plugin:' in pmoss(*words, "--index", f"plugin:{faulty('good')}", status=2)
 
 
 @pytest.mark.parametrize("name", list(BALANCING))

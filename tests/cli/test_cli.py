@@ -254,7 +254,9 @@ def test_measure_does_not_go_on_with_another_index(faulty, tmp_path) -> None:
     words = ["measure", "grouped", "--records", "5000", "--seconds", "0.05", "--slices", "8"]
     words += ["--workload", "lookups", "--out", str(tmp_path / "host.jsonl")]
     pmoss(*words)
-    assert 'index was "btree" and is "plugin:' in pmoss(*words, "--index", f"plugin:{faulty('good')}", status=2)
+    assert 'index was "btree" and is "plugin:' in pmoss(
+        *words, "--index", f"plugin:{faulty('good')}", status=2
+    )
 
 
 @pytest.mark.parametrize("name", list(BALANCING))

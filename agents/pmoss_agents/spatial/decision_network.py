@@ -123,9 +123,9 @@ class Config(Settings):
         object.__setattr__(self, "inputs", groups)
         whole = self.width % self.heads == 0
         self.check("width", whole, f"be a multiple of heads = {self.heads}")
-        seen = not self.complete or self.meta_position == "first"
+        reaches_all = not self.complete or self.meta_position == "first"
         rule = "be 'first' where complete is true: no step before the last would see the summary"
-        self.check("meta_position", seen, rule)
+        self.check("meta_position", reaches_all, rule)
         small = 12 * self.layers * self.width**2 <= _MAX_WEIGHTS
         self.check("width", small, f"give at most {_MAX_WEIGHTS} weights")
 

@@ -201,8 +201,8 @@ def test_quality_is_of_random_actions_and_of_instances_that_tell_apart(tmp_path)
     threads = collect(recipe, tmp_path / "threads")
     # Its score of 0 is that of staying.
     assert trajectory_quality(threads) is None and "(TQ)" not in card(threads)
-    one = {"machine": "toy", "slices": 1, "interference": "none"}
-    recipe = Recipe(env=one, episodes=3, reference_episodes=0, reference_budget=20, relative=True)
+    env = {"machine": "toy", "slices": 1, "interference": "none"}
+    recipe = Recipe(env=env, episodes=3, reference_episodes=0, reference_budget=20, relative=True)
     assert np.isnan(relative_outcomes(alike := collect(recipe, tmp_path / "alike"))).all()
     assert trajectory_quality(alike) is None
 

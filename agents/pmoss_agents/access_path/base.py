@@ -109,10 +109,10 @@ class AccessPathAgent(OfflineAgent[AccessPathDataset | Dataset]):
     @contextmanager
     def _course(self, dataset: AccessPathDataset | Dataset) -> Iterator[Course]:
         features, times = decisions(dataset)
-        known = self.dataset == {"id": dataset.id, "checksum": dataset.checksum}
+        is_known_data = self.dataset == {"id": dataset.id, "checksum": dataset.checksum}
 
         def change() -> dict[str, float]:
-            if not (known and self.adds_up):
+            if not (is_known_data and self.adds_up):
                 self.learn(features, times)
             if np.isnan(times).any():
                 return {"scans": float(len(times))}

@@ -61,7 +61,9 @@ def _stored(results: Results, study: Study, rows: Path | None) -> StoredStudy:
 
 def _own_rows(study: Study) -> Path:
     """Where the rows of a study lie that a command makes."""
-    return Path("runs/studies") / f"{study.name}.jsonl"
+    from pmoss_benchmarks.study.store import file_of
+
+    return file_of(Path("runs/studies"), study.name)
 
 
 @app.command("list")

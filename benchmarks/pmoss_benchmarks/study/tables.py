@@ -148,12 +148,12 @@ def _described(table: TableDescription, rows: Rows) -> TableOfRows:
 
 def _warn_of_unknown_fields(table: TableDescription, rows: Rows) -> None:
     """Names columns that stay empty: their field is in no row."""
-    known = {field for row in rows for field in row}
+    stored_fields = {field for row in rows for field in row}
     for heading, form in table.columns.items():
         for field in _fields(form):
             name = re.split(r"[.\[]", field)[0]
-            if rows and name and name not in known:
-                near = closest(name, known)
+            if rows and name and name not in stored_fields:
+                near = closest(name, stored_fields)
                 hint = f"; did you mean {near!r}?" if near else ""
                 _log.warning("column %r: no row has the field %r%s", heading, name, hint)
 
